@@ -1,0 +1,50 @@
+# Two commands matter: `make demo` (arrives with the client) and `make test`. Each does all the set-up it needs.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+.PHONY: test check install format lint types layers lock vectors benchmark clean
+
+test: lint types layers
+	$(BIN)/python -m pytest -n auto
+
+# The fast subset: everything static, and the tests that finish in moments.
+check: lint types layers
+	$(BIN)/python -m pytest -n auto -q -m "not slow"
+
+install: $(INSTALLED)
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "askance needs Python 3.11 or later: make PYTHON=/path/to/python3.11")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+format: install
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+lint: install
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+
+types: install
+	$(BIN)/basedpyright
+
+layers: install
+	$(BIN)/lint-imports --no-cache
+
+# The header is left out because it would name the resolver's options of one machine.
+lock: install
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras \
+		--generate-hashes --no-emit-index-url --no-header --upgrade pyproject.toml --output-file constraints.txt
+
+vectors: install
+	$(BIN)/python tests/vectors/generate.py
+
+benchmark: install
+	$(BIN)/python benchmarks/kernels.py
+
+clean:
+	rm -rf .venv build dist .hypothesis .pytest_cache .ruff_cache

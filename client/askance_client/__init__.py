@@ -1,0 +1,1 @@
+"""One user: her example, her wallet, her reports. And many of them."""

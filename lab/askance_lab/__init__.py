@@ -1,0 +1,1 @@
+"""What needs both sides: oracles, trusted curator, experiments, the `askance` command."""

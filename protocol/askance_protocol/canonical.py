@@ -1,0 +1,119 @@
+"""One JSON text for one value, so that a digest names a value and not its spelling.
+
+The canonical form is RFC 8785 (JCS) restricted to what this protocol says: objects, arrays, strings, booleans,
+null and integers within ±(2⁵³ − 1), which every JSON reader holds exactly. Larger integers travel as strings.
+There are no floats, so none of JCS's number formatting is needed: keys sorted, no white space, UTF-8.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NoReturn, TypeAlias
+
+from askance_protocol.errors import ProtocolError
+
+Json: TypeAlias = "bool | int | str | Sequence[Json] | Mapping[str, Json] | None"
+
+MAX_SAFE_INTEGER: Final = 2**53 - 1
+MAX_DEPTH: Final = 64
+"""Nesting beyond this is refused before it is parsed; a query of depth 16 stays well below."""
+
+DIGEST: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
+
+def dumps(value: Json) -> bytes:
+    """The canonical bytes of `value`."""
+    _check(value, "")
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode()
+
+
+def loads(data: bytes | str, *, limit: int = 1 << 20) -> Json:
+    """Read JSON strictly: no duplicate keys, no floats, no NaN, no unsafe integers, no deep nesting."""
+    if len(data) > limit:
+        raise ProtocolError(
+            f"is {len(data)} long, over the limit of {limit}", where="document", remedy="send less at a time"
+        )
+    try:
+        text = data if isinstance(data, str) else data.decode()
+        _check_depth(text)
+        value: Json = json.loads(
+            text, object_pairs_hook=_object, parse_float=_no_float, parse_constant=_no_float, parse_int=_safe_integer
+        )
+    except json.JSONDecodeError as error:
+        raise ProtocolError(f"is not JSON: {error.msg}", where=f"line {error.lineno} column {error.colno}") from None
+    except UnicodeDecodeError as error:
+        raise ProtocolError("is not UTF-8", where=f"byte {error.start}") from None
+    _check(value, "")
+    return value
+
+
+def digest(value: Json) -> str:
+    """SHA-256 of the canonical bytes, as 64 hexadecimal digits."""
+    return hashlib.sha256(dumps(value)).hexdigest()
+
+
+def _check(value: Json, where: str) -> None:
+    """Refuse what has no canonical form."""
+    match value:
+        case None | bool():
+            return
+        case int():
+            if abs(value) > MAX_SAFE_INTEGER:
+                raise ProtocolError("is beyond ±(2^53 - 1)", where=where, remedy="write a larger integer as a string")
+        case str():
+            if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+                raise ProtocolError(
+                    "holds half of a surrogate pair", where=where, remedy="send whole Unicode characters"
+                )
+        case Mapping():
+            for key, item in value.items():
+                if type(key) is not str or not key.isascii():
+                    # Sorting by code point and by UTF-16 unit, as JCS asks, agree on ASCII.
+                    raise ProtocolError("a member's name is not ASCII text", where=where)
+                _check(item, f"{where}.{key}" if where else key)
+        case list() | tuple():
+            for index, item in enumerate(value):
+                _check(item, f"{where}[{index}]")
+        case _:
+            raise ProtocolError(
+                f"a {type(value).__name__} has no canonical form", where=where, remedy="use integers and text"
+            )
+
+
+def _check_depth(text: str) -> None:
+    """Count brackets before parsing, because a recursive parser answers a deep text with a stack overflow."""
+    depth = 0
+    for match in re.finditer(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', text):
+        if match[0] in "[{":
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise ProtocolError(f"is nested deeper than {MAX_DEPTH}", where=f"character {match.start()}")
+        elif match[0] in "]}":
+            depth -= 1
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ProtocolError("stands twice in one object", where=repr(twice[:64]), remedy="name each member once")
+    return members
+
+
+def _no_float(text: str) -> NoReturn:
+    raise ProtocolError(f"{text[:32]} is not an integer", where="number", remedy="this protocol speaks integers only")
+
+
+def _safe_integer(text: str) -> int:
+    if len(text) > 17 or abs(int(text)) > MAX_SAFE_INTEGER:
+        raise ProtocolError(
+            f"{text[:20]} is beyond ±(2^53 - 1)", where="number", remedy="write a larger integer as a string"
+        )
+    if text == "-0":
+        raise ProtocolError("-0 is not an integer", where="number", remedy="write 0")
+    return int(text)

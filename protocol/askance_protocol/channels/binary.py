@@ -1,0 +1,114 @@
+"""Binary randomized response, for a bit and for a value in [−1, 1] (KLNRS11, p. 4; Warner 1965).
+
+The truth is told by k of the 2⁶⁴ words, k = ⌊2⁶⁴ · s / (1 + s)⌋ for the rational s = L/2¹²⁸ ≤ e^ε, so that
+k / (2⁶⁴ − k) ≤ s. An input is a step u = 0 .. steps and stands for the value v = 2u/steps − 1; outcome 1 is
+chosen by the first t(u) words, t growing evenly from 2⁶⁴ − k at v = −1 to k at v = 1. Then
+E[2w − 1] = v · (2k − 2⁶⁴)/2⁶⁴, whatever v is: one bit estimates a mean.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from typing import ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from askance_protocol.channels.channel import Channel, Inputs, Outcomes, check_size, whole_number
+from askance_protocol.channels.ratio import (
+    MIN_WEIGHT,
+    SCALE_BITS,
+    WORD,
+    certified_micro_epsilon,
+    exp_lower,
+    too_large,
+    whole_epsilon,
+)
+from askance_protocol.randomness import LEAD_BITS, Leads, Positions, Words
+
+MAX_STEPS: Final = (1 << 19) - 1
+_SHIFT: Final = 64 - LEAD_BITS
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryResponse(Channel):
+    """Two outcomes; inputs 0 .. steps. With one step the input is the bit itself, with two it may also be "neither"."""
+
+    kind: ClassVar[str] = "binary"
+    micro_epsilon: int
+    steps: int = 1
+    keep: int = field(init=False, compare=False)
+    """k: how many of the 2⁶⁴ words tell the truth."""
+
+    def __post_init__(self) -> None:
+        odds = exp_lower(whole_epsilon(self.micro_epsilon))
+        whole_number(self.steps, "steps", 1, MAX_STEPS)
+        check_size(self.inputs, self.outcomes)
+        keep = WORD * odds // ((1 << SCALE_BITS) + odds)
+        if WORD - keep < MIN_WEIGHT:
+            raise too_large(self.micro_epsilon)
+        object.__setattr__(self, "keep", keep)
+
+    @property
+    def inputs(self) -> int:
+        """One for each step, and one for the start."""
+        return self.steps + 1
+
+    @property
+    def outcomes(self) -> int:
+        """Zero and one."""
+        return 2
+
+    @property
+    def certified_micro_epsilon(self) -> int:
+        """From the two extreme inputs: every other threshold lies between theirs."""
+        return certified_micro_epsilon([(WORD - self.keep, self.keep)])
+
+    @property
+    def scale(self) -> Fraction:
+        """C = 2⁶⁴ / (2k − 2⁶⁴), close to (e^ε + 1)/(e^ε − 1): what a mean report is multiplied by."""
+        return Fraction(WORD, 2 * self.keep - WORD)
+
+    def threshold(self, given: int) -> int:
+        """t(u): how many words choose outcome 1."""
+        return WORD - self.keep + (2 * self.keep - WORD) * given // self.steps
+
+    def step_of(self, value: float) -> int:
+        """The input nearest to a real value; beyond [−1, 1] it is the end, and NaN is the middle.
+
+        Evaluation is total, so that no value is given away by a refusal.
+        """
+        clamped = 0.0 if math.isnan(value) else min(max(value, -1.0), 1.0)
+        return math.floor((Fraction(clamped) + 1) * self.steps / 2 + Fraction(1, 2))
+
+    def segments(self, given: int) -> Iterator[tuple[int, int]]:
+        """Outcome 1 first, then outcome 0."""
+        yield self.threshold(given), 1
+        yield WORD, 0
+
+    def decide(self, given: Inputs, words: Words) -> Outcomes:
+        """Outcome 1 where the word is below the input's threshold."""
+        return (words < _thresholds(self)[given]).view(np.uint8)
+
+    def settle(self, given: Inputs, leads: Leads) -> tuple[Outcomes, Positions]:
+        """Compare leads with the leads of the thresholds. Equal leads are ties."""
+        cuts = (_thresholds(self) >> np.uint64(_SHIFT)).astype(np.uint16)
+        if self.steps > 2:
+            mine = cuts[given]
+            return (leads < mine).view(np.uint8), np.flatnonzero(leads == mine)
+        # Few inputs: compare with each threshold in turn, which is quicker than looking one up for each user.
+        below = leads < cuts[0]
+        tied = leads == cuts[0]
+        for step in range(1, self.steps + 1):
+            below |= (leads < cuts[step]) & (given >= step)
+            tied |= leads == cuts[step]
+        return below.view(np.uint8), np.flatnonzero(tied)
+
+
+@lru_cache(maxsize=256)
+def _thresholds(channel: BinaryResponse) -> NDArray[np.uint64]:
+    return np.array([channel.threshold(step) for step in range(channel.inputs)], np.uint64)

@@ -1,0 +1,84 @@
+"""A channel given by its table: any finite local randomizer, checked and certified before it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import accumulate
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from askance_protocol.channels.channel import Channel, Inputs, Outcomes, check_size, extremes
+from askance_protocol.channels.ratio import WORD, certified_micro_epsilon
+from askance_protocol.errors import ProtocolError
+from askance_protocol.randomness import Words
+
+
+@dataclass(frozen=True, slots=True)
+class TabulatedChannel(Channel):
+    """Rows of positive integer weights, each summing to 2⁶⁴."""
+
+    kind: ClassVar[str] = "table"
+    rows: tuple[tuple[int, ...], ...]
+    _certified: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.rows) < 2 or len(self.rows[0]) < 2:
+            raise ProtocolError("needs two inputs and two outcomes at least", where="weights")
+        check_size(len(self.rows), len(self.rows[0]))
+        for given, row in enumerate(self.rows):
+            _check_row(row, len(self.rows[0]), f"weights[{given}]")
+        object.__setattr__(self, "_certified", certified_micro_epsilon(extremes(zip(*self.rows, strict=True))))
+
+    @property
+    def inputs(self) -> int:
+        """One for each row."""
+        return len(self.rows)
+
+    @property
+    def outcomes(self) -> int:
+        """One for each column."""
+        return len(self.rows[0])
+
+    @property
+    def certified_micro_epsilon(self) -> int:
+        """From the smallest and largest weight of every column."""
+        return self._certified
+
+    def segments(self, given: int) -> Iterator[tuple[int, int]]:
+        """The outcomes in their order."""
+        return zip(accumulate(self.rows[given]), range(self.outcomes), strict=True)
+
+    def decide(self, given: Inputs, words: Words) -> Outcomes:
+        """Search each input's own cut-points."""
+        outcomes = np.empty(len(given), self.outcome_type)
+        for one in np.unique(given):
+            mine = np.flatnonzero(given == one)
+            outcomes[mine] = np.searchsorted(_cuts(self, int(one)), words[mine], side="right")
+        return outcomes
+
+
+def _check_row(row: Sequence[object], length: int, where: str) -> None:
+    if len(row) != length:
+        raise ProtocolError(f"has {len(row)} weights, the first row {length}", where=where)
+    total = 0
+    for outcome, weight in enumerate(row):
+        if type(weight) is not int or weight < 0:
+            raise ProtocolError("is not a non-negative integer", where=f"{where}[{outcome}]")
+        if weight == 0:
+            raise ProtocolError(
+                "is zero: this outcome would rule this input out",
+                where=f"{where}[{outcome}]",
+                remedy="give every outcome some weight under every input, or drop the outcome",
+            )
+        total += weight
+    if total != WORD:
+        raise ProtocolError(f"sums to {total}, not to 2^64 = {WORD}", where=where)
+
+
+@lru_cache(maxsize=1024)
+def _cuts(channel: TabulatedChannel, given: int) -> NDArray[np.uint64]:
+    return np.array([end for end, _ in channel.segments(given)][:-1], np.uint64)

@@ -1,0 +1,151 @@
+"""Where random words come from: the operating system for a user, a seeded stream for a simulation.
+
+Theory of operation
+-------------------
+One report is decided by one uniform 64-bit word. A channel compares that word with cut-points, and its top 16
+bits, the *lead*, almost always settle the comparison. So bulk sampling draws the leads of many words and asks
+for whole words only where a lead ties with a cut-point: the outcome is exactly that of the whole word, at a
+quarter of the randomness.
+
+The seeded stream is addressed by position: word i is (lead i, tail i), both fixed by the key and i. Which words
+are completed, in what order and in what chunks therefore changes nothing, and scalar and bulk sampling read the
+same words.
+
+A user's own client draws whole words from the operating system, one per report whatever her input: a lazy draw
+would take longer on a tie, and how often it ties depends on the input.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import Final, Protocol
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from numpy.typing import NDArray
+
+from askance_protocol.errors import ProtocolError
+
+LEAD_BITS: Final = 16
+_TAIL_BITS: Final = 64 - LEAD_BITS
+_TAIL_MASK: Final = np.uint64((1 << _TAIL_BITS) - 1)
+_ZEROS: Final = bytes(1 << 20)
+
+Leads = NDArray[np.uint16]
+Words = NDArray[np.uint64]
+Positions = NDArray[np.intp]
+
+
+class Draw(Protocol):
+    """A run of words of which the leads are known and the rest can be asked for."""
+
+    @property
+    def leads(self) -> Leads:
+        """The top 16 bits of each word."""
+        ...
+
+    def words(self, positions: Positions) -> Words:
+        """The whole words at these positions; ask once for each."""
+        ...
+
+
+class RandomSource(Protocol):
+    """A stream of uniform 64-bit words."""
+
+    @property
+    def simulated(self) -> bool:
+        """Whether what is drawn here can be drawn again by whoever knows a seed."""
+        ...
+
+    def word(self) -> int:
+        """The next word."""
+        ...
+
+    def draw(self, count: int) -> Draw:
+        """The next `count` words, lazily."""
+        ...
+
+
+class OsRandom:
+    """The operating system's generator: what a real client uses. It takes no seed and cannot be replayed."""
+
+    simulated: Final = False
+
+    def word(self) -> int:
+        """One fresh word."""
+        return int.from_bytes(os.urandom(8), "big")
+
+    def draw(self, count: int) -> Draw:
+        """Fresh words."""
+        return _OsDraw(np.frombuffer(os.urandom(2 * count), "<u2"))
+
+
+class _OsDraw:
+    def __init__(self, leads: Leads) -> None:
+        self.leads: Leads = leads
+
+    def words(self, positions: Positions) -> Words:
+        tails = np.frombuffer(os.urandom(8 * len(positions)), "<u8") & _TAIL_MASK
+        return _join(self.leads[positions], tails)
+
+
+class SimulatedRandom:
+    """A seeded AES-128-CTR stream. For simulations only: whoever knows the seed can remove all the noise."""
+
+    simulated: Final = True
+
+    def __init__(self, seed: int, *, stream: int = 0) -> None:
+        for name, value in (("seed", seed), ("stream", stream)):
+            if type(value) is not int or not 0 <= value < 1 << 128:
+                raise ProtocolError("is not an integer in 0 .. 2^128 - 1", where=name, remedy="give a non-negative int")
+        label = b"askance simulation v1" + seed.to_bytes(16, "big") + stream.to_bytes(16, "big")
+        keys = hashlib.sha256(label).digest()
+        self._lead_key, self._tail_key = keys[:16], keys[16:]
+        self._position = 0
+
+    def word(self) -> int:
+        """The next word of the stream."""
+        return int(self.draw(1).words(np.zeros(1, np.intp))[0])
+
+    def draw(self, count: int) -> Draw:
+        """The next `count` words of the stream."""
+        start = self._position
+        self._position += count
+        return _SimulatedDraw(keystream(self._lead_key, 2 * start, 2 * count).view("<u2"), self._tail_key, start)
+
+
+class _SimulatedDraw:
+    def __init__(self, leads: Leads, tail_key: bytes, start: int) -> None:
+        self.leads: Leads = leads
+        self._tail_key = tail_key
+        self._start = start
+
+    def words(self, positions: Positions) -> Words:
+        tails = words_at(self._tail_key, positions.astype(np.uint64) + np.uint64(self._start))
+        return _join(self.leads[positions], tails & _TAIL_MASK)
+
+
+def _join(leads: Leads, tails: Words) -> Words:
+    return leads.astype(np.uint64) << np.uint64(_TAIL_BITS) | tails
+
+
+def keystream(key: bytes, start: int, count: int) -> NDArray[np.uint8]:
+    """Bytes `start` .. `start + count` of the AES-CTR keystream of `key`, whose counter begins at zero."""
+    first, skip = divmod(start, 16)
+    encryptor = Cipher(algorithms.AES(key), modes.CTR(first.to_bytes(16, "big"))).encryptor()
+    out = np.empty(skip + count + 15, np.uint8)
+    room = out.data
+    for begin in range(0, skip + count, len(_ZEROS)):
+        end = min(begin + len(_ZEROS), skip + count)
+        encryptor.update_into(memoryview(_ZEROS)[: end - begin], room[begin : end + 15])
+    return out[skip : skip + count]
+
+
+def words_at(key: bytes, positions: Words) -> Words:
+    """The little-endian words at these positions of the same keystream, in any order."""
+    blocks = np.zeros((len(positions), 2), ">u8")
+    blocks[:, 1] = positions >> np.uint64(1)
+    encryptor = Cipher(algorithms.AES(key), modes.ECB()).encryptor()  # noqa: S305 - single blocks of a counter: this is CTR at chosen places
+    pairs = np.frombuffer(encryptor.update(blocks.tobytes()), "<u8").reshape(-1, 2)
+    return pairs[np.arange(len(positions)), (positions & np.uint64(1)).astype(np.intp)]
