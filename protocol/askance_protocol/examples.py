@@ -1,0 +1,187 @@
+"""One user's example, and columns of many: the same integers both ways.
+
+Bits are packed: bit i of a vector is bit i of one Python integer, and bit i mod 64 of word i // 64 in a column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from askance_protocol.errors import ProtocolError
+from askance_protocol.schema import AnyField, BitsField, CategoryField, IntegerField, LabelField, RealField, Schema
+
+Column = NDArray[np.uint64] | NDArray[np.int64]
+
+_WORD_BITS: Final = 64
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Example:
+    """What one user holds and never sends. It has no readable form, so that no log can show it."""
+
+    schema: Schema
+    values: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.values) != len(self.schema.fields):
+            raise ProtocolError("does not have one value for each field", where="example")
+        for field, value in zip(self.schema.fields, self.values, strict=True):
+            if (
+                type(value) is not int
+                or not field.least <= value <= field.most
+                or (value == 0 and field.kind == "label")
+            ):
+                raise field.refuse("is not a value of this field", "read examples with Example.of")
+
+    @classmethod
+    def of(cls, schema: Schema, record: Mapping[str, object]) -> Example:
+        """Read what a person wrote."""
+        return cls(schema, schema.parse(record))
+
+    def __getitem__(self, name: str) -> int:
+        return self.values[self.schema.position[name]]
+
+    def __repr__(self) -> str:
+        return f"Example({len(self.values)} private values)"
+
+    def record(self) -> dict[str, str | int | float]:
+        """What a person would write: for the user herself."""
+        return {field.name: field.show(value) for field, value in zip(self.schema.fields, self.values, strict=True)}
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Columns:
+    """Many examples, a column a field: bits as words × users of uint64, all else as int64."""
+
+    schema: Schema
+    arrays: Mapping[str, Column]
+    count: int
+
+    @classmethod
+    def of(cls, schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> Columns:
+        """Check and pack arrays: bits as users × width of 0 and 1, categories as text or index, reals as floats."""
+        if set(arrays) != set(schema.position):
+            odd = sorted(set(arrays) ^ set(schema.position))
+            raise ProtocolError(
+                f"and schema differ in {', '.join(map(repr, odd))}", where="columns", remedy="give each field once"
+            )
+        counts = {len(array) for array in arrays.values()}
+        if len(counts) != 1:
+            raise ProtocolError(
+                "are not of one length", where="columns", remedy="give every user a value in every column"
+            )
+        return cls(schema, {field.name: _pack(field, arrays[field.name]) for field in schema.fields}, counts.pop())
+
+    @classmethod
+    def of_examples(cls, schema: Schema, examples: Iterable[Example]) -> Columns:
+        """The columns of these examples."""
+        rows = [example.values for example in examples]
+        arrays = {field.name: _column_of(field, [row[at] for row in rows]) for at, field in enumerate(schema.fields)}
+        return cls(schema, arrays, len(rows))
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, name: str) -> Column:
+        return self.arrays[name]
+
+    def __repr__(self) -> str:
+        return f"Columns({self.count} private examples)"
+
+    def example(self, row: int) -> Example:
+        """The example in one row."""
+        return Example(self.schema, tuple(_value_of(self.arrays[field.name], row) for field in self.schema.fields))
+
+    def part(self, begin: int, end: int) -> Columns:
+        """Rows `begin` .. `end`, without a copy."""
+        arrays = {name: array[..., begin:end] for name, array in self.arrays.items()}
+        return Columns(self.schema, arrays, len(range(self.count)[begin:end]))
+
+    def take(self, rows: NDArray[np.intp]) -> Columns:
+        """These rows, in this order."""
+        return Columns(self.schema, {name: array[..., rows] for name, array in self.arrays.items()}, len(rows))
+
+
+def words_for(width: int) -> int:
+    """How many 64-bit words hold this many bits."""
+    return -(-width // _WORD_BITS)
+
+
+def words_of(value: int, width: int) -> list[int]:
+    """A bit vector's words, lowest first."""
+    return [value >> _WORD_BITS * word & (1 << _WORD_BITS) - 1 for word in range(words_for(width))]
+
+
+def _column_of(field: AnyField, values: list[int]) -> Column:
+    if not isinstance(field, BitsField):
+        return _frozen(np.array(values, np.int64))
+    words = np.array([words_of(value, field.width) for value in values], np.uint64)
+    return _frozen(np.ascontiguousarray(words.reshape(len(values), words_for(field.width)).T))
+
+
+def _value_of(array: Column, row: int) -> int:
+    if array.ndim == 1:
+        return int(array[row])
+    return sum(int(word) << _WORD_BITS * place for place, word in enumerate(array[:, row]))
+
+
+def _pack(field: AnyField, array: NDArray[Any]) -> Column:
+    """The column that holds these values, or an error that names the first row that it cannot hold."""
+    match field:
+        case BitsField():
+            return _pack_bits(field, array)
+        case CategoryField() if array.dtype.kind in "UO":
+            return _pack(field, np.array([field.index.get(str(value), -1) for value in array], np.int64))
+        case RealField():
+            return _pack_reals(field, array)
+        case CategoryField() | IntegerField() | LabelField():
+            wrong = _not_integers(array)
+            if wrong is None:
+                bad = (array < field.least) | (array > field.most)
+                wrong = bad | (array == 0) if isinstance(field, LabelField) else bad
+            _refuse_rows(field, wrong)
+            return _frozen(array.astype(np.int64))
+
+
+def _pack_bits(field: BitsField, array: NDArray[Any]) -> Column:
+    if array.shape != (len(array), field.width):
+        raise field.refuse(f"has shape {array.shape}", f"give an array of users × {field.width} bits")
+    wrong = _not_integers(array)
+    _refuse_rows(field, ((array != 0) & (array != 1)).any(axis=1) if wrong is None else wrong)
+    packed = np.zeros((len(array), 8 * words_for(field.width)), np.uint8)
+    packed[:, : -(-field.width // 8)] = np.packbits(array.astype(np.uint8), axis=1, bitorder="little")
+    return _frozen(np.ascontiguousarray(packed.view("<u8").T).astype(np.uint64, copy=False))
+
+
+def _pack_reals(field: RealField, array: NDArray[Any]) -> Column:
+    if array.ndim != 1 or array.dtype.kind not in "iuf":
+        raise field.refuse("is not a column of numbers", "give an array of floats")
+    numbers = array.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        _refuse_rows(field, ~((numbers >= field.low) & (numbers <= field.high)))
+    return _frozen(np.floor(numbers * field.denominator + 0.5).astype(np.int64))
+
+
+def _not_integers(array: NDArray[Any]) -> NDArray[np.bool] | None:
+    """All rows are wrong where the type is; None where it is right."""
+    return None if array.dtype.kind in "biu" else np.ones(len(array), np.bool)
+
+
+def _refuse_rows(field: AnyField, wrong: NDArray[np.bool]) -> None:
+    if wrong.any():
+        first = int(wrong.argmax())
+        raise ProtocolError(
+            f"is not a value of this field ({int(wrong.sum())} such rows)",
+            where=f"field {field.name!r}, row {first}",
+            remedy=f"the field is {field.kind}: see its declaration in the schema",
+        )
+
+
+def _frozen(array: Any) -> Any:
+    array.flags.writeable = False
+    return array

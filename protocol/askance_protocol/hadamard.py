@@ -1,0 +1,49 @@
+"""The public Hadamard row: one bit answers a whole partition.
+
+H is the Sylvester matrix with a power of two of rows, H[r, j] = (−1)^popcount(r ∧ j). A user whose public row is
+r and whose example lies in cell j with sign s reports s · H[r, j] through binary response; in no cell, she
+reports a fair coin. H is orthogonal, so the mean over users of report · H[r, j] is the signed share of cell j.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+NEITHER = 1
+"""Input of a binary response with two steps: 0 stands for −1, 1 for "in no cell", 2 for +1."""
+
+
+def rows_for(cells: int) -> int:
+    """The rows of the smallest Sylvester matrix with a column for each cell."""
+    return 1 << (cells - 1).bit_length()
+
+
+def encode(answer: int, row: int) -> int:
+    """The input of binary response for one answer: 0 for none, ±(cell + 1) for a cell."""
+    if answer == 0:
+        return NEITHER
+    sign = -1 if answer < 0 else 1
+    return NEITHER + sign * (-1) ** ((abs(answer) - 1) & row).bit_count()
+
+
+def encode_all(
+    answers: NDArray[np.signedinteger[Any]], public_rows: NDArray[np.unsignedinteger[Any]]
+) -> NDArray[np.uint8]:
+    """The inputs of many: sign bit, parity of row ∧ cell, and none in the middle."""
+    cells = (np.abs(answers) - 1).astype(np.uint32)
+    odd = (np.bitwise_count(cells & public_rows) & 1).astype(np.bool) ^ (answers < 0)
+    return np.where(answers == 0, np.uint8(NEITHER), np.where(odd, np.uint8(0), np.uint8(2)))
+
+
+def transform(column: NDArray[np.int64]) -> NDArray[np.int64]:
+    """H · column, by the fast Walsh–Hadamard transform, in integers."""
+    values = column.copy()
+    half = 1
+    while half < len(values):
+        pairs = values.reshape(-1, 2, half)
+        values = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).reshape(-1)
+        half *= 2
+    return values

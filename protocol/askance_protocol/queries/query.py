@@ -1,0 +1,179 @@
+"""A statistical query (KLNRS11, Def. 5.4), as it is published: what is asked of one example.
+
+- boolean: g: D → {0, 1}, a test.
+- real: g: D → [−1, 1], an integer over a declared denominator, clamped to it.
+- cell: g: D → {none, cell 0, …, cell m − 1}, with an optional sign: m queries of which at most one is not zero.
+
+An answer is one integer: 0 or 1; the numerator; or 0 for none and ±(cell + 1) for a cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal, TypeAlias
+
+import numpy as np
+from pydantic import Field, TypeAdapter
+
+from askance_protocol.errors import ProtocolError
+from askance_protocol.examples import Columns, Example
+from askance_protocol.queries.expressions import MAX_ENTRIES, AnyNumber, AnyTest, Expression, Integers
+from askance_protocol.schema import Schema
+from askance_protocol.values import Value, read
+
+MAX_NODES: Final = 256
+MAX_DEPTH: Final = 16
+MAX_CELLS: Final = 1 << 16
+MAX_DENOMINATOR: Final = 1 << 17
+
+
+class BooleanQuery(Value):
+    """Whether a test holds."""
+
+    kind: Literal["boolean"] = "boolean"
+    test: AnyTest
+
+    def roots(self) -> Iterator[Expression]:
+        """The expressions that are evaluated."""
+        yield self.test
+
+    def check(self, schema: Schema) -> None:
+        """Refuse what this schema cannot answer."""
+        self.test.check(schema)
+
+    def answer(self, example: Example) -> int:
+        """One, or zero."""
+        return int(self.test.value(example))
+
+    def answers(self, columns: Columns) -> Integers:
+        """Ones and zeros."""
+        return self.test.column(columns).astype(np.int64)
+
+
+class RealQuery(Value):
+    """A value in [−1, 1]."""
+
+    kind: Literal["real"] = "real"
+    numerator: AnyNumber
+    denominator: Annotated[int, Field(ge=1, le=MAX_DENOMINATOR)]
+
+    def roots(self) -> Iterator[Expression]:
+        """The expressions that are evaluated."""
+        yield self.numerator
+
+    def check(self, schema: Schema) -> None:
+        """Refuse what this schema cannot answer."""
+        self.numerator.bounds(schema)
+
+    def answer(self, example: Example) -> int:
+        """The numerator, clamped."""
+        return min(max(self.numerator.value(example), -self.denominator), self.denominator)
+
+    def answers(self, columns: Columns) -> Integers:
+        """The numerators, clamped."""
+        return self.numerator.column(columns).clip(-self.denominator, self.denominator)
+
+
+class CellQuery(Value):
+    """Which cell of a partition the example lies in, and with which sign."""
+
+    kind: Literal["cell"] = "cell"
+    cells: Annotated[int, Field(ge=1, le=MAX_CELLS)]
+    cell: AnyNumber
+    negative: AnyTest | None = None
+    """Where it holds, the example counts −1 in its cell."""
+
+    def roots(self) -> Iterator[Expression]:
+        """The expressions that are evaluated."""
+        yield self.cell
+        if self.negative is not None:
+            yield self.negative
+
+    def check(self, schema: Schema) -> None:
+        """Refuse what this schema cannot answer."""
+        self.cell.bounds(schema)
+        if self.negative is not None:
+            self.negative.check(schema)
+
+    def answer(self, example: Example) -> int:
+        """Zero for none; else the number of the cell, counted from one, with its sign."""
+        cell = self.cell.value(example)
+        sign = -1 if self.negative is not None and self.negative.value(example) else 1
+        return sign * (cell + 1) if 0 <= cell < self.cells else 0
+
+    def answers(self, columns: Columns) -> Integers:
+        """The same of many."""
+        cell = self.cell.column(columns)
+        answers = np.where((cell >= 0) & (cell < self.cells), cell + 1, 0)
+        return answers if self.negative is None else np.where(self.negative.column(columns), -answers, answers)
+
+
+Query: TypeAlias = Annotated[BooleanQuery | RealQuery | CellQuery, Field(discriminator="kind")]
+QUERY: Final[TypeAdapter[BooleanQuery | RealQuery | CellQuery]] = TypeAdapter(Query)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a query costs to evaluate, known before it is."""
+
+    nodes: int
+    depth: int
+    entries: int
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedQuery:
+    """A query that this schema can answer, within the limits. Only `prepare` should make one."""
+
+    query: BooleanQuery | RealQuery | CellQuery
+    schema: Schema
+    cost: Cost
+
+    def answer(self, example: Example) -> int:
+        """The answer of one example."""
+        _same(self.schema, example.schema)
+        return self.query.answer(example)
+
+    def answers(self, columns: Columns) -> Integers:
+        """The answers of many."""
+        _same(self.schema, columns.schema)
+        return self.query.answers(columns)
+
+
+def read_query(data: bytes | str) -> BooleanQuery | RealQuery | CellQuery:
+    """A query from its JSON form."""
+    return read(QUERY, data, limit=1 << 18)
+
+
+def prepare(query: BooleanQuery | RealQuery | CellQuery, schema: Schema) -> PreparedQuery:
+    """Check a query against its schema and the limits. What passes is total."""
+    cost = measure(query)
+    for what, count, limit in (
+        ("nodes", cost.nodes, MAX_NODES),
+        ("levels", cost.depth, MAX_DEPTH),
+        ("table entries", cost.entries, MAX_ENTRIES),
+    ):
+        if count > limit:
+            raise ProtocolError(
+                f"has {count} {what}, over the limit of {limit}", where="query", remedy="ask less at once"
+            )
+    query.check(schema)
+    return PreparedQuery(query, schema, cost)
+
+
+def measure(query: BooleanQuery | RealQuery | CellQuery) -> Cost:
+    """Count nodes, levels and table entries."""
+    nodes = depth = entries = 0
+    level = list(query.roots())
+    while level:
+        depth += 1
+        nodes += len(level)
+        entries += sum(node.entries() for node in level)
+        level = [part for node in level for part in node.parts()]
+    return Cost(nodes, depth, entries)
+
+
+def _same(schema: Schema, other: Schema) -> None:
+    if schema is not other and schema != other:
+        raise ProtocolError("is of another schema", where="example", remedy="prepare the query for this schema")

@@ -1,0 +1,59 @@
+"""Rounds: what is published, what it means, and what may follow what."""
+
+from askance_protocol.rounds.bulletin import (
+    Bulletin,
+    Entry,
+    RoundAnswered,
+    RoundClosed,
+    RoundPublished,
+    StudyEnded,
+    StudyPublished,
+    read_entry,
+)
+from askance_protocol.rounds.lifecycle import RoundEvent, RoundState, StudyEvent, StudyState, round_after, study_after
+from askance_protocol.rounds.prepared import PreparedPart, PreparedRound, Question, prepare_round
+from askance_protocol.rounds.spec import (
+    BinarySpec,
+    Cohort,
+    GeometricSpec,
+    KarySpec,
+    LaplaceSpec,
+    Part,
+    RoundSpec,
+    StudySpec,
+    TableSpec,
+    read_round,
+    read_study,
+)
+
+__all__ = [
+    "BinarySpec",
+    "Bulletin",
+    "Cohort",
+    "Entry",
+    "GeometricSpec",
+    "KarySpec",
+    "LaplaceSpec",
+    "Part",
+    "PreparedPart",
+    "PreparedRound",
+    "Question",
+    "RoundAnswered",
+    "RoundClosed",
+    "RoundEvent",
+    "RoundPublished",
+    "RoundSpec",
+    "RoundState",
+    "StudyEnded",
+    "StudyEvent",
+    "StudyPublished",
+    "StudySpec",
+    "StudyState",
+    "TableSpec",
+    "prepare_round",
+    "read_entry",
+    "read_round",
+    "read_study",
+    "round_after",
+    "study_after",
+]

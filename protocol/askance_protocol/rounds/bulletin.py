@@ -1,0 +1,160 @@
+"""The bulletin: an append-only list, each entry carrying the digest of the one before.
+
+Whoever holds the head's digest has pinned the whole list: a server that shows two users two histories is found
+out once they compare heads. `Bulletin` holds what is needed to judge the next entry, and judges it: the order,
+the chain, and that a sealed study publishes nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Final, Literal, TypeAlias
+
+from pydantic import Field
+
+from askance_protocol.errors import ProtocolError
+from askance_protocol.rounds.lifecycle import (
+    RoundEvent,
+    RoundState,
+    StudyEvent,
+    StudyState,
+    round_after,
+    study_after,
+)
+from askance_protocol.rounds.spec import RoundSpec, StudySpec
+from askance_protocol.values import Digest, Value, read
+
+GENESIS: Final = "0" * 64
+"""What the first entry carries in place of a digest."""
+
+
+class StudyPublished(Value):
+    """The study itself: always the first entry."""
+
+    kind: Literal["study"] = "study"
+    study: StudySpec
+
+
+class RoundPublished(Value):
+    """A round, open from now on."""
+
+    kind: Literal["round"] = "round"
+    round: RoundSpec
+
+
+class RoundClosed(Value):
+    """A round takes no more reports."""
+
+    kind: Literal["closed"] = "closed"
+    round: Digest
+    reason: Literal["target", "deadline", "operator"]
+    received: Annotated[int, Field(ge=0)]
+
+
+class RoundAnswered(Value):
+    """What the round's reports add up to: for each part, for each row, the count of each outcome."""
+
+    kind: Literal["answers"] = "answers"
+    round: Digest
+    tallies: tuple[tuple[tuple[Annotated[int, Field(ge=0)], ...], ...], ...]
+
+
+class StudyEnded(Value):
+    """The last entry."""
+
+    kind: Literal["ended"] = "ended"
+    state: Literal["finished", "failed", "cancelled"]
+    reason: Annotated[str, Field(max_length=2000)]
+
+
+Notice: TypeAlias = Annotated[
+    StudyPublished | RoundPublished | RoundClosed | RoundAnswered | StudyEnded, Field(discriminator="kind")
+]
+
+_ENDS: Final = {"finished": StudyEvent.FINISH, "failed": StudyEvent.FAIL, "cancelled": StudyEvent.CANCEL}
+
+
+class Entry(Value):
+    """One entry of the list."""
+
+    form: Literal["askance.entry"] = "askance.entry"
+    version: Literal[1] = 1
+    sequence: Annotated[int, Field(ge=0)]
+    previous: Digest
+    notice: Notice
+
+
+def read_entry(data: bytes | str) -> Entry:
+    """An entry from its JSON form."""
+    return read(Entry, data, limit=1 << 24)
+
+
+@dataclass(frozen=True, slots=True)
+class Bulletin:
+    """What is known of a study after its first `length` entries."""
+
+    head: str = GENESIS
+    length: int = 0
+    study: StudySpec | None = None
+    state: StudyState = StudyState.CREATED
+    rounds: tuple[tuple[str, RoundState], ...] = field(default=())
+    """Each round's id and state, in the order of publication."""
+
+    def next(self, notice: Notice) -> Entry:
+        """The entry that would carry this notice."""
+        return Entry(sequence=self.length, previous=self.head, notice=notice)
+
+    def append(self, entry: Entry) -> Bulletin:
+        """The bulletin with one more entry, or an error that leaves this one as it is."""
+        if entry.sequence != self.length:
+            raise ProtocolError(
+                f"{entry.sequence} does not follow {self.length - 1}",
+                where="sequence",
+                remedy="fetch the entries between",
+            )
+        if entry.previous != self.head:
+            raise ProtocolError(
+                "does not continue the pinned history", where="previous", remedy="stop: the server shows two histories"
+            )
+        after = self._taking(entry.notice)
+        return replace(after, head=entry.digest(), length=self.length + 1)
+
+    def extend(self, entries: Iterable[Entry]) -> Bulletin:
+        """The bulletin with all of these entries, or none."""
+        after = self
+        for entry in entries:
+            after = after.append(entry)
+        return after
+
+    def _taking(self, notice: Notice) -> Bulletin:
+        if isinstance(notice, StudyPublished) != (self.study is None):
+            raise ProtocolError("a study is published first, and once", where="notice")
+        match notice:
+            case StudyPublished(study=study):
+                return replace(self, study=study)
+            case RoundPublished(round=round_):
+                return self._publishing(round_)
+            case RoundClosed(round=id_):
+                return self._turning(id_, RoundEvent.CLOSE)
+            case RoundAnswered(round=id_):
+                return self._turning(id_, RoundEvent.ANSWER)
+            case StudyEnded(state=state):
+                return replace(self, state=study_after(self.state, _ENDS[state]))
+
+    def _publishing(self, round_: RoundSpec) -> Bulletin:
+        assert self.study is not None  # noqa: S101 - told the type checker: `_taking` has refused this
+        if round_.study != self.study.digest():
+            raise ProtocolError("is of another study", where="notice.round.study")
+        if round_.number != len(self.rounds) + 1:
+            raise ProtocolError(f"is {round_.number}, the next is {len(self.rounds) + 1}", where="notice.round.number")
+        event = StudyEvent.PUBLISH if self.study.interactive else StudyEvent.PUBLISH_ALL
+        opened = round_after(RoundState.PUBLISHED, RoundEvent.OPEN)
+        return replace(self, state=study_after(self.state, event), rounds=(*self.rounds, (round_.digest(), opened)))
+
+    def _turning(self, id_: str, event: RoundEvent) -> Bulletin:
+        known = dict(self.rounds)
+        if id_ not in known:
+            raise ProtocolError("was never published here", where="notice.round")
+        known[id_] = round_after(known[id_], event)
+        return replace(self, rounds=tuple(known.items()))

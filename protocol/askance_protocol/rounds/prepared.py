@@ -1,0 +1,278 @@
+"""A round, checked and ready to be answered: queries compiled, channels built and certified, coins at hand.
+
+Both sides prepare the same round and get the same thing: the client to answer one question, the server to know
+which reports can come and what they mean. Everything that is refused here is refused from public data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from askance_protocol import hadamard
+from askance_protocol.channels import (
+    BinaryResponse,
+    Channel,
+    DiscreteLaplace,
+    KaryResponse,
+    Sample,
+    TabulatedChannel,
+    TwoSidedGeometric,
+)
+from askance_protocol.coins import Coin, Users, check_users, choices, rows
+from askance_protocol.errors import ProtocolError
+from askance_protocol.examples import Columns, Example
+from askance_protocol.queries import BooleanQuery, CellQuery, PreparedQuery, RealQuery, prepare
+from askance_protocol.randomness import RandomSource
+from askance_protocol.rounds.spec import (
+    BinarySpec,
+    GeometricSpec,
+    KarySpec,
+    LaplaceSpec,
+    Part,
+    RoundSpec,
+    StudySpec,
+    TableSpec,
+)
+from askance_protocol.schema import Schema
+
+Answers = NDArray[np.signedinteger[Any]]
+Rows = NDArray[np.unsignedinteger[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedPart:
+    """One question: from an answer and a public row to the input of a channel."""
+
+    part: Part
+    query: PreparedQuery
+    channel: Channel
+    rows: int
+    """Hadamard rows; one where the part needs none."""
+
+    @property
+    def pooled(self) -> bool:
+        """Whether a public Hadamard row turns a cell into one bit."""
+        return isinstance(self.query.query, CellQuery) and isinstance(self.channel, BinaryResponse)
+
+    def encode(self, answer: int, row: int) -> int:
+        """The channel's input for one answer."""
+        if self.pooled:
+            return hadamard.encode(answer, row)
+        match self.query.query:
+            case BooleanQuery():
+                return answer
+            case RealQuery(denominator=denominator):
+                return answer + denominator
+            case CellQuery(negative=None):
+                return answer - 1
+            case CellQuery():
+                return 2 * (abs(answer) - 1) + (answer < 0)
+
+    def encode_all(self, answers: Answers, rows: Rows) -> NDArray[np.integer[Any]]:
+        """The channel's inputs for many answers."""
+        if self.pooled:
+            return hadamard.encode_all(answers, rows)
+        match self.query.query:
+            case BooleanQuery():
+                return answers
+            case RealQuery(denominator=denominator):
+                return answers + denominator
+            case CellQuery(negative=None):
+                return answers - 1
+            case CellQuery():
+                return 2 * (np.abs(answers) - 1) + (answers < 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What one user is asked: a part of the round and, where it pools cells, a Hadamard row."""
+
+    part: int
+    row: int
+
+
+@dataclass(frozen=True)
+class PreparedRound:
+    """A round that is safe to answer. Only `prepare_round` should make one."""
+
+    study: StudySpec
+    spec: RoundSpec
+    id: str
+    parts: tuple[PreparedPart, ...]
+
+    @property
+    def outcomes(self) -> int:
+        """The most outcomes that a part has: every report of the round is written with the same length."""
+        return max(part.channel.outcomes for part in self.parts)
+
+    @property
+    def charge(self) -> int:
+        """The most that a part charges."""
+        return max(part.part.charge for part in self.parts)
+
+    def asks(self, user: int) -> bool:
+        """Whether a user is in the cohort."""
+        return bool(self.asked(range(user, user + 1))[0])
+
+    def asked(self, users: Users) -> NDArray[np.bool]:
+        """Which of these users are in the cohort."""
+        cohort = self.spec.cohort
+        slots = choices(self._cohort_coin.toss(users), cohort.slots)
+        numbers = np.arange(users.start, users.stop) if isinstance(users, range) else users
+        inside = (numbers >= cohort.first_user) & (numbers < cohort.first_user + cohort.users)
+        return inside & (slots >= cohort.first_slot) & (slots < cohort.first_slot + cohort.slot_count)
+
+    def question(self, user: int) -> Question:
+        """What one user is asked."""
+        dealt, public_rows = self.questions(range(user, user + 1))
+        return Question(int(dealt[0]), int(public_rows[0]))
+
+    def questions(self, users: Users) -> tuple[NDArray[np.intp], NDArray[np.uint32]]:
+        """The part and the row of each of these users. The row is that of the part, 0 where it has none."""
+        if len(self.parts) == 1 and self.parts[0].rows == 1:
+            return np.zeros(len(users), np.intp), np.zeros(len(users), np.uint32)
+        coins = self._round_coin.toss(users)
+        if len(self.parts) == 1:
+            return np.zeros(len(users), np.intp), rows(coins, self.parts[0].rows)
+        dealt = np.searchsorted(self._shares, choices(coins, int(self._shares[-1])), side="right")
+        return dealt, rows(coins, self._rows[dealt])
+
+    def respond(self, user: int, example: Example, source: RandomSource) -> int:
+        """One user's report (KLNRS11, Def. 5.2): find her question, answer it, randomize once."""
+        question = self.question(user)
+        part = self.parts[question.part]
+        return part.channel.randomize(part.encode(part.query.answer(example), question.row), source)
+
+    def respond_all(self, users: Users, columns: Columns, source: RandomSource) -> Sample:
+        """The reports of many users, a part after the other."""
+        if len(users) != len(columns):
+            raise ProtocolError("and examples are not equally many", where="users")
+        dealt, public_rows = self.questions(users)
+        outcomes = np.zeros(len(columns), np.uint32)
+        for number, part in enumerate(self.parts):
+            mine = np.flatnonzero(dealt == number)
+            if not len(mine):
+                continue
+            inputs = part.encode_all(part.query.answers(columns.take(mine)), public_rows[mine])
+            outcomes[mine] = part.channel.sample(inputs, source).outcomes
+        return Sample(outcomes, source.simulated)
+
+    @cached_property
+    def _round_coin(self) -> Coin:
+        return Coin(self.id)
+
+    @cached_property
+    def _cohort_coin(self) -> Coin:
+        return Coin(self.spec.study)
+
+    @cached_property
+    def _shares(self) -> NDArray[np.uint32]:
+        return np.array(list(accumulate(part.part.share for part in self.parts)), np.uint32)
+
+    @cached_property
+    def _rows(self) -> NDArray[np.uint32]:
+        return np.array([part.rows for part in self.parts], np.uint32)
+
+
+def prepare_round(study: StudySpec, spec: RoundSpec) -> PreparedRound:
+    """Check a round against its study: every query answerable, every channel certified for what it charges."""
+    if spec.study != study.digest():
+        raise ProtocolError("is of another study", where="study", remedy="fetch the study that the round names")
+    parts: list[PreparedPart] = []
+    for number, part in enumerate(spec.parts):
+        try:
+            parts.append(_prepare_part(part, study.example))
+        except ProtocolError as error:
+            raise error.at(f"parts[{number}]") from None
+        if part.charge > study.cap:
+            raise ProtocolError(
+                f"{part.charge} is above the study's cap of {study.cap} micro-ε", where=f"parts[{number}].charge"
+            )
+    return PreparedRound(study, spec, spec.digest(), tuple(parts))
+
+
+def check_cohort(round_: PreparedRound, users: NDArray[np.integer[Any]]) -> NDArray[np.bool]:
+    """Which of these users were asked; refuses what are not user numbers."""
+    check_users(users)
+    return round_.asked(users)
+
+
+def _prepare_part(part: Part, schema: Schema) -> PreparedPart:
+    query = prepare(part.query, schema)
+    channel = build_channel(part, schema)
+    if part.charge < channel.certified_micro_epsilon:
+        raise ProtocolError(
+            f"{part.charge} micro-ε is claimed, {channel.certified_micro_epsilon} is certified",
+            where="charge",
+            remedy="charge what the channel costs, or more",
+        )
+    pooled = isinstance(part.query, CellQuery) and isinstance(part.channel, BinarySpec)
+    height = hadamard.rows_for(part.query.cells) if pooled and isinstance(part.query, CellQuery) else 1
+    return PreparedPart(part, query, channel, height)
+
+
+def build_channel(part: Part, schema: Schema) -> Channel:  # noqa: PLR0911 - one return for each row of the table
+    """The channel of a part. Which channel goes with which query is this table."""
+    match part.query, part.channel:
+        case BooleanQuery(), BinarySpec(micro_epsilon=asked):
+            return BinaryResponse(asked)
+        case RealQuery(denominator=denominator), BinarySpec(micro_epsilon=asked):
+            return BinaryResponse(asked, 2 * denominator)
+        case CellQuery(), BinarySpec(micro_epsilon=asked):
+            return BinaryResponse(asked, 2)
+        case CellQuery() as query, KarySpec(micro_epsilon=asked):
+            return _kary(asked, _cells(query, schema))
+        case RealQuery(denominator=denominator), GeometricSpec(micro_epsilon=asked):
+            return _geometric(asked, 2 * denominator)
+        case RealQuery(denominator=denominator), LaplaceSpec(micro_epsilon=asked):
+            return _laplace(asked, 2 * denominator)
+        case query, TableSpec(weights=weights):
+            return _tabulated(weights, _inputs(query, schema))
+        case query, channel:
+            raise ProtocolError(
+                f"a {channel.kind} channel does not answer a {query.kind} query",
+                where="channel",
+                remedy="binary answers every query, kary a cell query, geometric and laplace a real query",
+            )
+
+
+# Certifying takes a moment for a large table, and a round is prepared more often than its channels change.
+_kary = lru_cache(maxsize=64)(KaryResponse)
+_geometric = lru_cache(maxsize=64)(TwoSidedGeometric)
+_laplace = lru_cache(maxsize=64)(DiscreteLaplace)
+
+
+@lru_cache(maxsize=64)
+def _tabulated(weights: tuple[tuple[str, ...], ...], inputs: int) -> Channel:
+    channel = TabulatedChannel(tuple(tuple(map(int, row)) for row in weights))
+    if channel.inputs != inputs:
+        raise ProtocolError(f"has {channel.inputs} rows, the query {inputs} answers", where="channel.weights")
+    return channel
+
+
+def _inputs(query: BooleanQuery | RealQuery | CellQuery, schema: Schema) -> int:
+    match query:
+        case BooleanQuery():
+            return 2
+        case RealQuery(denominator=denominator):
+            return 2 * denominator + 1
+        case CellQuery():
+            return _cells(query, schema)
+
+
+def _cells(query: CellQuery, schema: Schema) -> int:
+    """The inputs of a channel that names cells: there is none for "in no cell"."""
+    low, high = query.cell.bounds(schema)
+    if low < 0 or high >= query.cells:
+        raise ProtocolError(
+            f"the cell lies in {low} .. {high}, not always in 0 .. {query.cells - 1}",
+            where="query.cell",
+            remedy="clamp it, or use a binary channel, which has an answer for no cell",
+        )
+    return query.cells if query.negative is None else 2 * query.cells

@@ -1,0 +1,161 @@
+"""What is published: a study, and a round of it. Both are named by the digest of their canonical form.
+
+A round asks every user of its cohort one question. It has several parts where a study is noninteractive and
+publishes everything at once, or where one round asks several queries of disjoint users; the public coin deals
+each user one part, in proportion to the parts' shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal, TypeAlias, TypeVar
+
+from pydantic import Field, model_validator
+
+from askance_protocol import canonical
+from askance_protocol.budget import LARGEST
+from askance_protocol.coins import MAX_CHOICES, MAX_USER
+from askance_protocol.errors import ProtocolError
+from askance_protocol.queries import Query
+from askance_protocol.schema import Schema
+from askance_protocol.values import Digest, Name, SafeInteger, Value, read
+
+VERSION: Final = 1
+MAX_PARTS: Final = 4096
+
+MicroEpsilon: TypeAlias = Annotated[int, Field(ge=1, le=LARGEST)]
+Words64: TypeAlias = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,19})\z")]
+
+
+class _AtEpsilon(Value):
+    micro_epsilon: MicroEpsilon
+
+
+class BinarySpec(_AtEpsilon):
+    """Binary response: for a boolean, a real, or by Hadamard rows a cell query."""
+
+    kind: Literal["binary"] = "binary"
+
+
+class KarySpec(_AtEpsilon):
+    """k-ary response, for a cell query whose cell is never outside the partition."""
+
+    kind: Literal["kary"] = "kary"
+
+
+class GeometricSpec(_AtEpsilon):
+    """Two-sided geometric noise on the numerator of a real query."""
+
+    kind: Literal["geometric"] = "geometric"
+
+
+class LaplaceSpec(_AtEpsilon):
+    """Discretised Laplace noise on the numerator of a real query."""
+
+    kind: Literal["laplace"] = "laplace"
+
+
+class TableSpec(Value):
+    """Any channel, by its weights: decimal text, since they go beyond 2⁵³."""
+
+    kind: Literal["table"] = "table"
+    weights: Annotated[tuple[tuple[Words64, ...], ...], Field(min_length=2)]
+
+
+ChannelSpec: TypeAlias = Annotated[
+    BinarySpec | KarySpec | GeometricSpec | LaplaceSpec | TableSpec, Field(discriminator="kind")
+]
+
+
+class Part(Value):
+    """One question of a round."""
+
+    query: Query
+    channel: ChannelSpec
+    charge: MicroEpsilon
+    """What a user who answers pays. Never less than the channel's certified ε."""
+    share: Annotated[int, Field(ge=1, le=MAX_CHOICES)] = 1
+
+
+class Cohort(Value):
+    """Who is asked: users of a run of numbers whose slot, by the study's coin, is in a run of slots."""
+
+    first_user: Annotated[int, Field(ge=0, lt=MAX_USER)] = 0
+    users: Annotated[int, Field(ge=1, le=MAX_USER)]
+    slots: Annotated[int, Field(ge=1, le=MAX_CHOICES)] = 1
+    first_slot: Annotated[int, Field(ge=0)] = 0
+    slot_count: Annotated[int, Field(ge=1)] = 1
+
+    @model_validator(mode="after")
+    def _inside(self) -> Cohort:
+        if self.first_user + self.users > MAX_USER:
+            raise ValueError("the users go beyond the largest user number")
+        if self.first_slot + self.slot_count > self.slots:
+            raise ValueError("the slots go beyond the last slot")
+        return self
+
+
+class StudySpec(Value):
+    """What users are asked to take part in, before any of them answers."""
+
+    form: Literal["askance.study"] = "askance.study"
+    version: Literal[1] = VERSION
+    title: Annotated[str, Field(min_length=1, max_length=200)]
+    nonce: Annotated[str, Field(pattern=r"^[0-9a-f]{32}\z")]
+    """Two studies of the same content are two studies."""
+    example: Schema
+    strategy: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,63}\z")]
+    parameters: Mapping[Name, SafeInteger | bool | Annotated[str, Field(max_length=200)]] = {}
+    interactive: bool
+    """False: everything is published before the first report, and no round follows."""
+    simulated: bool
+    """True: the users are simulated, and gateways may report in batches."""
+    cap: MicroEpsilon
+    """The most that this study charges one user, over all its rounds."""
+
+
+class RoundSpec(Value):
+    """One round of a study."""
+
+    form: Literal["askance.round"] = "askance.round"
+    version: Literal[1] = VERSION
+    study: Digest
+    number: Annotated[int, Field(ge=1, le=1_000_000)]
+    parts: Annotated[tuple[Part, ...], Field(min_length=1, max_length=MAX_PARTS)]
+    cohort: Cohort
+    target: Annotated[int, Field(ge=1, le=MAX_USER)]
+    """The round closes when this many reports are in."""
+    deadline: Annotated[int, Field(ge=0, le=canonical.MAX_SAFE_INTEGER)]
+    """Or at this time, in seconds since 1970."""
+
+    @model_validator(mode="after")
+    def _dealt(self) -> RoundSpec:
+        if sum(part.share for part in self.parts) > MAX_CHOICES:
+            raise ValueError(f"the shares of all parts add up to more than {MAX_CHOICES}")
+        return self
+
+
+S = TypeVar("S", StudySpec, RoundSpec)
+
+
+def read_study(data: bytes | str) -> StudySpec:
+    """A study from its published form."""
+    return read_published(StudySpec, data)
+
+
+def read_round(data: bytes | str) -> RoundSpec:
+    """A round from its published form."""
+    return read_published(RoundSpec, data)
+
+
+def read_published(kind: type[S], data: bytes | str) -> S:
+    """Read what will be named by its digest: it has to say everything, defaults too, and nothing else."""
+    limit = 1 << 22
+    value = read(kind, data, limit=limit)
+    if value.to_json() != canonical.loads(data, limit=limit):
+        raise ProtocolError(
+            "leaves out or adds what its canonical form does not",
+            where=kind.__name__,
+            remedy="publish every member, no nulls",
+        )
+    return value
