@@ -52,9 +52,7 @@ def whole_micro(value: object, *, where: str = "ε", least: int = 0) -> int:
             f"is a {type(value).__name__}, not an integer", where=where, remedy="give ε in micro-ε, as an int"
         )
     if not least <= value <= LARGEST:
-        raise ProtocolError(
-            f"{value} micro-ε is out of range", where=where, remedy=f"give {least} to {LARGEST} micro-ε"
-        )
+        raise ProtocolError("is out of range", where=where, remedy=f"give {least} to {LARGEST} micro-ε")
     return value
 
 

@@ -70,7 +70,10 @@ class RandomSource(Protocol):
 class OsRandom:
     """The operating system's generator: what a real client uses. It takes no seed and cannot be replayed."""
 
-    simulated: Final = False
+    @property
+    def simulated(self) -> bool:
+        """Never."""
+        return False
 
     def word(self) -> int:
         """One fresh word."""
@@ -93,8 +96,6 @@ class _OsDraw:
 class SimulatedRandom:
     """A seeded AES-128-CTR stream. For simulations only: whoever knows the seed can remove all the noise."""
 
-    simulated: Final = True
-
     def __init__(self, seed: int, *, stream: int = 0) -> None:
         for name, value in (("seed", seed), ("stream", stream)):
             if type(value) is not int or not 0 <= value < 1 << 128:
@@ -103,6 +104,11 @@ class SimulatedRandom:
         keys = hashlib.sha256(label).digest()
         self._lead_key, self._tail_key = keys[:16], keys[16:]
         self._position = 0
+
+    @property
+    def simulated(self) -> bool:
+        """Always: this is the mark on everything that is drawn here."""
+        return True
 
     def word(self) -> int:
         """The next word of the stream."""

@@ -1,0 +1,113 @@
+"""ε is counted in whole millionths, exactly, and rounding favours the user."""
+
+from __future__ import annotations
+
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+
+import pytest
+from askance_protocol.budget import (
+    LARGEST,
+    MICRO,
+    Account,
+    BudgetExceededError,
+    charge_from_text,
+    limit_from_text,
+    to_text,
+    whole_micro,
+)
+from askance_protocol.errors import ProtocolError
+from hypothesis import given
+from hypothesis import strategies as st
+
+micros = st.integers(min_value=1, max_value=LARGEST)
+
+
+@given(micros)
+def test_text_and_micro_epsilon_are_two_ways_to_write_one_number(micro: int) -> None:
+    assert charge_from_text(to_text(micro)) == limit_from_text(to_text(micro)) == micro
+
+
+@given(st.decimals(min_value="0.000001", max_value="1000000", allow_nan=False, allow_infinity=False))
+def test_charges_round_up_and_limits_round_down(value: Decimal) -> None:
+    exact = value * MICRO
+
+    assert charge_from_text(str(value)) == exact.to_integral_value(ROUND_CEILING)
+    assert limit_from_text(str(value)) == exact.to_integral_value(ROUND_FLOOR)
+
+
+@pytest.mark.parametrize(
+    ("text", "micro"),
+    [("1", MICRO), ("0.5", 500_000), ("1e-3", 1000), ("+2", 2 * MICRO), ("1.000000", MICRO), ("0.1234561", 123_457)],
+)
+def test_charges_are_read_from_decimal_text(text: str, micro: int) -> None:
+    assert charge_from_text(text) == micro
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "0",
+        "0.0",
+        "-1",
+        "nan",
+        "NaN",
+        "inf",
+        "1e999",
+        "5e-324",
+        "0.0000001",
+        "1,5",
+        "1_000",
+        "0x1",
+        " 1",
+        "1 ",
+        "٣",
+        "1" * 65,
+        "1.",
+        ".5",
+    ],
+)
+def test_what_is_not_a_positive_decimal_is_refused_as_a_limit(text: str) -> None:
+    with pytest.raises(ProtocolError, match="ε"):
+        limit_from_text(text)
+
+
+@pytest.mark.parametrize("value", [1, 1.0, None, b"1", True])
+def test_only_text_is_read(value: object) -> None:
+    with pytest.raises(ProtocolError, match="not text"):
+        charge_from_text(value)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [1.0, True, "1", None, -1, LARGEST + 1, float("nan")])
+def test_only_an_integer_in_range_is_a_number_of_micro_epsilon(value: object) -> None:
+    with pytest.raises(ProtocolError):
+        whole_micro(value)
+
+
+@given(micros, st.lists(micros, max_size=30))
+def test_an_account_never_exceeds_its_cap_and_counts_exactly(cap: int, charges: list[int]) -> None:
+    account, accepted = Account(cap), 0
+    for charge in charges:
+        if accepted + charge <= cap:
+            account, accepted = account.charged(charge), accepted + charge
+        else:
+            with pytest.raises(BudgetExceededError):
+                account.charged(charge)
+        assert account.spent == accepted <= cap
+        assert account.spent + account.remaining == cap
+
+
+def test_a_cap_that_is_spent_to_the_last_micro_epsilon_affords_nothing() -> None:
+    spent = Account(MICRO).charged(MICRO - 1).charged(1)
+    assert spent.remaining == 0
+    assert not spent.affords(1)
+
+
+def test_a_refused_charge_says_what_is_asked_and_what_is_left() -> None:
+    with pytest.raises(BudgetExceededError, match=r"ε = 0\.5 is asked and 0\.25 of 1 is left"):
+        Account(MICRO, 750_000).charged(500_000)
+
+
+def test_an_account_that_has_overspent_cannot_be_made() -> None:
+    with pytest.raises(BudgetExceededError):
+        Account(1, 2)
