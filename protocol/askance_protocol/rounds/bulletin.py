@@ -22,7 +22,7 @@ from askance_protocol.rounds.lifecycle import (
     round_after,
     study_after,
 )
-from askance_protocol.rounds.spec import RoundSpec, StudySpec
+from askance_protocol.rounds.spec import VERSION, RoundSpec, StudySpec, Version
 from askance_protocol.values import Digest, Value, read
 
 GENESIS: Final = "0" * 64
@@ -79,7 +79,7 @@ class Entry(Value):
     """One entry of the list."""
 
     form: Literal["askance.entry"] = "askance.entry"
-    version: Literal[1] = 1
+    version: Version = VERSION
     sequence: Annotated[int, Field(ge=0)]
     previous: Digest
     notice: Notice

@@ -21,6 +21,8 @@ from askance_protocol.schema import Schema
 from askance_protocol.values import Digest, Name, SafeInteger, Value, read
 
 VERSION: Final = 1
+Version: TypeAlias = Annotated[int, Field(ge=VERSION, le=VERSION)]
+"""Not a literal: Python's True equals 1, and `true` is not a version."""
 MAX_PARTS: Final = 4096
 
 MicroEpsilon: TypeAlias = Annotated[int, Field(ge=1, le=LARGEST)]
@@ -99,7 +101,7 @@ class StudySpec(Value):
     """What users are asked to take part in, before any of them answers."""
 
     form: Literal["askance.study"] = "askance.study"
-    version: Literal[1] = VERSION
+    version: Version = VERSION
     title: Annotated[str, Field(min_length=1, max_length=200)]
     nonce: Annotated[str, Field(pattern=r"^[0-9a-f]{32}\z")]
     """Two studies of the same content are two studies."""
@@ -118,7 +120,7 @@ class RoundSpec(Value):
     """One round of a study."""
 
     form: Literal["askance.round"] = "askance.round"
-    version: Literal[1] = VERSION
+    version: Version = VERSION
     study: Digest
     number: Annotated[int, Field(ge=1, le=1_000_000)]
     parts: Annotated[tuple[Part, ...], Field(min_length=1, max_length=MAX_PARTS)]
@@ -152,7 +154,7 @@ def read_published(kind: type[S], data: bytes | str) -> S:
     """Read what will be named by its digest: it has to say everything, defaults too, and nothing else."""
     limit = 1 << 22
     value = read(kind, data, limit=limit)
-    if value.to_json() != canonical.loads(data, limit=limit):
+    if value.to_bytes() != canonical.dumps(canonical.loads(data, limit=limit)):
         raise ProtocolError(
             "leaves out or adds what its canonical form does not",
             where=kind.__name__,

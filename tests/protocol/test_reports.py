@@ -1,0 +1,183 @@
+"""Reports are decoded strictly: nothing is coerced, and every error names its place and repeats nothing."""
+
+from __future__ import annotations
+
+import json
+import struct
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from askance_protocol.coins import MAX_USER
+from askance_protocol.errors import ProtocolError
+from askance_protocol.reports import (
+    MAX_BATCH,
+    ReportBatch,
+    decode_columns,
+    decode_raw,
+    decode_report,
+    encode_columns,
+    encode_raw,
+    encode_report,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+# ----------------------------------------------------------------------------------------------------- one report
+
+
+@given(st.integers(1, 1 << 32).flatmap(lambda m: st.tuples(st.integers(0, m - 1), st.just(m))))
+def test_a_report_reads_back_as_itself(report: tuple[int, int]) -> None:
+    outcome, outcomes = report
+    assert decode_report(encode_report(outcome, outcomes), outcomes) == outcome
+    assert json.loads(encode_report(outcome, outcomes)) == {"outcome": outcome}
+
+
+@pytest.mark.parametrize("outcomes", [1, 2, 10, 11, 1000])
+def test_all_reports_of_a_round_have_one_length(outcomes: int) -> None:
+    assert len({len(encode_report(outcome, outcomes)) for outcome in range(outcomes)}) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        (b'{"outcome": true}', "outcome: "),
+        (b'{"outcome": "1"}', "outcome: "),
+        (b'{"outcome": null}', "outcome: "),
+        (b'{"outcome": [1]}', "outcome: "),
+        (b'{"outcome": 1.0}', "number: "),
+        (b'{"outcome": 1e0}', "number: "),
+        (b'{"outcome": NaN}', "number: "),
+        (b'{"outcome": Infinity}', "number: "),
+        (b'{"outcome": -1}', "outcome: "),
+        (b'{"outcome": 4}', "outcome: is not in 0 .. 3"),
+        (b'{"outcome": 99999999999}', "outcome: "),
+        (b'{"outcome": 01}', "line 1"),
+        (b'{"outcome": 1, "outcome": 2}', "'outcome'"),
+        (b'{"outcome": 1, "user": 7}', "report: "),
+        (b'{"user": 7}', "report: "),
+        (b"{}", "outcome: is missing"),
+        (b"1", "report: "),
+        (b"[1]", "report: "),
+        (b"", "line 1"),
+        (b"{", "line 1"),
+        (b'{"outcome": 1}x', "line 1"),
+        (b"\xff\xfe", "byte 0"),
+        (b'{"outcome": ' + b" " * 100 + b"1}", "report: "),
+    ],
+)
+def test_what_is_not_a_report_is_refused_at_its_place(body: bytes, place: str) -> None:
+    with pytest.raises(ProtocolError) as caught:
+        decode_report(body, 4)
+    assert str(caught.value).startswith(place)
+
+
+def test_a_refusal_does_not_repeat_the_report() -> None:
+    for body in (b'{"outcome": 31337}', b'{"outcome": "31337"}', b'{"outcome": 1, "secret31337": 1}'):
+        with pytest.raises(ProtocolError) as caught:
+            decode_report(body, 4)
+        assert "31337" not in str(caught.value)
+
+
+@settings(max_examples=500)
+@given(st.binary(max_size=80))
+def test_no_bytes_make_the_decoder_do_anything_but_refuse_or_read(body: bytes) -> None:
+    for decode in (lambda b: decode_report(b, 4), decode_columns, decode_raw):
+        with suppress(ProtocolError):
+            decode(body)
+
+
+@pytest.mark.parametrize("outcome", [-1, 4, True])
+def test_only_an_outcome_is_encoded(outcome: int) -> None:
+    with pytest.raises(ProtocolError, match=r"^outcome: "):
+        encode_report(outcome, 4)
+
+
+# --------------------------------------------------------------------------------------------------------- columns
+
+batches = st.lists(st.tuples(st.integers(0, MAX_USER - 1), st.integers(0, (1 << 32) - 1)), max_size=50).map(
+    lambda rows: ReportBatch(
+        np.array([user for user, _ in rows], np.uint64),
+        np.array([outcome for _, outcome in rows], np.uint32),
+        simulated=True,
+    )
+)
+
+
+@given(batches)
+def test_columns_read_back_as_themselves(batch: ReportBatch) -> None:
+    for back in (decode_columns(encode_columns(batch)), decode_raw(encode_raw(batch))):
+        assert back.users.tolist() == batch.users.tolist()
+        assert back.outcomes.tolist() == batch.outcomes.tolist()
+        assert back.simulated
+
+
+def test_raw_columns_carry_the_mark_of_a_simulation() -> None:
+    empty = np.zeros(0, np.uint64), np.zeros(0, np.uint32)
+    assert not decode_raw(encode_raw(ReportBatch(*empty, simulated=False))).simulated
+    assert decode_raw(encode_raw(ReportBatch(*empty, simulated=True))).simulated
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        ('{"users": [1, true], "outcomes": [0, 1]}', r"users\[1\]"),
+        ('{"users": [1, 2], "outcomes": [0, "1"]}', r"outcomes\[1\]"),
+        ('{"users": [1, 2], "outcomes": [0, 1.0]}', r"outcomes\[1\]"),
+        ('{"users": [1, 2], "outcomes": [null, 1]}', r"outcomes\[0\]"),
+        ('{"users": [1, 2], "outcomes": [NaN, 1]}', "batch: NaN"),
+        ('{"users": [1, 2], "outcomes": [0, -1]}', r"outcomes\[1\]"),
+        ('{"users": [1, 2], "outcomes": [0, 4294967296]}', r"outcomes\[1\]"),
+        ('{"users": [1, 281474976710656], "outcomes": [0, 1]}', r"users\[1\]"),
+        ('{"users": [1, 9999999999999999999999], "outcomes": [0, 1]}', r"users\[1\]"),
+        ('{"users": [1, 2], "outcomes": [0]}', "outcomes: has 1 entries, users has 2"),
+        ('{"users": 1, "outcomes": [0]}', "users: is not a list"),
+        ('{"users": [1]}', "batch: has not exactly"),
+        ('{"users": [1], "outcomes": [0], "round": 1}', "batch: has not exactly"),
+        ('{"users": [1], "outcomes": [0], "users": [2]}', "batch: has not exactly"),
+        ('{"users": [{"users": [], "outcomes": []}], "outcomes": [0]}', r"users\[0\]"),
+        ("[]", "batch: is not an object"),
+        ("nope", "batch: is not JSON"),
+        ("[" * 100_000, "batch: is not JSON"),
+    ],
+)
+def test_json_columns_are_refused_at_their_place(body: str, place: str) -> None:
+    with pytest.raises(ProtocolError, match=f"^{place}"):
+        decode_columns(body.encode())
+
+
+RAW = encode_raw(ReportBatch(np.arange(3, dtype=np.uint64), np.arange(3, dtype=np.uint32), simulated=True))
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        (b"", "batch: has 0 bytes"),
+        (RAW[:15], "batch: has 15 bytes"),
+        (RAW[:-1], "batch: "),
+        (RAW + b"\0", "batch: "),
+        (b"JSON" + RAW[4:], "bytes 0"),
+        (RAW[:4] + b"\2" + RAW[5:], "version: is 2, this side speaks 1"),
+        (RAW[:5] + b"\3" + RAW[6:], "bytes 5"),
+        (RAW[:6] + b"\1" + RAW[7:], "bytes 5"),
+        (RAW[:8] + struct.pack("<Q", 4) + RAW[16:], "batch: "),
+        (RAW[:8] + struct.pack("<Q", 1 << 63) + RAW[16:], "batch: "),
+        (RAW[:24] + struct.pack("<Q", MAX_USER) + RAW[32:], r"users\[1\]"),
+    ],
+)
+def test_raw_columns_are_refused_at_their_place(body: bytes, place: str) -> None:
+    with pytest.raises(ProtocolError, match=f"^{place}"):
+        decode_raw(body)
+
+
+def test_an_outcome_that_the_round_does_not_have_is_refused_at_its_place() -> None:
+    batch = decode_raw(RAW)
+    batch.check_outcomes(3)
+    with pytest.raises(ProtocolError, match=r"^outcomes\[2\]: is not in 0 .. 1"):
+        batch.check_outcomes(2)
+
+
+def test_a_batch_has_a_limit() -> None:
+    users = np.zeros(MAX_BATCH + 1, np.uint64)
+    with pytest.raises(ProtocolError, match="over the limit"):
+        ReportBatch(users, users.astype(np.uint32), simulated=True)
