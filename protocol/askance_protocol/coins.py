@@ -70,6 +70,6 @@ def choices(coins: Words, count: int) -> NDArray[np.uint32]:
     return ((coins >> np.uint64(32)) * np.uint64(count) >> np.uint64(32)).astype(np.uint32)
 
 
-def rows(coins: Words, count: int | NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """One of `count` rows, a power of two (or one such power for each coin), from the low half."""
-    return coins.astype(np.uint32) & (np.asarray(count, np.uint32) - np.uint32(1))
+def rows(coins: Words, last: int | NDArray[np.uint16]) -> NDArray[np.uint16]:
+    """One of the rows 0 .. last from the low end, where last + 1 is a power of two (or one such last for each coin)."""
+    return coins.astype(np.uint16) & np.asarray(last, np.uint16)

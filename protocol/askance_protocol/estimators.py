@@ -134,7 +134,7 @@ def estimate(part: PreparedPart, tally: Tally, confidence: float = 0.95) -> Esti
         case CellQuery(cells=cells, negative=None) if isinstance(part.channel, KaryResponse):
             return _cells(part.channel, tally, cells, confidence)
         case query:
-            return _scored(_targets(query, part.channel.inputs), part.channel, tally, confidence)
+            return _scored(targets(query, part.channel.inputs), part.channel, tally, confidence)
 
 
 def _pooled(part: PreparedPart, tally: Tally, confidence: float) -> Estimates:
@@ -155,11 +155,11 @@ def _cells(channel: KaryResponse, tally: Tally, cells: int, confidence: float) -
     return _two_valued(tally.counts[0, :cells], tally.received, scores, (0.0, 1.0), confidence)
 
 
-def _scored(targets: Floats, channel: Channel, tally: Tally, confidence: float) -> Estimates:
+def _scored(wanted: Floats, channel: Channel, tally: Tally, confidence: float) -> Estimates:
     """One estimate for each column of targets g(u)."""
     several = [
-        _one(_scores(channel, target), tally.counts[0], (float(target.min()), float(target.max())), confidence)
-        for target in targets
+        _one(scores(channel, target), tally.counts[0], (float(target.min()), float(target.max())), confidence)
+        for target in wanted
     ]
     value, error, low, high = (np.array(column) for column in zip(*several, strict=True))
     return Estimates(value, error, low, high, confidence, tally.received)
@@ -241,7 +241,7 @@ def _entropy_interval(mean: float, level: float) -> tuple[float, float]:
     return low, high
 
 
-def _targets(query: BooleanQuery | RealQuery | CellQuery, inputs: int) -> Floats:
+def targets(query: BooleanQuery | RealQuery | CellQuery, inputs: int) -> Floats:
     """g(u) for each input u: a row for each thing that is estimated."""
     match query:
         case BooleanQuery():
@@ -254,7 +254,7 @@ def _targets(query: BooleanQuery | RealQuery | CellQuery, inputs: int) -> Floats
             return np.repeat(np.eye(cells), 2, axis=1) * np.tile([1.0, -1.0], cells)
 
 
-def _scores(channel: Channel, target: Floats) -> Floats:
+def scores(channel: Channel, target: Floats) -> Floats:
     """The score f with Σ_w Pr[w|u] · f(w) = target(u) for every input u."""
     match channel:
         case BinaryResponse():

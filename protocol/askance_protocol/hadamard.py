@@ -29,13 +29,13 @@ def encode(answer: int, row: int) -> int:
     return NEITHER + sign * (-1) ** ((abs(answer) - 1) & row).bit_count()
 
 
-def encode_all(
-    answers: NDArray[np.signedinteger[Any]], public_rows: NDArray[np.unsignedinteger[Any]]
-) -> NDArray[np.uint8]:
+def encode_all(answers: NDArray[np.signedinteger[Any]], public_rows: NDArray[np.uint16]) -> NDArray[np.uint8]:
     """The inputs of many: sign bit, parity of row ∧ cell, and none in the middle."""
-    cells = (np.abs(answers) - 1).astype(np.uint32)
-    odd = (np.bitwise_count(cells & public_rows) & 1).astype(np.bool) ^ (answers < 0)
-    return np.where(answers == 0, np.uint8(NEITHER), np.where(odd, np.uint8(0), np.uint8(2)))
+    cells = (np.abs(answers) - 1).astype(np.uint16)
+    odd = np.bitwise_count(cells & public_rows) & np.uint8(1) ^ (answers < 0).view(np.uint8)
+    inputs = (odd ^ np.uint8(1)) << np.uint8(1)
+    np.copyto(inputs, NEITHER, where=answers == 0)
+    return inputs
 
 
 def transform(column: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -24,7 +24,7 @@ from askance_protocol.randomness import Leads, Positions, RandomSource, Words
 MAX_CELLS: Final = 1 << 20
 """Inputs × outcomes of a table: enough for 1,024 answers, small enough to print and to check."""
 
-_CHUNK: Final = 1 << 16
+_CHUNK: Final = 1 << 18
 """Users sampled at a time: what they need fits a core's cache."""
 
 Inputs = NDArray[np.integer[Any]]

@@ -42,7 +42,7 @@ from askance_protocol.rounds.spec import (
 from askance_protocol.schema import Schema
 
 Answers = NDArray[np.signedinteger[Any]]
-Rows = NDArray[np.unsignedinteger[Any]]
+Rows = NDArray[np.uint16]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,15 +133,15 @@ class PreparedRound:
         dealt, public_rows = self.questions(range(user, user + 1))
         return Question(int(dealt[0]), int(public_rows[0]))
 
-    def questions(self, users: Users) -> tuple[NDArray[np.intp], NDArray[np.uint32]]:
+    def questions(self, users: Users) -> tuple[NDArray[np.intp], Rows]:
         """The part and the row of each of these users. The row is that of the part, 0 where it has none."""
         if len(self.parts) == 1 and self.parts[0].rows == 1:
-            return np.zeros(len(users), np.intp), np.zeros(len(users), np.uint32)
+            return np.zeros(len(users), np.intp), np.zeros(len(users), np.uint16)
         coins = self._round_coin.toss(users)
         if len(self.parts) == 1:
-            return np.zeros(len(users), np.intp), rows(coins, self.parts[0].rows)
+            return np.zeros(len(users), np.intp), rows(coins, self.parts[0].rows - 1)
         dealt = np.searchsorted(self._shares, choices(coins, int(self._shares[-1])), side="right")
-        return dealt, rows(coins, self._rows[dealt])
+        return dealt, rows(coins, self._last_rows[dealt])
 
     def respond(self, user: int, example: Example, source: RandomSource) -> int:
         """One user's report (KLNRS11, Def. 5.2): find her question, answer it, randomize once."""
@@ -176,8 +176,8 @@ class PreparedRound:
         return np.array(list(accumulate(part.part.share for part in self.parts)), np.uint32)
 
     @cached_property
-    def _rows(self) -> NDArray[np.uint32]:
-        return np.array([part.rows for part in self.parts], np.uint32)
+    def _last_rows(self) -> NDArray[np.uint16]:
+        return np.array([part.rows - 1 for part in self.parts], np.uint16)
 
 
 def prepare_round(study: StudySpec, spec: RoundSpec) -> PreparedRound:
