@@ -3,14 +3,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: test check install format lint types layers lock vectors benchmark clean
+.PHONY: test check demo install format lint types layers lock vectors benchmark clean
 
 test: lint types layers
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist loadgroup
 
 # The fast subset: everything static, and the tests that finish in moments.
 check: lint types layers
-	$(BIN)/python -m pytest -n auto -q -m "not slow"
+	$(BIN)/python -m pytest -n auto --dist loadgroup -q -m "not slow"
 
 install: $(INSTALLED)
 
@@ -39,6 +39,9 @@ layers: install
 lock: install
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras \
 		--generate-hashes --no-emit-index-url --no-header --upgrade pyproject.toml --output-file constraints.txt
+
+demo:
+	@echo "The demo arrives with the client. Until then: make test, and the first example of README.md." >&2; exit 2
 
 vectors: install
 	$(BIN)/python tests/vectors/generate.py

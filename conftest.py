@@ -1,0 +1,69 @@
+"""The documents are tests: their Python is run, and their commands print what the documents say they print."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from sybil import Document, Example, Region, Sybil
+from sybil.parsers.markdown import PythonCodeBlockParser
+from sybil.parsers.markdown.lexers import FencedCodeBlockLexer
+
+ROOT = Path(__file__).parent
+LENIENT = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def run_console(example: Example) -> str | None:
+    """Run each `$ command` of a console block and compare what follows it; `...` stands for anything."""
+    command, expected = "", ""
+    for line in [*str(example.parsed).splitlines(), "$ "]:
+        if not line.startswith("$ "):
+            expected += line + "\n"
+            continue
+        if command and (fault := compare(command, expected)):
+            return fault
+        command, expected = line[2:], ""
+    return None
+
+
+def compare(command: str, expected: str) -> str | None:
+    """What is wrong with what a command prints, if anything."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    run = subprocess.run(  # noqa: S603 - what the documents of this repository say, and a reader would type
+        ["bash", "-o", "pipefail", "-c", command],  # noqa: S607
+        cwd=ROOT,
+        env={**os.environ, "PATH": path, "NO_COLOR": "1", "COLUMNS": "120"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    printed = run.stdout + run.stderr
+    if doctest.OutputChecker().check_output(expected, printed, LENIENT):
+        return None
+    return f"$ {command}\nexpected:\n{expected}\nprinted:\n{printed}"
+
+
+def console_blocks(document: Document) -> Iterable[Region]:
+    """The console blocks of a document."""
+    for region in FencedCodeBlockLexer("console")(document):
+        region.parsed = region.lexemes["source"]
+        region.evaluator = run_console
+        yield region
+
+
+pytest_collect_file = Sybil(
+    parsers=[PythonCodeBlockParser(doctest_optionflags=LENIENT), console_blocks], patterns=["README.md", "docs/*.md"]
+).pytest()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A document is read from top to bottom: its examples stay with one worker."""
+    for item in items:
+        if item.path.suffix == ".md":
+            item.add_marker(pytest.mark.xdist_group(item.path.name))

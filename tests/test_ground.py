@@ -1,0 +1,104 @@
+"""The ground that every room stands on: who may import whom, what a small install loads, what is never committed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+ROOMS = ["protocol", "client", "server", "lab"]
+
+
+def lint_imports(tree: Path) -> subprocess.CompletedProcess[str]:
+    """Run import-linter on a copy of the rooms."""
+    path = ":".join(str(tree / room) for room in ROOMS)
+    # PYTHONPATH comes before what is installed: the copy is looked at.
+    program = "from importlinter.cli import lint_imports_command; lint_imports_command()"
+    return subprocess.run(
+        [sys.executable, "-c", program, "--no-cache", "--config", str(tree / "pyproject.toml")],
+        cwd=tree,
+        env={"PYTHONPATH": path, "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    for room in ROOMS:
+        shutil.copytree(ROOT / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+def test_the_layers_hold(tree: Path) -> None:
+    run = lint_imports(tree)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+@pytest.mark.parametrize(
+    ("module", "planted"),
+    [
+        ("protocol/askance_protocol/planted.py", "import askance_client"),
+        ("protocol/askance_protocol/planted.py", "import fastapi"),
+        ("protocol/askance_protocol/planted.py", "import httpx"),
+        ("protocol/askance_protocol/planted.py", "import sqlite3"),
+        ("protocol/askance_protocol/planted.py", "import asyncio"),
+        ("protocol/askance_protocol/rounds/planted.py", "from socket import socket"),
+        ("client/askance_client/planted.py", "import askance_server"),
+        ("server/askance_server/planted.py", "import askance_client"),
+        ("client/askance_client/planted.py", "import askance_lab"),
+    ],
+)
+def test_control_a_planted_violation_of_the_layers_fails(tree: Path, module: str, planted: str) -> None:
+    (tree / module).write_text(f'"""Planted."""\n\n{planted}\n')
+    run = lint_imports(tree)
+    assert run.returncode == 1
+    assert "BROKEN" in run.stdout
+
+
+def test_the_base_install_loads_nothing_that_belongs_to_an_extra() -> None:
+    """A phone-sized client imports the protocol without scipy, and without a web framework."""
+    program = (
+        "import askance_protocol, askance_protocol.rounds, askance_protocol.reports, askance_client, sys;"
+        "print(*sorted(set(sys.modules) & {'scipy', 'fastapi', 'starlette', 'uvicorn', 'dask', 'psycopg'}))"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert run.stdout.strip() == ""
+
+
+def committed() -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return [ROOT / name for name in listed.split("\0") if name]
+
+
+# Written in two halves, so that this file does not name what it looks for.
+HOSTS = re.compile(
+    "|".join(["py" + r"pi\.org", "python" + r"hosted\.org", "npm" + r"js\.org", "deb" + r"\.debian\.org"])
+)
+
+
+def hosts_in(text: str) -> bool:
+    return HOSTS.search(text) is not None
+
+
+def test_no_committed_file_names_a_package_index() -> None:
+    named = [path.name for path in committed() if path.is_file() and hosts_in(path.read_text(errors="replace"))]
+    assert named == []
+    assert hosts_in("https://" + "py" + "pi.org/simple"), "the control is found"
+
+
+def test_every_locked_requirement_is_pinned_and_hashed() -> None:
+    text = (ROOT / "constraints.txt").read_text()
+    requirements = re.split(r"\n(?=[a-z0-9])", text)
+    for requirement in requirements:
+        assert re.match(r"[a-z0-9._-]+(\[[a-z0-9,-]+\])?==[^ ]+ ", requirement), requirement[:60]
+        assert "--hash=sha256:" in requirement, requirement[:60]
+    assert len(requirements) > 20
