@@ -5,12 +5,13 @@ INSTALLED := .venv/.installed
 
 .PHONY: test check demo install format lint types layers lock vectors benchmark clean
 
+# A document is read from top to bottom, so its examples stay with one worker: loadfile.
 test: lint types layers
-	$(BIN)/python -m pytest -n auto --dist loadgroup
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 # The fast subset: everything static, and the tests that finish in moments.
 check: lint types layers
-	$(BIN)/python -m pytest -n auto --dist loadgroup -q -m "not slow"
+	$(BIN)/python -m pytest -n auto --dist loadfile -q -m "not slow"
 
 install: $(INSTALLED)
 

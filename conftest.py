@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-import pytest
 from sybil import Document, Example, Region, Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
 from sybil.parsers.markdown.lexers import FencedCodeBlockLexer
@@ -60,10 +59,3 @@ def console_blocks(document: Document) -> Iterable[Region]:
 pytest_collect_file = Sybil(
     parsers=[PythonCodeBlockParser(doctest_optionflags=LENIENT), console_blocks], patterns=["README.md", "docs/*.md"]
 ).pytest()
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A document is read from top to bottom: its examples stay with one worker."""
-    for item in items:
-        if item.path.suffix == ".md":
-            item.add_marker(pytest.mark.xdist_group(item.path.name))
