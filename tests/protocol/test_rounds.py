@@ -25,7 +25,6 @@ from askance_protocol.rounds import (
     read_round,
     read_study,
 )
-from askance_protocol.rounds.prepared import check_cohort
 from studies import HEIGHT, LN_3, MASKED_BIT, PARTS, SCHEMA, TABLE, WHICH, D, part, prepared, round_of, study
 
 EVERY_PART = round_of(*PARTS.values())
@@ -273,7 +272,7 @@ def test_only_users_of_the_run_are_asked() -> None:
     round_ = prepared(part(), cohort=Cohort(first_user=10, users=5))
     assert np.flatnonzero(round_.asked(range(100))).tolist() == [10, 11, 12, 13, 14]
     assert [user for user in range(100) if round_.asks(user)] == [10, 11, 12, 13, 14]
-    assert check_cohort(round_, np.array([3, 12])).tolist() == [False, True]
+    assert round_.asked(np.array([3, 12])).tolist() == [False, True]
 
 
 # ------------------------------------------------------------------------------------------------ certification

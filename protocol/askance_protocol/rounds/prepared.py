@@ -24,7 +24,7 @@ from askance_protocol.channels import (
     TabulatedChannel,
     TwoSidedGeometric,
 )
-from askance_protocol.coins import Coin, Users, check_users, choices, rows
+from askance_protocol.coins import Coin, Users, choices, rows
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns, Example
 from askance_protocol.queries import BooleanQuery, CellQuery, PreparedQuery, RealQuery, prepare
@@ -62,8 +62,14 @@ class PreparedPart:
 
     def encode(self, answer: int, row: int) -> int:
         """The channel's input for one answer."""
-        if self.pooled:
-            return hadamard.encode(answer, row)
+        return hadamard.encode(answer, row) if self.pooled else self._direct(answer)
+
+    def encode_all(self, answers: Answers, rows: Rows) -> NDArray[np.integer[Any]]:
+        """The channel's inputs for many answers."""
+        return hadamard.encode_all(answers, rows) if self.pooled else self._direct(answers)
+
+    def _direct(self, answer: Any) -> Any:
+        """An answer, or an array of them, as the channel numbers its inputs."""
         match self.query.query:
             case BooleanQuery():
                 return answer
@@ -73,20 +79,6 @@ class PreparedPart:
                 return answer - 1
             case CellQuery():
                 return 2 * (abs(answer) - 1) + (answer < 0)
-
-    def encode_all(self, answers: Answers, rows: Rows) -> NDArray[np.integer[Any]]:
-        """The channel's inputs for many answers."""
-        if self.pooled:
-            return hadamard.encode_all(answers, rows)
-        match self.query.query:
-            case BooleanQuery():
-                return answers
-            case RealQuery(denominator=denominator):
-                return answers + denominator
-            case CellQuery(negative=None):
-                return answers - 1
-            case CellQuery():
-                return 2 * (np.abs(answers) - 1) + (answers < 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,12 +187,6 @@ def prepare_round(study: StudySpec, spec: RoundSpec) -> PreparedRound:
                 f"{part.charge} is above the study's cap of {study.cap} micro-ε", where=f"parts[{number}].charge"
             )
     return PreparedRound(study, spec, spec.digest(), tuple(parts))
-
-
-def check_cohort(round_: PreparedRound, users: NDArray[np.integer[Any]]) -> NDArray[np.bool]:
-    """Which of these users were asked; refuses what are not user numbers."""
-    check_users(users)
-    return round_.asked(users)
 
 
 def _prepare_part(part: Part, schema: Schema) -> PreparedPart:
