@@ -19,6 +19,8 @@ from collections.abc import Callable
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
+
 from askance_protocol.budget import MICRO
 from askance_protocol.channels import BinaryResponse, Channel, DiscreteLaplace, KaryResponse, TwoSidedGeometric
 from askance_protocol.estimators import estimate, tally_round
@@ -27,7 +29,6 @@ from askance_protocol.queries.expressions import FieldValue
 from askance_protocol.randomness import SimulatedRandom
 from askance_protocol.rounds import BinarySpec, Cohort, Part, PreparedRound, RoundSpec, StudySpec, prepare_round
 from askance_protocol.schema import IntegerField, Schema
-from numpy.typing import NDArray
 
 CELLS: Final = 128
 CHUNK: Final = 1 << 16

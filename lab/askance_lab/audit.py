@@ -26,9 +26,10 @@ from enum import Enum
 from typing import TypeAlias
 
 import numpy as np
-from askance_protocol.errors import ProtocolError
 from numpy.typing import NDArray
 from scipy.stats import beta
+
+from askance_protocol.errors import ProtocolError
 
 Integers: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 
 import numpy as np
 import typer
+
 from askance_protocol import budget
 from askance_protocol.channels import BinaryResponse, Channel, DiscreteLaplace, KaryResponse, TwoSidedGeometric
 from askance_protocol.channels.ratio import WORD

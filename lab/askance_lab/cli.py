@@ -8,9 +8,9 @@ from importlib.metadata import version as installed_version
 from typing import Annotated
 
 import typer
-from askance_protocol.errors import ProtocolError
 
 from askance_lab import channel_command
+from askance_protocol.errors import ProtocolError
 
 
 class Exit(IntEnum):

@@ -30,8 +30,9 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
-from askance_protocol.errors import ProtocolError
 from numpy.typing import NDArray
+
+from askance_protocol.errors import ProtocolError
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]

@@ -70,6 +70,8 @@ class Columns:
             raise ProtocolError(
                 f"and schema differ in {', '.join(map(repr, odd))}", where="columns", remedy="give each field once"
             )
+        for field in schema.fields:
+            _refuse_shape(field, arrays[field.name])
         counts = {len(array) for array in arrays.values()}
         if len(counts) != 1:
             raise ProtocolError(
@@ -80,7 +82,7 @@ class Columns:
     @classmethod
     def of_examples(cls, schema: Schema, examples: Iterable[Example]) -> Columns:
         """The columns of these examples."""
-        rows = [example.values for example in examples]
+        rows = [_of_schema(schema, example).values for example in examples]
         arrays = {field.name: _column_of(field, [row[at] for row in rows]) for at, field in enumerate(schema.fields)}
         return cls(schema, arrays, len(rows))
 
@@ -104,7 +106,8 @@ class Columns:
 
     def take(self, rows: NDArray[np.intp]) -> Columns:
         """These rows, in this order."""
-        return Columns(self.schema, {name: array[..., rows] for name, array in self.arrays.items()}, len(rows))
+        arrays = {name: _frozen(array[..., rows]) for name, array in self.arrays.items()}
+        return Columns(self.schema, arrays, len(rows))
 
 
 def words_for(width: int) -> int:
@@ -136,11 +139,13 @@ def _pack(field: AnyField, array: NDArray[Any]) -> Column:
         case BitsField():
             return _pack_bits(field, array)
         case CategoryField() if array.dtype.kind in "UO":
-            return _pack(field, np.array([field.index.get(str(value), -1) for value in array], np.int64))
+            # None or 1 among objects is no text: as in a record, "None" or "1" has to be written out.
+            found = [field.index.get(value, -1) if isinstance(value, str) else -1 for value in array]
+            return _pack(field, np.array(found, np.int64))
         case RealField():
             return _pack_reals(field, array)
         case CategoryField() | IntegerField() | LabelField():
-            wrong = _not_integers(array)
+            wrong = _not_of_kind(array, "iu")
             if wrong is None:
                 bad = (array < field.least) | (array > field.most)
                 wrong = bad | (array == 0) if isinstance(field, LabelField) else bad
@@ -149,9 +154,7 @@ def _pack(field: AnyField, array: NDArray[Any]) -> Column:
 
 
 def _pack_bits(field: BitsField, array: NDArray[Any]) -> Column:
-    if array.shape != (len(array), field.width):
-        raise field.refuse(f"has shape {array.shape}", f"give an array of users × {field.width} bits")
-    wrong = _not_integers(array)
+    wrong = _not_of_kind(array, "biu")
     _refuse_rows(field, ((array != 0) & (array != 1)).any(axis=1) if wrong is None else wrong)
     packed = np.zeros((len(array), 8 * words_for(field.width)), np.uint8)
     packed[:, : -(-field.width // 8)] = np.packbits(array.astype(np.uint8), axis=1, bitorder="little")
@@ -159,7 +162,7 @@ def _pack_bits(field: BitsField, array: NDArray[Any]) -> Column:
 
 
 def _pack_reals(field: RealField, array: NDArray[Any]) -> Column:
-    if array.ndim != 1 or array.dtype.kind not in "iuf":
+    if array.dtype.kind not in "iuf":
         raise field.refuse("is not a column of numbers", "give an array of floats")
     numbers = array.astype(np.float64)
     with np.errstate(invalid="ignore"):
@@ -167,9 +170,23 @@ def _pack_reals(field: RealField, array: NDArray[Any]) -> Column:
     return _frozen(np.floor(numbers * field.denominator + 0.5).astype(np.int64))
 
 
-def _not_integers(array: NDArray[Any]) -> NDArray[np.bool] | None:
+def _of_schema(schema: Schema, example: Example) -> Example:
+    if example.schema is not schema and example.schema != schema:
+        raise ProtocolError("is of another schema", where="example", remedy="read every example with one schema")
+    return example
+
+
+def _refuse_shape(field: AnyField, array: NDArray[Any]) -> None:
+    each, remedy = (
+        ((field.width,), f"users × {field.width} bits") if isinstance(field, BitsField) else ((), "one value a user")
+    )
+    if array.ndim == 0 or array.shape[1:] != each:
+        raise field.refuse(f"has shape {array.shape}", f"give an array of {remedy}")
+
+
+def _not_of_kind(array: NDArray[Any], kinds: str) -> NDArray[np.bool] | None:
     """All rows are wrong where the type is; None where it is right."""
-    return None if array.dtype.kind in "biu" else np.ones(len(array), np.bool)
+    return None if array.dtype.kind in kinds else np.ones(len(array), np.bool)
 
 
 def _refuse_rows(field: AnyField, wrong: NDArray[np.bool]) -> None:

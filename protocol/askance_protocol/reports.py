@@ -176,5 +176,5 @@ def _column(values: Any, where: str, beyond: int) -> NDArray[np.int64]:
     return np.array(items, np.int64)
 
 
-def _not_a_number(text: str) -> NoReturn:
-    raise ProtocolError(f"{text} is not a number", where="batch")
+def _not_a_number(_: str) -> NoReturn:
+    raise ProtocolError("holds NaN or an infinity", where="batch")

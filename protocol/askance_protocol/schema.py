@@ -187,10 +187,10 @@ class RealField(_Field):
 
     def parse(self, value: object) -> int:
         """Round to the nearest numerator, in double precision, as the column of many does."""
-        number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+        number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
         if not self.low <= number <= self.high:
             raise self.refuse("is not a number in the declared range", f"give a number from {self.low} to {self.high}")
-        return math.floor(number * self.denominator + 0.5)
+        return math.floor(float(number) * self.denominator + 0.5)
 
     def show(self, held: int) -> float:
         """The real, as near as a double comes."""
@@ -263,6 +263,8 @@ class Schema(Value):
     def parse(self, record: Mapping[str, object] | Sequence[tuple[str, Any]]) -> tuple[int, ...]:
         """The integers for a record that names every field once."""
         given = dict(record)
+        if len(given) < len(record):
+            raise ProtocolError("names a field twice", where="example", remedy="give every field once")
         for name in given.keys() - self.position.keys():
             raise ProtocolError(
                 f"has a field {name!r} that the schema does not", where="example", remedy="leave it out"

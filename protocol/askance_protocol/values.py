@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from askance_protocol import canonical
 from askance_protocol.errors import ProtocolError
@@ -14,6 +14,17 @@ Digest: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}\z")]
 SafeInteger: TypeAlias = Annotated[int, Field(ge=-canonical.MAX_SAFE_INTEGER, le=canonical.MAX_SAFE_INTEGER)]
 
 T = TypeVar("T")
+V = TypeVar("V", bound="Value")
+
+
+def _whole(value: object) -> object:
+    if type(value) is not int:
+        raise ValueError("Input should be a valid integer")
+    return value
+
+
+WHOLE: Final = BeforeValidator(_whole)
+"""Goes with a `Literal` of integers: pydantic, though strict, takes `true` and `1.0` for `Literal[1]`."""
 
 
 class Value(BaseModel):
@@ -42,6 +53,18 @@ def read(kind: type[T] | TypeAdapter[T], data: bytes | str, *, limit: int = 1 <<
         return adapter.validate_json(data, strict=True)
     except ValidationError as error:
         raise refused(error) from None
+
+
+def read_exactly(kind: type[V], data: bytes | str, *, limit: int) -> V:
+    """Read what is named by its digest: it has to say everything, defaults too, and nothing else."""
+    value = read(kind, data, limit=limit)
+    if value.to_bytes() != canonical.dumps(canonical.loads(data, limit=limit)):
+        raise ProtocolError(
+            "leaves out or adds what its canonical form does not",
+            where=kind.__name__,
+            remedy="publish every member, no nulls",
+        )
+    return value
 
 
 def refused(error: ValidationError) -> ProtocolError:

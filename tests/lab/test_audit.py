@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from scipy.stats import binom, binomtest, norm
+
 from askance_lab.audit import (
     FAILURE,
     PILOT_SHARE,
@@ -18,7 +20,6 @@ from askance_lab.audit import (
     likelihood_order,
 )
 from askance_protocol.errors import ProtocolError
-from scipy.stats import binom, binomtest, norm
 
 LEVEL = 1e-6  # THEORY.md section 3: statistical tests are one-sided binomial at 10⁻⁶
 EPSILONS = [0.1, 0.5, 1.0, 2.0, 4.0]

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
+
 from askance_protocol.budget import MICRO
 from askance_protocol.channels import (
     BinaryResponse,
@@ -17,7 +19,6 @@ from askance_protocol.channels import (
     KaryResponse,
     TwoSidedGeometric,
 )
-from scipy import stats
 
 CHANNELS: list[tuple[list[str], Channel]] = [
     (["--kind", "binary", "--epsilon", "1"], BinaryResponse(MICRO)),

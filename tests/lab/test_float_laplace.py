@@ -6,6 +6,8 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
+
 from askance_lab import float_laplace
 from askance_lab.float_laplace import (
     GRID,
@@ -17,7 +19,6 @@ from askance_lab.float_laplace import (
     possible_reports,
 )
 from askance_protocol.errors import ProtocolError
-from scipy.stats import binomtest
 
 LEVEL = 1e-6  # THEORY.md section 3: statistical tests are one-sided binomial at 10⁻⁶
 

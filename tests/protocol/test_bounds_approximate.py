@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from askance_protocol.bounds import approximate
 from scipy.stats import binom
+
+from askance_protocol.bounds import approximate
 
 
 def laplace_above(x, scale):

@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from askance_protocol.bounds import central, tails
 from scipy.stats import binom
+
+from askance_protocol.bounds import central, tails
 
 GRID = [(h, e, a, b) for h in (2, 100, 2**20) for e in (0.05, 0.1, 1.0) for a in (0.05, 0.1, 0.4) for b in (0.3, 0.01)]
 

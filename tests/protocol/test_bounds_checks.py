@@ -3,6 +3,7 @@
 import math
 
 import pytest
+
 from askance_protocol.bounds import approximate, central, checks, local, masked_parity, parity, planners, tails
 from askance_protocol.errors import ProtocolError
 

@@ -5,8 +5,9 @@ import math
 
 import numpy as np
 import pytest
-from askance_protocol.bounds import local, tails
 from scipy.stats import binom, gamma
+
+from askance_protocol.bounds import local, tails
 
 
 def noise_tail(users: int, deviation: float, scale: float) -> float:

@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from askance_protocol.bounds import masked_parity
 from scipy.linalg import hadamard
 from scipy.stats import binom
+
+from askance_protocol.bounds import masked_parity
 
 
 def test_a_mp_first_round_costs_what_theory_says():

@@ -5,9 +5,10 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import binom
+
 from askance_protocol.bounds import parity
 from askance_protocol.errors import ProtocolError
-from scipy.stats import binom
 
 
 def outputs(database, inclusion, bits):

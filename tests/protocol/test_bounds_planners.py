@@ -7,9 +7,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from askance_protocol.bounds import planners, tails
 from scipy.special import ndtr
 from scipy.stats import binom
+
+from askance_protocol.bounds import planners, tails
 
 WARNER = math.e / (1 + math.e)
 

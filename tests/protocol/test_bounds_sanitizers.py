@@ -3,6 +3,7 @@
 import math
 
 import pytest
+
 from askance_protocol.bounds import sanitizers
 from askance_protocol.errors import ProtocolError
 

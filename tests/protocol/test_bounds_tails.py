@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from askance_protocol.bounds import tails
 from scipy.stats import binom, gamma
+
+from askance_protocol.bounds import tails
 
 
 def exact_laplace_tail(users: int, deviation: float) -> float:

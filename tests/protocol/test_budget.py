@@ -5,6 +5,9 @@ from __future__ import annotations
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from askance_protocol.budget import (
     LARGEST,
     MICRO,
@@ -16,8 +19,6 @@ from askance_protocol.budget import (
     whole_micro,
 )
 from askance_protocol.errors import ProtocolError
-from hypothesis import given
-from hypothesis import strategies as st
 
 micros = st.integers(min_value=1, max_value=LARGEST)
 

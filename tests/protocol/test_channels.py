@@ -9,6 +9,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from scipy import stats
+
 from askance_lab.audit import Verdict, audit_channel
 from askance_protocol.budget import MICRO
 from askance_protocol.channels import (
@@ -31,7 +33,6 @@ from askance_protocol.channels.ratio import (
 )
 from askance_protocol.errors import ProtocolError
 from askance_protocol.randomness import LEAD_BITS, Leads, OsRandom, Positions, SimulatedRandom, Words
-from scipy import stats
 
 EPSILONS = [100_000, 500_000, MICRO, 2 * MICRO, 4 * MICRO, 8 * MICRO]
 

@@ -6,11 +6,12 @@ import hashlib
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from scipy import stats
+
 from askance_protocol import hadamard
 from askance_protocol.coins import MAX_USER, Coin, choices, rows
 from askance_protocol.errors import ProtocolError
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from scipy import stats
 
 DIGEST = hashlib.sha256(b"a round").hexdigest()
 

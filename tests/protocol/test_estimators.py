@@ -6,6 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
 from askance_protocol.budget import MICRO
 from askance_protocol.errors import ProtocolError
 from askance_protocol.estimators import (
@@ -20,8 +23,6 @@ from askance_protocol.examples import Columns
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
 from askance_protocol.randomness import SimulatedRandom
 from askance_protocol.rounds import GeometricSpec, PreparedPart, TableSpec
-from numpy.typing import NDArray
-from scipy import stats
 from studies import HEIGHT, MASKED_BIT, PARTS, SCHEMA, TABLE, D, part, prepared
 
 Floats = NDArray[np.float64]

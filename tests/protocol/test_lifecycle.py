@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from askance_protocol.errors import ProtocolError
 from askance_protocol.rounds import (
     Bulletin,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
+
 from askance_protocol.bounds import tails
 from askance_protocol.channels import BinaryResponse
 from askance_protocol.estimators import Tally, estimate
 from askance_protocol.needs import reports_needed
 from askance_protocol.rounds import PreparedPart
-from scipy import stats
 from studies import PARTS
 from test_estimators import ALL, each_part, populations, report_probabilities, truth
 

@@ -6,10 +6,11 @@ import inspect
 
 import numpy as np
 import pytest
-from askance_protocol.errors import ProtocolError
-from askance_protocol.randomness import LEAD_BITS, OsRandom, SimulatedRandom, keystream, words_at
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from scipy import stats
+
+from askance_protocol.errors import ProtocolError
+from askance_protocol.randomness import LEAD_BITS, OsRandom, SimulatedRandom, keystream, words_at
 
 KEY = bytes(range(16))
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from askance_protocol.budget import MICRO
 from askance_protocol.channels import BinaryResponse
 from askance_protocol.errors import ProtocolError

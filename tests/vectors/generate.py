@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from askance_protocol import canonical, hadamard
 from askance_protocol.budget import MICRO
 from askance_protocol.channels import (

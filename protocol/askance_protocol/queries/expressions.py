@@ -29,7 +29,7 @@ from askance_protocol.canonical import MAX_SAFE_INTEGER
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns, Example, words_of
 from askance_protocol.schema import BitsField, CategoryField, Schema
-from askance_protocol.values import Name, SafeInteger, Value
+from askance_protocol.values import WHOLE, Name, SafeInteger, Value
 
 MAX_ENTRIES: Final = 8192
 """Numbers in all the tables and weight lists of one query."""
@@ -189,7 +189,7 @@ class Label(BaseTest):
     """y = sign."""
 
     op: Literal["label"] = "label"
-    sign: Literal[1, -1]
+    sign: Annotated[Literal[1, -1], WHOLE]
 
     def check(self, schema: Schema) -> None:
         """Examples are labelled."""

@@ -23,7 +23,7 @@ from askance_protocol.rounds.lifecycle import (
     study_after,
 )
 from askance_protocol.rounds.spec import VERSION, RoundSpec, StudySpec, Version
-from askance_protocol.values import Digest, Value, read
+from askance_protocol.values import Digest, Value, read_exactly
 
 GENESIS: Final = "0" * 64
 """What the first entry carries in place of a digest."""
@@ -87,7 +87,7 @@ class Entry(Value):
 
 def read_entry(data: bytes | str) -> Entry:
     """An entry from its JSON form."""
-    return read(Entry, data, limit=1 << 24)
+    return read_exactly(Entry, data, limit=1 << 24)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,22 +8,22 @@ each user one part, in proportion to the parts' shares.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal, TypeAlias, TypeVar
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
 from askance_protocol import canonical
 from askance_protocol.budget import LARGEST
 from askance_protocol.coins import MAX_CHOICES, MAX_USER
-from askance_protocol.errors import ProtocolError
 from askance_protocol.queries import Query
 from askance_protocol.schema import Schema
-from askance_protocol.values import Digest, Name, SafeInteger, Value, read
+from askance_protocol.values import WHOLE, Digest, Name, SafeInteger, Value, read_exactly
 
 VERSION: Final = 1
-Version: TypeAlias = Annotated[int, Field(ge=VERSION, le=VERSION)]
-"""Not a literal: Python's True equals 1, and `true` is not a version."""
+Version: TypeAlias = Annotated[Literal[1], WHOLE]
 MAX_PARTS: Final = 4096
+MAX_DOCUMENT: Final = 1 << 22
+"""Characters of a study or round."""
 
 MicroEpsilon: TypeAlias = Annotated[int, Field(ge=1, le=LARGEST)]
 Words64: TypeAlias = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,19})\z")]
@@ -137,27 +137,11 @@ class RoundSpec(Value):
         return self
 
 
-S = TypeVar("S", StudySpec, RoundSpec)
-
-
 def read_study(data: bytes | str) -> StudySpec:
     """A study from its published form."""
-    return read_published(StudySpec, data)
+    return read_exactly(StudySpec, data, limit=MAX_DOCUMENT)
 
 
 def read_round(data: bytes | str) -> RoundSpec:
     """A round from its published form."""
-    return read_published(RoundSpec, data)
-
-
-def read_published(kind: type[S], data: bytes | str) -> S:
-    """Read what will be named by its digest: it has to say everything, defaults too, and nothing else."""
-    limit = 1 << 22
-    value = read(kind, data, limit=limit)
-    if value.to_bytes() != canonical.dumps(canonical.loads(data, limit=limit)):
-        raise ProtocolError(
-            "leaves out or adds what its canonical form does not",
-            where=kind.__name__,
-            remedy="publish every member, no nulls",
-        )
-    return value
+    return read_exactly(RoundSpec, data, limit=MAX_DOCUMENT)
