@@ -1,0 +1,165 @@
+"""The ledger: every user's lifetime budget, every accepted report, every bulletin. One interface, two keepers.
+
+Theory of operation
+-------------------
+A report is accepted and charged in one commit, or not at all. Whoever keeps the ledger decides a whole group of
+reports at a time, because one commit to disk is what costs. For each report, in this order:
+
+1. an unknown user, a user who was not asked, an outcome that her part does not have: refused;
+2. she has reported to this round before: the same outcome gets the same receipt (`REPEATED`), a different one is
+   a `CONFLICT`; neither is charged. This is looked up before the budget and before the state of the round, so a
+   retry is answered alike whenever it comes;
+3. the round does not take reports: `NOT_OPEN`;
+4. her cap does not cover the charge of her part: `OVER_BUDGET`;
+5. otherwise `ACCEPTED`: one more report in the log, and so much more spent.
+
+Where one user stands several times in a group, the first report counts and the others are retries of it.
+
+Studies and rounds change state only by entries of their bulletin: `append` stores the entry and the state that
+`askance_protocol.rounds.Bulletin` says it leads to, in one commit.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from askance_protocol.budget import Account
+from askance_protocol.estimators import Tally
+from askance_protocol.rounds import Bulletin, Entry, PreparedRound, RoundState
+from numpy.typing import NDArray
+
+Users = NDArray[np.uint64]
+Outcomes = NDArray[np.uint32]
+Verdicts = NDArray[np.uint8]
+
+
+class Verdict(IntEnum):
+    """What became of one report."""
+
+    ACCEPTED = 0
+    REPEATED = 1
+    CONFLICT = 2
+    OVER_BUDGET = 3
+    NOT_OPEN = 4
+    NOT_ASKED = 5
+    OUTSIDE = 6
+    UNKNOWN_USER = 7
+
+
+class LedgerError(Exception):
+    """The ledger cannot be opened, or cannot be trusted any more. Says which file and what to do."""
+
+
+class NotFoundError(LookupError):
+    """There is no such study, round or user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What one round cost one user."""
+
+    round: str
+    micro_epsilon: int
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One user's account, and what it was spent on."""
+
+    account: Account
+    charges: tuple[Charge, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that an audit of the ledger found wrong."""
+
+    where: str
+    what: str
+
+
+class Ledger(ABC):
+    """What the server needs of a ledger. All methods are synchronous and safe to call from one thread at a time."""
+
+    # ------------------------------------------------------------------------------------------------------ users
+
+    @abstractmethod
+    def enrol(self, count: int, cap: int) -> range:
+        """Give `count` new users their numbers, the next ones, each with this cap in micro-ε."""
+
+    @abstractmethod
+    def enrolled(self) -> int:
+        """How many users there are: their numbers are 0 .. enrolled − 1."""
+
+    @abstractmethod
+    def standing(self, user: int) -> Standing:
+        """Cap, spending and charges of one user."""
+
+    @abstractmethod
+    def affording(self, users: range, charge: int) -> NDArray[np.bool]:
+        """Which of these users can still pay `charge`."""
+
+    @abstractmethod
+    def epoch(self, user: int) -> int:
+        """The epoch that this user's tokens must carry."""
+
+    @abstractmethod
+    def revoke(self, user: int) -> int:
+        """Make all of a user's tokens void; the new epoch."""
+
+    # -------------------------------------------------------------------------------------- studies and their rounds
+
+    @abstractmethod
+    def append(self, study: str, entry: Entry) -> Bulletin:
+        """Store the next entry of a study's bulletin and what follows from it. The first entry creates the study."""
+
+    @abstractmethod
+    def studies(self) -> list[str]:
+        """The ids of all studies, oldest first."""
+
+    @abstractmethod
+    def bulletin(self, study: str) -> Bulletin:
+        """Where a study stands."""
+
+    @abstractmethod
+    def entries(self, study: str, after: int = -1) -> list[Entry]:
+        """A study's entries whose sequence is larger than `after`."""
+
+    @abstractmethod
+    def round(self, id_: str) -> PreparedRound:
+        """A published round, prepared."""
+
+    @abstractmethod
+    def state(self, id_: str) -> RoundState:
+        """Where a round stands."""
+
+    # ---------------------------------------------------------------------------------------------------- reports
+
+    @abstractmethod
+    def charge(self, id_: str, users: Users, outcomes: Outcomes) -> Verdicts:
+        """Decide and store a group of reports to one round in one commit. What is returned is on disk."""
+
+    @abstractmethod
+    def received(self, id_: str) -> int:
+        """How many reports of a round were accepted."""
+
+    @abstractmethod
+    def tallies(self, id_: str) -> list[Tally]:
+        """What the accepted reports of a round add up to, part by part: from the log."""
+
+    # ---------------------------------------------------------------------------------------------------- upkeep
+
+    @abstractmethod
+    def verify(self) -> list[Fault]:
+        """Recompute everything from the log: Σ charges = Σ spent, no cap exceeded, one report per user and round."""
+
+    @abstractmethod
+    def check_writable(self) -> None:
+        """Commit something small, or raise LedgerError."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of files and connections."""

@@ -1,0 +1,17 @@
+"""Strategies: learning algorithms as generators that ask statistical queries (KLNRS11, Def. 5.5).
+
+    answers = yield [Ask(query, tolerance), …]
+
+One `yield` is one round; a noninteractive strategy yields once. An answer is a float for a boolean or real query
+and an array of floats for a cell query. What the generator returns is the hypothesis. Strategies are pure and
+deterministic given their parameters: a server that comes back from a crash replays the answers that it has stored.
+
+Strategies see the protocol and nothing else of the server. Others may add theirs through the entry-point group
+`askance.strategies`: each entry point names one `Strategy`.
+"""
+
+from __future__ import annotations
+
+from askance_server.strategies.strategy import Answer, Ask, Asking, Hypothesis, Strategy
+
+__all__ = ["Answer", "Ask", "Asking", "Hypothesis", "Strategy"]
