@@ -97,7 +97,8 @@ def test_a_whole_story_is_told_in_order() -> None:
     bulletin = told(STORY)
     assert bulletin.length == 6
     assert bulletin.state is StudyState.FINISHED
-    assert bulletin.rounds == ((FIRST.digest(), RoundState.ANSWERED), (SECOND.digest(), RoundState.OPEN))
+    assert bulletin.rounds == ((FIRST.digest(), RoundState.ANSWERED), (SECOND.digest(), RoundState.ABANDONED))
+    assert told(STORY[:-1]).rounds[1] == (SECOND.digest(), RoundState.OPEN)
     assert bulletin == Bulletin().extend(entries(STORY))
 
 

@@ -140,7 +140,7 @@ class Bulletin:
             case RoundAnswered(round=id_):
                 return self._turning(id_, RoundEvent.ANSWER)
             case StudyEnded(state=state):
-                return replace(self, state=study_after(self.state, _ENDS[state]))
+                return replace(self, state=study_after(self.state, _ENDS[state]), rounds=self._abandoned())
 
     def _publishing(self, round_: RoundSpec) -> Bulletin:
         assert self.study is not None  # noqa: S101 - told the type checker: `_taking` has refused this
@@ -151,6 +151,13 @@ class Bulletin:
         event = StudyEvent.PUBLISH if self.study.interactive else StudyEvent.PUBLISH_ALL
         opened = round_after(RoundState.PUBLISHED, RoundEvent.OPEN)
         return replace(self, state=study_after(self.state, event), rounds=(*self.rounds, (round_.digest(), opened)))
+
+    def _abandoned(self) -> tuple[tuple[str, RoundState], ...]:
+        """All rounds, those without an answer abandoned: a study that has ended takes no reports."""
+        return tuple(
+            (id_, state if state is RoundState.ANSWERED else round_after(state, RoundEvent.ABANDON))
+            for id_, state in self.rounds
+        )
 
     def _turning(self, id_: str, event: RoundEvent) -> Bulletin:
         known = dict(self.rounds)

@@ -115,9 +115,11 @@ class PreparedRound:
     def asked(self, users: Users) -> NDArray[np.bool]:
         """Which of these users are in the cohort."""
         cohort = self.spec.cohort
-        slots = choices(self._cohort_coin.toss(users), cohort.slots)
         numbers = np.arange(users.start, users.stop) if isinstance(users, range) else users
         inside = (numbers >= cohort.first_user) & (numbers < cohort.first_user + cohort.users)
+        if cohort.slots == 1:
+            return inside
+        slots = choices(self._cohort_coin.toss(users), cohort.slots)
         return inside & (slots >= cohort.first_slot) & (slots < cohort.first_slot + cohort.slot_count)
 
     def question(self, user: int) -> Question:
