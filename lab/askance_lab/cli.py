@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from askance_lab import channel_command
+from askance_lab import channel_command, server_command
 from askance_protocol.errors import ProtocolError
 
 
@@ -34,6 +34,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.add_typer(channel_command.app, name="channel")
+app.add_typer(server_command.app)
 
 
 def _version(wanted: bool) -> None:

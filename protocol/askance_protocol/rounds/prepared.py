@@ -108,6 +108,10 @@ class PreparedRound:
         """The most that a part charges."""
         return max(part.part.charge for part in self.parts)
 
+    def charge_of(self, user: int) -> int:
+        """What a user pays: the charge of her part."""
+        return self.parts[0 if len(self.parts) == 1 else self.question(user).part].part.charge
+
     def asks(self, user: int) -> bool:
         """Whether a user is in the cohort."""
         return bool(self.asked(range(user, user + 1))[0])

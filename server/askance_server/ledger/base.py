@@ -26,10 +26,11 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
+from numpy.typing import NDArray
+
 from askance_protocol.budget import Account
 from askance_protocol.estimators import Tally
 from askance_protocol.rounds import Bulletin, Entry, PreparedRound, RoundState
-from numpy.typing import NDArray
 
 Users = NDArray[np.uint64]
 Outcomes = NDArray[np.uint32]
@@ -51,6 +52,10 @@ class Verdict(IntEnum):
 
 class LedgerError(Exception):
     """The ledger cannot be opened, or cannot be trusted any more. Says which file and what to do."""
+
+
+class LedgerBusyError(LedgerError):
+    """Another process keeps this ledger."""
 
 
 class NotFoundError(LookupError):

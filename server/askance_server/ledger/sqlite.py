@@ -37,6 +37,7 @@ from askance_server.ledger.base import (
     Charge,
     Fault,
     Ledger,
+    LedgerBusyError,
     LedgerError,
     NotFoundError,
     Outcomes,
@@ -554,7 +555,7 @@ def _lock(directory: Path) -> int:
     except OSError:
         holder = os.read(descriptor, 32).decode(errors="replace").strip() or "unknown"
         os.close(descriptor)
-        raise LedgerError(
+        raise LedgerBusyError(
             f"{directory} is in use by process {holder}. Stop it, or give another directory with --database."
         ) from None
     os.ftruncate(descriptor, 0)
@@ -564,6 +565,7 @@ def _lock(directory: Path) -> int:
 
 def _connect(path: Path) -> sqlite3.Connection:
     try:
+        path.touch(mode=0o600)
         db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         (mode,) = db.execute("PRAGMA journal_mode = WAL").fetchone()
         db.execute("PRAGMA synchronous = FULL")

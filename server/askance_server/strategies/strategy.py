@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
+
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
 from askance_protocol.schema import Schema
-from numpy.typing import NDArray
 
 Parameters: TypeAlias = Mapping[str, int | bool | str]
 Answer: TypeAlias = float | NDArray[np.float64]

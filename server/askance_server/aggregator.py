@@ -1,0 +1,152 @@
+"""The aggregator at work: one ledger, its committer, and the studies that are driven on it.
+
+Everything here runs on one event loop and talks to the ledger from there, so no two steps interleave. A study is
+advanced when it is created, when the server starts, when a round of it has what it waits for, and once a second,
+which finds deadlines and what other replicas have done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from askance_protocol.errors import ProtocolError
+from askance_server import rounds
+from askance_server.auth import Keys
+from askance_server.commits import GroupCommitter
+from askance_server.ledger import Ledger, LedgerError
+from askance_server.metrics import Metrics
+from askance_server.settings import Settings
+from askance_server.strategies import Strategy
+from askance_server.strategies.strategy import Parameters
+
+_LOG = logging.getLogger(__name__)
+_TICK = 1.0
+
+
+@dataclass(slots=True)
+class Aggregator:
+    """What the endpoints work with."""
+
+    settings: Settings
+    ledger: Ledger
+    keys: Keys
+    strategies: Mapping[str, Strategy]
+    stop: Callable[[], None]
+    """Ends the process in good order: what is left to do when the ledger cannot be written."""
+    metrics: Metrics = field(default_factory=Metrics)
+    committer: GroupCommitter = field(init=False)
+    _running: set[str] = field(default_factory=set[str])
+    _awaited: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
+    """For each open round: its study and the target that closes it."""
+    _changed: dict[str, asyncio.Event] = field(default_factory=dict[str, asyncio.Event])
+    _ticker: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to take reports, and go on with every study that has not ended."""
+        self.committer = GroupCommitter(
+            self.ledger,
+            self.metrics,
+            limit=self.settings.queue_limit,
+            committed=self._committed,
+            broken=self._broken,
+        )
+        for study in self.ledger.studies():
+            self.advance(study)
+        self._ticker = asyncio.get_running_loop().create_task(self._tick())
+
+    async def finish(self) -> None:
+        """Commit what waits, then let the ledger go."""
+        if self._ticker is not None:
+            self._ticker.cancel()
+        self.committer.flush()
+        self.ledger.close()
+
+    # ---------------------------------------------------------------------------------------------------- studies
+
+    def create(self, title: str, name: str, parameters: Parameters, *, simulated: bool) -> str:
+        """Publish a study and its first round."""
+        spec = rounds.study_of(
+            self.strategies,
+            strategy=name,
+            parameters=parameters,
+            title=title,
+            nonce=secrets.token_hex(16),
+            simulated=simulated,
+        )
+        study = rounds.publish(self.ledger, spec, self.strategies)
+        self.advance(study)
+        return study
+
+    def advance(self, study: str) -> None:
+        """Go as far as the reports allow. Whatever is interrupted here is taken up by the next call."""
+        try:
+            waiting = rounds.advance(self.ledger, study, self.strategies, int(time.time()))
+        except ProtocolError as error:
+            # Another replica was faster, or the strategy is not installed: the next tick tries again.
+            self._running.add(study)
+            _LOG.info("a study was not advanced: %s", error)
+            return
+        except LedgerError as error:
+            self._broken(error)
+            return
+        self._running.discard(study)
+        self._awaited = {id_: wait for id_, wait in self._awaited.items() if wait[0] != study}
+        if isinstance(waiting, rounds.Waiting):
+            self._running.add(study)
+            self._awaited[waiting.round] = (study, waiting.target)
+        self.tell(study)
+
+    def close_round(self, id_: str) -> None:
+        """The operator closes a round before its time."""
+        study = self.ledger.round(id_).spec.study
+        self.committer.flush()
+        rounds.close(self.ledger, id_)
+        self.advance(study)
+
+    def cancel(self, study: str) -> None:
+        """The operator ends a study."""
+        self.committer.flush()
+        rounds.cancel(self.ledger, study)
+        self.advance(study)
+
+    # ----------------------------------------------------------------------------------------------------- events
+
+    def changed(self, study: str) -> asyncio.Event:
+        """Set when the study's bulletin grows; whoever waits takes a new one afterwards."""
+        return self._changed.setdefault(study, asyncio.Event())
+
+    def tell(self, study: str) -> None:
+        """Wake whoever watches the study."""
+        self._changed.pop(study, asyncio.Event()).set()
+
+    def exposition(self) -> bytes:
+        """The metrics' text."""
+        bulletins = [self.ledger.bulletin(study) for study in self.ledger.studies()]
+        return self.metrics.exposition(
+            depth=self.committer.depth,
+            users=self.ledger.enrolled(),
+            studies=[bulletin.state for bulletin in bulletins],
+            rounds=[state for bulletin in bulletins for _, state in bulletin.rounds],
+        )
+
+    def _committed(self, round_: str) -> None:
+        awaited = self._awaited.get(round_)
+        if awaited is not None and self.ledger.received(round_) >= awaited[1]:
+            # Not now: reports of this very group wait to be acknowledged.
+            asyncio.get_running_loop().call_soon(self.advance, awaited[0])
+
+    def _broken(self, error: LedgerError) -> None:
+        """What cannot be written must not be acknowledged: stop, and let the next start read the log."""
+        _LOG.critical("the ledger cannot be used any more: %s", error)
+        self.stop()
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK)
+            for study in list(self._running):
+                self.advance(study)

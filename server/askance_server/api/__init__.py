@@ -1,0 +1,1 @@
+"""The REST interface of the contract, version 1: a module a resource."""

@@ -1,0 +1,212 @@
+"""The service's own description: OpenAPI with every error as an example, and a page that shows it offline."""
+
+from __future__ import annotations
+
+import html
+import json
+from importlib.metadata import version
+from typing import Any, Final
+
+from fastapi import FastAPI
+from starlette.responses import HTMLResponse
+from starlette.routing import compile_path
+
+from askance_protocol.coins import MAX_USER
+from askance_protocol.reports import MAX_OUTCOME
+from askance_protocol.rounds.spec import VERSION as PROTOCOL_VERSION
+from askance_server.problems import MEDIA_TYPE, examples, responses
+
+VERSION: Final = version("askance")
+DIGEST: Final = "^[0-9a-f]{64}$"
+
+BATCH_BODY: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {
+                "schema": {
+                    "type": "object",
+                    "properties": {
+                        "users": {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": MAX_USER - 1}},
+                        "outcomes": {
+                            "type": "array",
+                            "items": {"type": "integer", "minimum": 0, "maximum": MAX_OUTCOME - 1},
+                        },
+                    },
+                    "required": ["users", "outcomes"],
+                    "additionalProperties": False,
+                },
+                "example": {"users": [0, 1], "outcomes": [1, 0]},
+            },
+            "application/octet-stream": {
+                "schema": {"type": "string", "format": "binary", "description": "Raw columns; see docs/protocol.md."}
+            },
+        },
+    }
+}
+"""What `decode_columns` and `decode_raw` read."""
+
+_VERSION_HEADER: Final[dict[str, Any]] = {
+    "name": "askance-protocol",
+    "in": "header",
+    "required": False,
+    "description": "The version that the client speaks. Without it, the server's.",
+    "schema": {"type": "string", "enum": [str(PROTOCOL_VERSION)]},
+}
+_BEARER: Final[dict[str, Any]] = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "A token of the role that the operation asks for: user, gateway, operator or enrolment.",
+}
+
+_REPORT: Final[dict[str, Any]] = {
+    "post": {
+        "summary": "Report",
+        "description": "One user's report: the index of an outcome. The user is that of the token. The same report"
+        " again gets the same receipt; a different one is refused.",
+        "operationId": "post_report",
+        "parameters": [
+            {"name": "round_", "in": "path", "required": True, "schema": {"type": "string", "pattern": DIGEST}},
+            {"name": "authorization", "in": "header", "required": False, "schema": {"type": "string"}},
+        ],
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/json": {
+                    "schema": {
+                        "type": "object",
+                        "properties": {"outcome": {"type": "integer", "minimum": 0, "maximum": MAX_OUTCOME - 1}},
+                        "required": ["outcome"],
+                        "additionalProperties": False,
+                    },
+                    "example": {"outcome": 1},
+                }
+            },
+        },
+        "responses": {
+            "200": {
+                "description": "The report is on disk.",
+                "content": {
+                    "application/json": {
+                        "schema": {
+                            "type": "object",
+                            "properties": {
+                                "charged": {"type": "integer"},
+                                "round": {"type": "string"},
+                                "user": {"type": "integer"},
+                            },
+                            "required": ["charged", "round", "user"],
+                        }
+                    }
+                },
+            },
+        },
+    }
+}
+
+
+def describe(app: FastAPI) -> None:
+    """Add the path that `ReportPath` answers, and the page."""
+    plain = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            schema = plain()
+            schema["paths"]["/v1/rounds/{round_}/reports"] = _report_path()
+            _complete(schema)
+            app.openapi_schema = schema
+        return app.openapi_schema
+
+    app.openapi = openapi
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> HTMLResponse:  # pyright: ignore[reportUnusedFunction] - registered by the decorator
+        return HTMLResponse(_page(app.openapi()))
+
+
+def methods_of(app: FastAPI, path: str) -> list[str]:
+    """The methods that a path has, by the description."""
+    for template, operations in app.openapi()["paths"].items():
+        if compile_path(template)[0].fullmatch(path):
+            return sorted(method.upper() for method in operations)
+    return []
+
+
+def _complete(schema: dict[str, Any]) -> None:
+    """Say of every operation what the framework does not know: who may, which version, what may go wrong."""
+    components = schema["components"]
+    components["securitySchemes"] = {"bearer": _BEARER}
+    components["examples"] = examples()
+    for name in ("HTTPValidationError", "ValidationError"):
+        components["schemas"].pop(name, None)
+    for path, operations in schema["paths"].items():
+        for operation in operations.values():
+            _complete_operation(path, operation)
+
+
+def _complete_operation(path: str, operation: dict[str, Any]) -> None:
+    names: list[str] = ["version-mismatch", "body-too-large", "internal"]
+    given = operation.get("parameters", [])
+    parameters = [each for each in given if each["name"] != "authorization"]
+    if len(parameters) < len(given):
+        # OpenAPI ignores a parameter of this name: it wants a security scheme.
+        operation["security"] = [{"bearer": []}]
+        names += ["unauthorized", "forbidden"]
+    # The framework's own 422: what is wrong in a path is not found here, and a text passes in any header.
+    if "application/json" in operation["responses"].get("422", {"content": {}})["content"]:
+        del operation["responses"]["422"]
+    if any(each["in"] == "query" for each in parameters):
+        names.append("invalid-request")
+    if path != "/healthz":
+        names.append("not-ready")
+    operation["parameters"] = [*parameters, _VERSION_HEADER]
+    _add(operation["responses"], names)
+
+
+def _add(described: dict[str, Any], names: list[str]) -> None:
+    """Add problems to the responses of an operation, beside those of the same status."""
+    for status, response in responses(*names).items():
+        there = described.setdefault(str(status), response)
+        added = response["content"][MEDIA_TYPE]["examples"]
+        kept = there["content"][MEDIA_TYPE]["examples"] | added
+        there["content"][MEDIA_TYPE]["examples"] = kept
+        there["description"] = "; ".join(example["summary"] for example in kept.values())
+
+
+def _report_path() -> dict[str, Any]:
+    refusals = responses(
+        "invalid-report",
+        "unauthorized",
+        "forbidden",
+        "not-found",
+        "conflict",
+        "budget-exceeded",
+        "round-not-open",
+        "not-in-cohort",
+        "body-too-large",
+        "unsupported-media-type",
+        "version-mismatch",
+        "queue-full",
+        "not-ready",
+    )
+    path: dict[str, Any] = json.loads(json.dumps(_REPORT))
+    path["post"]["responses"] |= {str(status): response for status, response in refusals.items()}
+    return path
+
+
+def _page(schema: dict[str, Any]) -> str:
+    """A table of all endpoints, without any script: it works where there is no network."""
+    rows = "".join(
+        f"<tr><td><code>{method.upper()}</code></td><td><code>{html.escape(path)}</code></td>"
+        f"<td>{html.escape(operation.get('description', operation.get('summary', '')))}</td>"
+        f"<td>{', '.join(operation['responses'])}</td></tr>"
+        for path, operations in schema["paths"].items()
+        for method, operation in operations.items()
+    )
+    return (
+        "<!doctype html><html lang=en><meta charset=utf-8><title>Askance API</title>"
+        "<style>body{font:16px/1.5 system-ui;margin:2rem;max-width:70rem}td,th{padding:.3rem .8rem;text-align:left;"
+        "vertical-align:top;border-bottom:1px solid #8884}:root{color-scheme:light dark}</style>"
+        f"<h1>Askance {html.escape(VERSION)}</h1><p>Machine-readable: <a href=/openapi.json>/openapi.json</a>.</p>"
+        f"<table><tr><th>Method<th>Path<th>What<th>Answers</tr>{rows}</table></html>"
+    )

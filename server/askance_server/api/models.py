@@ -1,0 +1,129 @@
+"""What requests and answers look like. Requests are strict: nothing is coerced, unknown members are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from askance_protocol.rounds import RoundSpec, StudySpec
+from askance_protocol.rounds.bulletin import Entry
+from askance_protocol.values import SafeInteger
+
+Parameter = SafeInteger | bool | Annotated[str, Field(max_length=200)]
+
+
+class Request(BaseModel):
+    """A request's body."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class NewStudy(Request):
+    """What an operator says of a study; the server adds the rest."""
+
+    title: Annotated[str, Field(min_length=1, max_length=200)]
+    strategy: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,63}$")]
+    parameters: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")], Parameter] = {}
+    simulated: bool = False
+
+
+class NewUsers(Request):
+    """How many users enrol at once. Tokens are minted for a few; a simulation's users need none."""
+
+    users: Annotated[int, Field(ge=1, le=10_000_000)] = 1
+
+
+class Enrolment(BaseModel):
+    """The numbers of new users, and the tokens of each where they are few."""
+
+    user: int
+    users: int
+    cap_micro_epsilon: int
+    token: str | None
+    tokens: list[str]
+
+
+class ChargeModel(BaseModel):
+    """What one round cost."""
+
+    round: str
+    micro_epsilon: int
+
+
+class Me(BaseModel):
+    """One user's account."""
+
+    user: int
+    cap_micro_epsilon: int
+    spent_micro_epsilon: int
+    remaining_micro_epsilon: int
+    charges: list[ChargeModel]
+
+
+class RoundModel(BaseModel):
+    """A round and where it stands."""
+
+    id: str
+    state: str
+    received: int
+    round: RoundSpec
+
+
+class StudyModel(BaseModel):
+    """A study and where it stands."""
+
+    id: str
+    state: str
+    head: str
+    length: int
+    study: StudySpec
+    rounds: list[RoundModel]
+    gateway_token: str | None = None
+    """For gateways of a simulated study; only the operator who created it is told."""
+
+
+class BulletinModel(BaseModel):
+    """Entries of a bulletin, and its head."""
+
+    head: str
+    length: int
+    entries: list[Entry]
+
+
+class ResultModel(BaseModel):
+    """What a study has come to."""
+
+    state: str
+    reason: str
+    hypothesis: Mapping[str, Any] | None
+    text: str | None
+
+
+class TallyModel(BaseModel):
+    """Counts of each part: for each public row, how often each outcome was reported."""
+
+    round: str
+    state: str
+    received: int
+    tallies: list[list[list[int]]]
+
+
+class BatchVerdicts(BaseModel):
+    """What became of a batch."""
+
+    accepted: int
+    repeated: int
+    refused: dict[str, int]
+    """How many reports met which problem."""
+    first_refused: dict[str, int]
+    """Where in the batch each problem was met first."""
+
+
+class Status(BaseModel):
+    """That the server is there, and whether its ledger can be written."""
+
+    status: str
+    version: str
+    protocol: int

@@ -1,0 +1,110 @@
+"""`POST /v1/rounds/{id}/reports`: one user's report, by the cheapest path that keeps the contract.
+
+A plain ASGI callable in front of the application, because most requests are this one: it reads the token, the body
+of 64 bytes at most, queues the report and answers when the report is on disk. Everything else is passed on.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from askance_protocol.errors import ProtocolError
+from askance_protocol.reports import MAX_REPORT_BYTES, decode_report
+from askance_server import problems
+from askance_server.aggregator import Aggregator
+from askance_server.api.version import HEADER, VERSION, version_problem
+from askance_server.auth import AuthError, ForbiddenError
+from askance_server.commits import QueueFullError
+from askance_server.ledger import LedgerError, NotFoundError, Verdict
+from askance_server.problems import ProblemError
+
+PREFIX: Final = "/v1/rounds/"
+SUFFIX: Final = "/reports"
+
+_Answer = tuple[int, bytes, bytes]
+_JSON: Final = b"application/json"
+_MORE_HEADERS: Final = {
+    each.status: tuple((name.lower().encode(), value.encode()) for name, value in each.headers.items())
+    for each in problems.PROBLEMS.values()
+}
+
+
+class ReportPath:
+    """The hot path in front of the application."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer reports; pass on the rest."""
+        if scope["type"] == "http" and scope["method"] == "POST":
+            path: str = scope["path"]
+            if path.startswith(PREFIX) and path.endswith(SUFFIX):
+                status, kind, body = await _answer(scope, receive, path[len(PREFIX) : -len(SUFFIX)])
+                await send(_start(status, kind, body))
+                await send({"type": "http.response.body", "body": body})
+                return
+        await self._app(scope, receive, send)
+
+
+async def _answer(scope: Scope, receive: Receive, round_: str) -> _Answer:  # noqa: PLR0911 - a return a refusal
+    """The receipt, or the problem."""
+    try:
+        return await _report(scope, receive, round_)
+    except ProblemError as error:
+        return _problem(error.name, error.detail)
+    except AuthError as error:
+        return _problem("forbidden" if isinstance(error, ForbiddenError) else "unauthorized", str(error))
+    except ProtocolError as error:
+        return _problem("invalid-report", str(error))
+    except NotFoundError:
+        return _problem("not-found", "there is no such round")
+    except QueueFullError:
+        return _problem("queue-full", "too many reports wait; nothing was done for this one")
+    except LedgerError:
+        return _problem("not-ready", "the ledger cannot be written; nothing was acknowledged")
+
+
+async def _report(scope: Scope, receive: Receive, round_: str) -> _Answer:
+    """Check what is public first, then queue; the receipt comes when the report is on disk."""
+    aggregator: Aggregator = scope["app"].state.aggregator
+    headers = dict(scope["headers"])
+    if headers.get(HEADER, VERSION) != VERSION:
+        raise ProblemError("version-mismatch", version_problem(headers[HEADER]))
+    if headers.get(b"content-type", _JSON).split(b";")[0].strip().lower() != _JSON:
+        raise ProblemError("unsupported-media-type", "send the report as application/json")
+    token = aggregator.keys.user_token(headers.get(b"authorization"))
+    token.require_epoch(aggregator.ledger.epoch(token.user))
+    prepared = aggregator.ledger.round(round_)
+    outcome = decode_report(await _body(receive), prepared.outcomes)
+    verdict = await aggregator.committer.submit(round_, token.user, outcome)
+    if verdict > Verdict.REPEATED:
+        raise ProblemError(problems.OF_VERDICT[verdict])
+    receipt = b'{"charged":%d,"round":"%b","user":%d}'
+    return 200, _JSON, receipt % (prepared.charge_of(token.user), round_.encode(), token.user)
+
+
+async def _body(receive: Receive) -> bytes:
+    """The body, unless it is longer than a report can be."""
+    body = b""
+    while True:
+        message = await receive()
+        body += message.get("body", b"")
+        if len(body) > MAX_REPORT_BYTES:
+            raise ProblemError("body-too-large", f"a report has {MAX_REPORT_BYTES} bytes at most")
+        if not message.get("more_body", False):
+            return body
+
+
+def _problem(name: str, detail: str) -> _Answer:
+    document = problems.problem(name, detail)
+    return problems.PROBLEMS[name].status, problems.MEDIA_TYPE.encode(), json.dumps(document).encode()
+
+
+def _start(status: int, kind: bytes, body: bytes) -> Message:
+    headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body)), (HEADER, VERSION)]
+    headers += _MORE_HEADERS.get(status, ())
+    return {"type": "http.response.start", "status": status, "headers": headers}

@@ -1,0 +1,112 @@
+"""One queue for single reports and batches: take all that waits, decide, one commit, then acknowledge.
+
+There is no timer and no thread. The first report that comes in schedules a flush for the next turn of the event
+loop; whatever other reports the same turn brings join it. Under load groups grow by themselves, because reports
+pile up in the sockets while the disk works.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from askance_server.ledger import Ledger, LedgerError, NotFoundError, Outcomes, Users, Verdict, Verdicts
+from askance_server.metrics import Metrics
+
+VERDICTS: Final = tuple(Verdict)
+
+
+class QueueFullError(Exception):
+    """More reports wait than the limit allows. Nothing was done for this one."""
+
+
+class _Waiting:
+    """The single reports that wait for one round."""
+
+    __slots__ = ("futures", "outcomes", "users")
+
+    def __init__(self) -> None:
+        self.users: list[int] = []
+        self.outcomes: list[int] = []
+        self.futures: list[asyncio.Future[Verdict]] = []
+
+
+class GroupCommitter:
+    """Brings reports to the ledger in groups, and verdicts back."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        metrics: Metrics,
+        *,
+        limit: int,
+        committed: Callable[[str], None],
+        broken: Callable[[LedgerError], None],
+    ) -> None:
+        self._ledger, self._metrics, self._limit = ledger, metrics, limit
+        self._committed, self._broken = committed, broken
+        self._loop = asyncio.get_running_loop()
+        self._waiting: dict[str, _Waiting] = {}
+        self._depth = 0
+
+    @property
+    def depth(self) -> int:
+        """How many single reports wait."""
+        return self._depth
+
+    def submit(self, round_: str, user: int, outcome: int) -> asyncio.Future[Verdict]:
+        """Queue one report. The future is done when its verdict is on disk."""
+        if self._depth >= self._limit:
+            raise QueueFullError
+        if not self._depth:
+            self._loop.call_soon(self.flush)
+        waiting = self._waiting.get(round_)
+        if waiting is None:
+            waiting = self._waiting[round_] = _Waiting()
+        future: asyncio.Future[Verdict] = self._loop.create_future()
+        waiting.users.append(user)
+        waiting.outcomes.append(outcome)
+        waiting.futures.append(future)
+        self._depth += 1
+        return future
+
+    def submit_batch(self, round_: str, users: Users, outcomes: Outcomes) -> Verdicts:
+        """Commit a gateway's batch, behind the single reports that wait."""
+        self.flush()
+        return self._charge(round_, users, outcomes)
+
+    def flush(self) -> None:
+        """Commit what waits, a round at a time."""
+        waiting, self._waiting, self._depth = self._waiting, {}, 0
+        for round_, group in waiting.items():
+            try:
+                users, outcomes = np.array(group.users, np.uint64), np.array(group.outcomes, np.uint32)
+                verdicts: list[int] = self._charge(round_, users, outcomes).tolist()
+            except (LedgerError, NotFoundError) as error:
+                _fail(group.futures, error)
+                continue
+            for future, verdict in zip(group.futures, verdicts, strict=True):
+                # Whoever hung up does not wait any more; her report counts all the same.
+                if not future.done():
+                    future.set_result(VERDICTS[verdict])
+
+    def _charge(self, round_: str, users: Users, outcomes: Outcomes) -> Verdicts:
+        begin = time.perf_counter()
+        try:
+            verdicts = self._ledger.charge(round_, users, outcomes)
+        except LedgerError as error:
+            self._broken(error)
+            raise
+        self._metrics.committed(verdicts, time.perf_counter() - begin)
+        self._committed(round_)
+        return verdicts
+
+
+def _fail(futures: list[asyncio.Future[Verdict]], error: Exception) -> None:
+    for future in futures:
+        if not future.done():
+            future.set_exception(error)

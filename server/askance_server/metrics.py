@@ -1,0 +1,55 @@
+"""What the server tells a monitor. Counts and durations only: no user, no report, no token."""
+
+from __future__ import annotations
+
+from collections import Counter as Count
+from collections.abc import Iterable
+
+import numpy as np
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from askance_protocol.rounds import RoundState, StudyState
+from askance_server.ledger import Verdict, Verdicts
+
+
+class Metrics:
+    """One registry a server, so that several in one process do not share counts."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        reports = Counter("askance_reports", "Reports by verdict.", ["verdict"], registry=self.registry)
+        # Looked up once: a label lookup a report would cost more than the count.
+        self._reports = [reports.labels(verdict.name.lower()) for verdict in Verdict]
+        self._latency = Histogram(
+            "askance_commit_seconds",
+            "Time to decide and commit a group of reports.",
+            registry=self.registry,
+            buckets=(0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.2, 1.0),
+        )
+        self._depth = Gauge("askance_queue_depth", "Single reports that wait for a commit.", registry=self.registry)
+        self._studies = Gauge("askance_studies", "Studies by state.", ["state"], registry=self.registry)
+        self._rounds = Gauge("askance_rounds", "Rounds by state.", ["state"], registry=self.registry)
+        self._users = Gauge("askance_users", "Users who are enrolled.", registry=self.registry)
+
+    def committed(self, verdicts: Verdicts, seconds: float) -> None:
+        """Count one group."""
+        self._latency.observe(seconds)
+        if len(verdicts) and not verdicts.any():
+            self._reports[0].inc(len(verdicts))
+            return
+        for verdict, count in enumerate(np.bincount(verdicts, minlength=len(self._reports)).tolist()):
+            if count:
+                self._reports[verdict].inc(count)
+
+    def exposition(
+        self, *, depth: int, users: int, studies: Iterable[StudyState], rounds: Iterable[RoundState]
+    ) -> bytes:
+        """The text that a monitor scrapes."""
+        self._depth.set(depth)
+        self._users.set(users)
+        by_study, by_round = Count(studies), Count(rounds)
+        for study_state in StudyState:
+            self._studies.labels(study_state.value).set(by_study[study_state])
+        for round_state in RoundState:
+            self._rounds.labels(round_state.value).set(by_round[round_state])
+        return generate_latest(self.registry)

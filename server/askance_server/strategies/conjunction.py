@@ -1,0 +1,41 @@
+"""Monotone conjunctions, by d nonadaptive statistical queries: BB-notes, Thm 5."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from askance_protocol.queries import BooleanQuery
+from askance_protocol.queries.expressions import And, Bit, Label, Not
+from askance_protocol.rounds.spec import MAX_PARTS
+from askance_protocol.schema import BitsField, LabelField, Schema
+from askance_server.strategies import parameters as read
+from askance_server.strategies.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
+
+
+def schema(parameters: Parameters) -> Schema:
+    """An x of d bits, and whether the conjunction holds of it."""
+    read.only(parameters, "d", "alpha")
+    read.decimal(parameters, "alpha", below=1, default="0.1")
+    d = read.whole(parameters, "d", 1, MAX_PARTS)
+    return Schema(fields=(BitsField(name="x", width=d), LabelField(name="y")))
+
+
+def phi(i: int) -> BooleanQuery:
+    """φ_i(x, y) = 1 where x_i = 0 and y = 1. BB-notes, proof of Thm 5."""
+    return BooleanQuery(test=And(of=(Not(of=Bit(field="x", index=i)), Label(sign=1))))
+
+
+def run(parameters: Parameters) -> Asking:
+    """With error at most α: keep every variable that is hardly ever 0 in a positive example."""
+    d = read.whole(parameters, "d", 1, MAX_PARTS)
+    # BB-notes, Thm 5: "d queries of tolerance τ = ε/(2d)", where ε is the error, here α.
+    tau = float(read.decimal(parameters, "alpha", below=1, default="0.1") / (2 * d))
+    answers = yield [Ask(phi(i), tau) for i in range(d)]
+    # BB-notes, Thm 5: "the conjunction h of all features x_i such that P̂_{φ_i} ≤ ε/(2d)".
+    kept = [i for i, answer in enumerate(answers) if float(answer) <= tau]
+    return Hypothesis(" ∧ ".join(f"x_{i}" for i in kept) or "true", {"variables": kept})
+
+
+CONJUNCTION: Final = Strategy(
+    name="conjunction", summary="A monotone conjunction of bits", interactive=False, rounds=1, schema=schema, run=run
+)

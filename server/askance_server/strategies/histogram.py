@@ -1,0 +1,42 @@
+"""A histogram: the share of every cell of a partition, from one pooled query.
+
+The papers would ask k boolean queries of k disjoint portions of the users (KLNRS11, Thm 5.7). As cells of one query
+they share all the users: THEORY.md §1, "One pooled round".
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from askance_protocol.queries import CellQuery
+from askance_protocol.queries.expressions import FieldValue
+from askance_protocol.queries.query import MAX_CELLS
+from askance_protocol.schema import IntegerField, Schema
+from askance_server.strategies import parameters as read
+from askance_server.strategies.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
+
+
+def schema(parameters: Parameters) -> Schema:
+    """The cell that a user is in."""
+    read.only(parameters, "cells", "tolerance")
+    read.decimal(parameters, "tolerance", below=1, default="0.05")
+    cells = read.whole(parameters, "cells", 2, MAX_CELLS)
+    return Schema(fields=(IntegerField(name="cell", low=0, high=cells - 1),))
+
+
+def run(parameters: Parameters) -> Asking:
+    """Ask for all cells at once."""
+    tolerance = float(read.decimal(parameters, "tolerance", below=1, default="0.05"))
+    cells = read.whole(parameters, "cells", 2, MAX_CELLS)
+    [answer] = yield [Ask(CellQuery(cells=cells, cell=FieldValue(field="cell")), tolerance)]
+    shares = np.asarray(answer, np.float64)
+    largest = int(shares.argmax())
+    text = f"cell {largest} of {cells} has the largest share, {shares[largest]:.6g} ± {tolerance:g}"
+    return Hypothesis(text, {"shares": shares.tolist(), "tolerance": tolerance})
+
+
+HISTOGRAM: Final = Strategy(
+    name="histogram", summary="The share of every cell", interactive=False, rounds=1, schema=schema, run=run
+)

@@ -1,0 +1,38 @@
+"""The mean of a real: the simplest statistical query, A_g of KLNRS11, §5.1.1."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from askance_protocol.queries import RealQuery
+from askance_protocol.queries.expressions import FieldValue
+from askance_protocol.queries.query import MAX_DENOMINATOR
+from askance_protocol.schema import RealField, Schema
+from askance_server.strategies import parameters as read
+from askance_server.strategies.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
+
+
+def denominator(parameters: Parameters) -> int:
+    """Values are kept to the nearest multiple of one over this."""
+    return read.whole(parameters, "denominator", 1, MAX_DENOMINATOR, default=1000)
+
+
+def schema(parameters: Parameters) -> Schema:
+    """A value in [−1, 1]."""
+    read.only(parameters, "tolerance", "denominator")
+    read.decimal(parameters, "tolerance", below=1, default="0.05")
+    return Schema(fields=(RealField(name="value", low=-1, high=1, denominator=denominator(parameters)),))
+
+
+def run(parameters: Parameters) -> Asking:
+    """Ask for E[g] with g(u) = u. KLNRS11, §5.1.1: g: D → [−b, b], here with b = 1."""
+    tolerance = float(read.decimal(parameters, "tolerance", below=1, default="0.05"))
+    query = RealQuery(numerator=FieldValue(field="value"), denominator=denominator(parameters))
+    [answer] = yield [Ask(query, tolerance)]
+    mean = float(answer)
+    return Hypothesis(f"the mean is {mean:.6g} ± {tolerance:g}", {"mean": mean, "tolerance": tolerance})
+
+
+MEAN: Final = Strategy(
+    name="mean", summary="The mean of a value in [-1, 1]", interactive=False, rounds=1, schema=schema, run=run
+)
