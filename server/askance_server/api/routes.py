@@ -203,7 +203,9 @@ async def enrol(
 ) -> Enrolment:
     """Give new users their numbers, and a token each where they are few."""
     count = 1 if new is None else new.users
-    cap = aggregator.settings.cap
+    cap, most = aggregator.settings.cap, aggregator.settings.user_limit
+    if aggregator.ledger.enrolled() + count > most:
+        raise ProblemError("invalid-request", f"users: this server has room for {most} and no more")
     numbers = aggregator.ledger.enrol(count, cap)
     tokens = [aggregator.keys.mint(UserToken(number, 0)) for number in numbers] if count <= MAX_TOKENS else []
     return Enrolment(

@@ -29,7 +29,7 @@ contents of rows: that can be a report.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -372,7 +372,7 @@ class PostgresLedger(Ledger):
 
 
 @contextmanager
-def _snapshot(link: Link) -> Iterator[None]:
+def _snapshot(link: Link) -> Generator[None]:
     """A transaction whose statements all see the same moment."""
     with link.transaction():
         _ask(link, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
@@ -380,7 +380,7 @@ def _snapshot(link: Link) -> Iterator[None]:
 
 
 @contextmanager
-def _pipelined(link: Link) -> Iterator[None]:
+def _pipelined(link: Link) -> Generator[None]:
     """A transaction whose statements are sent without waiting for each answer: the way to the database counts once."""
     with link.pipeline(), link.transaction():
         yield
@@ -543,9 +543,11 @@ def _replay(link: Link, study: str) -> Bulletin:
     """The entries one by one: a study's are more than fits at once."""
     replayed = Bulletin()
     sequences = _ask(link, "SELECT sequence FROM entries WHERE study = %s ORDER BY sequence", (study,)).fetchall()
-    for (sequence,) in sequences:
+    for place, (sequence,) in enumerate(sequences):
         query = "SELECT body FROM entries WHERE study = %s AND sequence = %s"
         try:
+            if sequence != place:
+                raise ProtocolError(f"stands where {place} has to stand")
             replayed = replayed.append(read_entry(_first(_ask(link, query, (study, sequence)))))
         except ProtocolError as error:
             raise error.at(f"entry {sequence}") from None
