@@ -98,7 +98,10 @@ def decode_columns(body: bytes) -> ReportBatch:
     """Reports from JSON columns."""
     try:
         columns: Any = json.loads(body, object_pairs_hook=_members, parse_constant=_not_a_number)
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
+    except ProtocolError:
+        raise
+    except (ValueError, RecursionError):
+        # No JSON, no UTF-8, nested too deeply, or a number of thousands of digits.
         raise ProtocolError("is not JSON", where="batch") from None
     if not isinstance(columns, dict):
         raise ProtocolError("is not an object", where="batch", remedy='send {"users": […], "outcomes": […]}')

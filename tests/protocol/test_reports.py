@@ -147,6 +147,7 @@ def test_raw_columns_carry_the_mark_of_a_simulation() -> None:
         ("[]", "batch: is not an object"),
         ("nope", "batch: is not JSON"),
         ("[" * 100_000, "batch: is not JSON"),
+        ('{"users": [' + "9" * 5000 + '], "outcomes": [0]}', "batch: is not JSON"),
     ],
 )
 def test_json_columns_are_refused_at_their_place(body: str, place: str) -> None:

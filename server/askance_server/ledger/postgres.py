@@ -543,15 +543,20 @@ def _replay(link: Link, study: str) -> Bulletin:
     """The entries one by one: a study's are more than fits at once."""
     replayed = Bulletin()
     sequences = _ask(link, "SELECT sequence FROM entries WHERE study = %s ORDER BY sequence", (study,)).fetchall()
-    for place, (sequence,) in enumerate(sequences):
-        query = "SELECT body FROM entries WHERE study = %s AND sequence = %s"
+    for (sequence,) in sequences:
         try:
-            if sequence != place:
-                raise ProtocolError(f"stands where {place} has to stand")
-            replayed = replayed.append(read_entry(_first(_ask(link, query, (study, sequence)))))
+            replayed = replayed.append(_entry(link, study, sequence))
         except ProtocolError as error:
             raise error.at(f"entry {sequence}") from None
     return replayed
+
+
+def _entry(link: Link, study: str, sequence: int) -> Entry:
+    query = "SELECT body FROM entries WHERE study = %s AND sequence = %s"
+    entry = read_entry(_first(_ask(link, query, (study, sequence))))
+    if entry.sequence != sequence:
+        raise ProtocolError(f"is entry {entry.sequence}, and not stored as that")
+    return entry
 
 
 def _audit_counts(link: Link) -> Iterator[Fault]:

@@ -284,18 +284,10 @@ class SqliteLedger(Ledger):
 
     def verify(self) -> list[Fault]:
         """Rebuild spending and books from the log alone and compare; follow every chain."""
-        faults = [*self._verify_chains(), *self._verify_books()]
         try:
-            spent = self._recompute(use_checkpoint=False)
+            return [*self._verify_chains(), *self._verify_books(), *self._verify_spending()]
         except LedgerError as error:
-            return [*faults, Fault(str(self._path), str(error))]
-        wrong = np.flatnonzero(spent != self._spent)
-        if len(wrong):
-            faults.append(Fault(f"user {wrong[0]}", f"spending differs from the log for {len(wrong)} users"))
-        over = np.flatnonzero(spent > self._cap_of(np.arange(self._enrolled, dtype=np.uint64)))
-        if len(over):
-            faults.append(Fault(f"user {over[0]}", f"the cap is exceeded by {len(over)} users"))
-        return faults
+            return [Fault(str(self._path), str(error))]
 
     def check_writable(self) -> None:
         """Count one more heartbeat."""
@@ -380,6 +372,7 @@ class SqliteLedger(Ledger):
 
     def _book(self, id_: str) -> _Book:
         if id_ not in self._books:
+            self._study_of(id_)
             book = _Book.of(self._numbers[id_], self.round(id_), self._enrolled)
             for users, outcomes in self._groups_of(book.number):
                 book.reported[users] = outcomes + 1
@@ -472,6 +465,15 @@ class SqliteLedger(Ledger):
                 yield Fault(f"round {id_}", "a user stands twice in the log")
             if len(users) != self._book(id_).received:
                 yield Fault(f"round {id_}", "the log and the count of reports differ")
+
+    def _verify_spending(self) -> Iterator[Fault]:
+        spent, held = self._recompute(use_checkpoint=False)[: self._enrolled], self._spent[: self._enrolled]
+        wrong = np.flatnonzero(spent != held)
+        if len(wrong):
+            yield Fault(f"user {wrong[0]}", f"spending differs from the log for {len(wrong)} users")
+        over = np.flatnonzero(spent > self._cap_of(np.arange(self._enrolled, dtype=np.uint64)))
+        if len(over):
+            yield Fault(f"user {over[0]}", f"the cap is exceeded by {len(over)} users")
 
     # ---------------------------------------------------------------------------------------------------- writing
 
