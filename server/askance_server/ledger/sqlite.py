@@ -155,6 +155,8 @@ class SqliteLedger(Ledger):
     def enrol(self, count: int, cap: int) -> range:
         """Extend the last run where the cap is the same, else begin a new one."""
         first = self._enrolled
+        if not count:
+            return range(first, first)
         last_run = int(self._starts[-1]) if len(self._starts) else -1
         with self._commit() as db:
             if len(self._caps) and int(self._caps[-1]) == cap:
