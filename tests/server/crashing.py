@@ -162,24 +162,23 @@ def marked_sqlite(kind: type[SqliteLedger], marks: Marks) -> type[SqliteLedger]:
 
 def marked_postgres(kind: type[PostgresLedger], marks: Marks) -> type[PostgresLedger]:
     """The PostgreSQL ledger, saying when it decides a group."""
+    decide = postgres._decide
+
+    def marking(link: Link, *rest: Any) -> Any:
+        link.execute("SELECT 1").fetchone()  # Until something is fetched, not even BEGIN was sent.
+        marks.begun()
+        decided = decide(link, *rest)
+        marks.committing()
+        return decided
 
     class Marked(kind):
-        def _run(self, work: Callable[[Link], T], *, snapshot: bool = False, pipelined: bool = False) -> T:
-            if not pipelined:
-                return super()._run(work, snapshot=snapshot)
-
-            def marking(link: Link) -> T:
-                link.execute("SELECT 1").fetchone()  # Until something is fetched, not even BEGIN was sent.
-                marks.begun()
-                done = work(link)
-                marks.committing()
-                return done
-
+        def charge(self, id_: str, users: Users, outcomes: Outcomes) -> Verdicts:
             try:
-                return super()._run(marking, pipelined=True)
+                return super().charge(id_, users, outcomes)
             finally:
                 marks.ended()
 
+    postgres._decide = marking
     return Marked
 
 
