@@ -1,8 +1,9 @@
 """One queue for single reports and batches: take all that waits, decide, one commit, then acknowledge.
 
-There is no timer and no thread. The first report that comes in schedules a flush for the next turn of the event
-loop; whatever other reports the same turn brings join it. Under load groups grow by themselves, because reports
-pile up in the sockets while the disk works.
+There is no timer and no thread. The first report that comes in schedules a look at the queue for the next turn of
+the event loop, and as long as a turn brings more the look is put off by another, up to `ENOUGH` reports. Under load
+groups grow by themselves, because reports pile up in the sockets while the disk works; alone, a report waits for one
+empty turn.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from askance_server.ledger import Ledger, LedgerError, NotFoundError, Outcomes, 
 from askance_server.metrics import Metrics
 
 VERDICTS: Final = tuple(Verdict)
+ENOUGH: Final = 256
+"""Reports that are worth a commit of their own, whatever else is on its way."""
 
 
 class QueueFullError(Exception):
@@ -63,7 +66,7 @@ class GroupCommitter:
         if self._depth >= self._limit:
             raise QueueFullError
         if not self._depth:
-            self._loop.call_soon(self.flush)
+            self._loop.call_soon(self._gather, 0)
         waiting = self._waiting.get(round_)
         if waiting is None:
             waiting = self._waiting[round_] = _Waiting()
@@ -73,6 +76,13 @@ class GroupCommitter:
         waiting.futures.append(future)
         self._depth += 1
         return future
+
+    def _gather(self, before: int) -> None:
+        """Flush once a turn of the loop has brought no more reports: a group costs much, and a turn costs little."""
+        if before < self._depth < ENOUGH:
+            self._loop.call_soon(self._gather, self._depth)
+        elif self._depth:
+            self.flush()
 
     def submit_batch(self, round_: str, users: Users, outcomes: Outcomes) -> Verdicts:
         """Commit a gateway's batch, behind the single reports that wait."""

@@ -50,6 +50,8 @@ from askance_server.ledger.base import (
 FILE: Final = "ledger.sqlite"
 CHECKPOINT_AFTER: Final = 100_000
 """Reports after which closing a round writes a checkpoint."""
+PIECE: Final = 1 << 20
+"""Bytes of a checkpoint that are handed to SQLite at a time."""
 
 MIGRATIONS: Final = (
     """
@@ -262,11 +264,13 @@ class SqliteLedger(Ledger):
         verdicts = np.empty(len(users), np.uint8)
         for turn in _turns(users):
             verdicts[turn] = self._decide(book, users[turn], outcomes[turn])
-        accepted = np.flatnonzero(verdicts == Verdict.ACCEPTED)
-        if len(accepted):
+        accepted = verdicts == Verdict.ACCEPTED
+        if not accepted.all():
+            users, outcomes = users[accepted], outcomes[accepted]
+        if len(users):
             with self._commit() as db:
-                _append_group(db, book.number, users[accepted], outcomes[accepted])
-            self._since_checkpoint += len(accepted)
+                _append_group(db, book.number, users, outcomes)
+            self._since_checkpoint += len(users)
         return verdicts
 
     def received(self, id_: str) -> int:
@@ -306,27 +310,39 @@ class SqliteLedger(Ledger):
 
     def _decide(self, book: _Book, users: Users, outcomes: Outcomes) -> Verdicts:
         """Verdicts for reports of different users, and the arrays changed accordingly."""
+        known = users < self._enrolled
+        if known.all():
+            return self._decide_known(book, users, outcomes)
         verdicts = np.full(len(users), Verdict.UNKNOWN_USER, np.uint8)
-        known = np.flatnonzero(users < self._enrolled)
         verdicts[known] = self._decide_known(book, users[known], outcomes[known])
         return verdicts
 
     def _decide_known(self, book: _Book, users: Users, outcomes: Outcomes) -> Verdicts:
         reported = self._reported(book)
-        charges = _charges(book.round, users)
         before = reported[users]
+        spent = self._spent[users] + _charges(book.round, users)
+        over = spent > self._cap_of(users)
+        outside = outcomes >= _limits(book.round, users)
+        asked = book.round.asked(users)
+        verdicts = np.zeros(len(users), np.uint8)
+        is_open = self._states[book.round.id] is RoundState.OPEN
+        if is_open and asked.all() and not (before.any() or over.any() or outside.any()):
+            # The usual group, all of it accepted: nothing to pick out.
+            reported[users] = outcomes + 1
+            self._spent[users] = spent
+            book.received += len(users)
+            return verdicts
         # Later lines win: the order of base.py, read from its end.
-        verdicts = np.full(len(users), Verdict.ACCEPTED, np.uint8)
-        verdicts[self._spent[users] + charges > self._cap_of(users)] = Verdict.OVER_BUDGET
-        if self._states[book.round.id] is not RoundState.OPEN:
+        verdicts[over] = Verdict.OVER_BUDGET
+        if not is_open:
             verdicts[:] = Verdict.NOT_OPEN
         verdicts[before != 0] = Verdict.CONFLICT
         verdicts[(before != 0) & (before == outcomes.astype(np.int64) + 1)] = Verdict.REPEATED
-        verdicts[outcomes >= _limits(book.round, users)] = Verdict.OUTSIDE
-        verdicts[~book.round.asked(users)] = Verdict.NOT_ASKED
+        verdicts[outside] = Verdict.OUTSIDE
+        verdicts[~asked] = Verdict.NOT_ASKED
         accepted = verdicts == Verdict.ACCEPTED
         reported[users[accepted]] = outcomes[accepted] + 1
-        self._spent[users[accepted]] += charges[accepted]
+        self._spent[users[accepted]] = spent[accepted]
         book.received += int(accepted.sum())
         return verdicts
 
@@ -420,9 +436,14 @@ class SqliteLedger(Ledger):
     def _checkpoint(self, db: sqlite3.Connection) -> None:
         """Inside the caller's transaction: replace the checkpoint by one that counts all groups in."""
         (last,) = db.execute("SELECT coalesce(max(id), 0) FROM report_groups").fetchone()
-        blob = self._spent[: self._enrolled].astype("<i8").tobytes()
+        spent = self._spent[: self._enrolled].astype("<i8", copy=False).view(np.uint8).data
         db.execute("DELETE FROM checkpoints")
-        db.execute("INSERT INTO checkpoints VALUES (?, ?, ?)", (last, blob, _checksum(last, blob, b"")))
+        row = (last, len(spent), _checksum(last, spent, b""))
+        db.execute("INSERT INTO checkpoints VALUES (?, zeroblob(?), ?)", row)
+        # In pieces: as a parameter the whole would be copied, and its copy stay with the cached statement.
+        with db.blobopen("checkpoints", "spent", last) as blob:
+            for begin in range(0, len(spent), PIECE):
+                blob.write(spent[begin : begin + PIECE])
         self._since_checkpoint = 0
 
     def _groups(self, after: int) -> Iterator[tuple[int, int, Users, Outcomes]]:
@@ -543,7 +564,7 @@ def _unpacked(reports: int, users: bytes, outcomes: bytes) -> tuple[Users, Outco
     return wide_users, np.frombuffer(outcomes, f"<u{len(outcomes) // reports}").astype(np.uint32)
 
 
-def _checksum(number: int, users: bytes, outcomes: bytes) -> bytes:
+def _checksum(number: int, users: bytes | memoryview, outcomes: bytes) -> bytes:
     digest = hashlib.blake2b(number.to_bytes(8, "little"), digest_size=16)
     digest.update(users)
     digest.update(outcomes)
