@@ -18,8 +18,9 @@ from askance_protocol.errors import ProtocolError
 from askance_server import rounds
 from askance_server.auth import Keys
 from askance_server.commits import GroupCommitter
-from askance_server.ledger import Ledger, LedgerError
+from askance_server.ledger import Ledger, LedgerAwayError, LedgerError
 from askance_server.metrics import Metrics
+from askance_server.problems import ProblemError
 from askance_server.settings import Settings
 from askance_server.strategies import Strategy
 from askance_server.strategies.strategy import Parameters
@@ -70,6 +71,7 @@ class Aggregator:
 
     def create(self, title: str, name: str, parameters: Parameters, *, simulated: bool) -> str:
         """Publish a study and its first round."""
+        self._check_limits(name)
         spec = rounds.study_of(
             self.strategies,
             strategy=name,
@@ -81,6 +83,14 @@ class Aggregator:
         study = rounds.publish(self.ledger, spec, self.strategies)
         self.advance(study)
         return study
+
+    def _check_limits(self, name: str) -> None:
+        most = self.settings.study_limit
+        if len(self._running) >= most:
+            raise ProblemError("too-many-studies", f"{most} studies are running, and this server takes no more")
+        if name in self.strategies and self.strategies[name].rounds > self.settings.round_limit:
+            what = f"asks up to {self.strategies[name].rounds} rounds, and this server allows a study"
+            raise ProblemError("invalid-request", f"strategy: {name} {what} {self.settings.round_limit}")
 
     def advance(self, study: str) -> None:
         """Go as far as the reports allow. Whatever is interrupted here is taken up by the next call."""
@@ -141,7 +151,13 @@ class Aggregator:
             asyncio.get_running_loop().call_soon(self.advance, awaited[0])
 
     def _broken(self, error: LedgerError) -> None:
-        """What cannot be written must not be acknowledged: stop, and let the next start read the log."""
+        """What cannot be written must not be acknowledged: stop, and let the next start read the log.
+
+        A database that is away is waited for: nothing of it is held here that could be wrong by then.
+        """
+        if isinstance(error, LedgerAwayError):
+            _LOG.warning("the ledger is away: %s", error)
+            return
         _LOG.critical("the ledger cannot be used any more: %s", error)
         self.stop()
 

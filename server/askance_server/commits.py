@@ -15,7 +15,16 @@ from typing import Final
 
 import numpy as np
 
-from askance_server.ledger import Ledger, LedgerError, NotFoundError, Outcomes, Users, Verdict, Verdicts
+from askance_server.ledger import (
+    Ledger,
+    LedgerAwayError,
+    LedgerError,
+    NotFoundError,
+    Outcomes,
+    Users,
+    Verdict,
+    Verdicts,
+)
 from askance_server.metrics import Metrics
 
 VERDICTS: Final = tuple(Verdict)
@@ -109,7 +118,8 @@ class GroupCommitter:
         try:
             verdicts = self._ledger.charge(round_, users, outcomes)
         except LedgerError as error:
-            self._broken(error)
+            if not isinstance(error, LedgerAwayError):
+                self._broken(error)
             raise
         self._metrics.committed(verdicts, time.perf_counter() - begin)
         self._committed(round_)

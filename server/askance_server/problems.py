@@ -86,6 +86,10 @@ _ALL: Final = (
         # What is on its way still is not read, so the connection is of no further use.
         MappingProxyType({"Connection": "close"}),
     ),
+    Problem("study-over", 409, "The study has ended", "Nothing: what a study has come to stays as it is."),
+    Problem(
+        "too-many-studies", 409, "Too many studies run", "Cancel one that is not needed, or raise ASKANCE_STUDY_LIMIT."
+    ),
     Problem("too-few-users", 409, "Too few users can answer", "Enrol more users, or ask for less: askance plan."),
     Problem("queue-full", 503, "Too many reports wait", "Send the same bytes again after Retry-After.", _AGAIN_SOON),
     Problem("not-ready", 503, "The server is not ready", "Ask again after Retry-After; see /readyz.", _AGAIN_SOON),

@@ -63,7 +63,7 @@ class MemoryLedger(Ledger):
         return left >= charge
 
     def epoch(self, user: int) -> int:
-        return self.epochs[user]
+        return self.epochs[user] if user < len(self.epochs) else -1
 
     def revoke(self, user: int) -> int:
         self.epochs[user] += 1

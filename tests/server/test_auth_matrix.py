@@ -64,6 +64,7 @@ GUARDED: Final[dict[str, tuple[str, int, Call]]] = {
         lambda s, t: s.api.post(f"/v1/studies/{s.study['id']}/cancel", token=t),
     ),
     "POST /v1/enrolments": ("enrolment", 201, lambda s, t: s.api.post("/v1/enrolments", token=t)),
+    "POST /v1/users/{id}/token": ("enrolment", 200, lambda s, t: s.api.post("/v1/users/2/token", token=t)),
     "GET /v1/me": ("user", 200, lambda s, t: s.api.get("/v1/me", token=t)),
     "POST /v1/rounds/{id}/reports": ("user", 200, lambda s, t: s.api.report(s.round, t)),
     "POST /v1/rounds/{id}/batches": (
@@ -94,7 +95,7 @@ ROLES: Final = ("nobody", "user", "enrolment", "operator", "gateway", "gateway e
 
 def test_the_matrix_has_every_endpoint_that_the_service_describes(scene: Scene) -> None:
     described = {
-        f"{method.upper()} {path.replace('{study}', '{id}').replace('{round_}', '{id}')}"
+        f"{method.upper()} {path.replace('{study}', '{id}').replace('{round_}', '{id}').replace('{user}', '{id}')}"
         for path, operations in scene.api.app.openapi()["paths"].items()
         for method in operations
     }
@@ -192,22 +193,26 @@ def of_another_server(genuine: str) -> str:
 def test_after_a_revocation_the_old_tokens_of_this_user_are_void_and_a_new_one_holds(scene: Scene) -> None:
     old, others = scene.users[1], scene.users[2]
     scene.api.report(scene.round, old)
-    epoch = scene.api.app.state.aggregator.ledger.revoke(1)
-    new = scene.api.keys.mint(UserToken(1, epoch))
+    new = scene.api.post("/v1/users/1/token", token=scene.api.enrolment).json()["token"]
 
     is_problem(scene.api.get("/v1/me", token=old), "unauthorized")
     is_problem(scene.api.report(scene.round, old), "unauthorized")
-    is_problem(scene.api.get("/v1/me", token=scene.api.keys.mint(UserToken(1, epoch + 1))), "unauthorized")
+    is_problem(scene.api.get("/v1/me", token=scene.api.keys.mint(UserToken(1, 2))), "unauthorized")
     assert scene.api.get("/v1/me", token=new).json()["user"] == 1
     # What she spent before is not forgotten.
     assert scene.api.get("/v1/me", token=new).json()["spent_micro_epsilon"] == 1_000_000
     assert scene.api.get("/v1/me", token=others).status_code == 200
 
 
+def test_nobody_gets_a_token_for_a_number_that_nobody_has(scene: Scene) -> None:
+    is_problem(scene.api.post("/v1/users/3/token", token=scene.api.enrolment), "not-found")
+    is_problem(scene.api.post("/v1/users/x/token", token=scene.api.enrolment), "not-found")
+
+
 def test_a_revocation_outlives_a_restart(tmp_path: Path) -> None:
     with Service(tmp_path / "data") as api:
         [token] = api.enrol(1)
-        api.app.state.aggregator.ledger.revoke(0)
+        api.post("/v1/users/0/token", token=api.enrolment)
     with Service(tmp_path / "data") as api:
         is_problem(api.get("/v1/me", token=token), "unauthorized")
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from askance_server.commits import GroupCommitter, QueueFullError
-from askance_server.ledger import LedgerError, Verdict
+from askance_server.ledger import LedgerAwayError, LedgerError, Verdict
 from askance_server.metrics import Metrics
 
 
@@ -118,3 +118,15 @@ def test_a_ledger_that_breaks_is_told_and_acknowledges_nobody() -> None:
     results, seen = run(Recorder(error), work)
     assert results == [error] * 3
     assert seen == [error]
+
+
+def test_a_database_that_is_away_stops_nobody() -> None:
+    error = LedgerAwayError("the server is restarting")
+    recorder = Recorder(error)
+
+    async def work(committer: GroupCommitter) -> list[Any]:
+        first = await asyncio.gather(committer.submit("a", 0, 0), return_exceptions=True)
+        recorder.error = None
+        return [*first, await committer.submit("a", 0, 0)]
+
+    assert run(recorder, work) == ([error, Verdict.ACCEPTED], ["a"])

@@ -163,6 +163,14 @@ def test_revoking_counts_one_users_epoch_up(ledger: Ledger) -> None:
     assert [ledger.epoch(user) for user in range(3)] == [0, 2, 0]
 
 
+def test_nobodys_epoch_is_one_that_no_token_carries_and_nobody_is_revoked(ledger: Ledger) -> None:
+    ledger.enrol(3, MICRO)
+
+    assert ledger.epoch(3) == -1
+    with pytest.raises(NotFoundError):
+        ledger.revoke(3)
+
+
 # --------------------------------------------------------------------------------------------- studies and their rounds
 
 
@@ -844,6 +852,47 @@ def test_it_gives_up_what_fails_again_and_again(used: PostgresLedger, monkeypatc
     with pytest.raises(LedgerError, match="gave a transaction up"):
         report(used, B, (1, 1))
     assert len(tried) == postgres.ATTEMPTS
+
+
+def test_a_group_that_the_database_gave_up_in_a_deadlock_is_decided_again(
+    database: str, used: PostgresLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ledger holds the round's lock and wants a user; the other holds the user and wants the round's lock."""
+    ask = postgres._ask
+    tried: list[int] = []
+
+    def meeting(link: postgres.Link, query: LiteralString, parameters: tuple[Any, ...] = ()) -> object:
+        if "FOR NO KEY UPDATE" in query:
+            tried.append(1)
+            link.execute("SELECT 1").fetchone()  # Now the round's lock is held: what is in the pipeline was not sent.
+            if len(tried) == 1:
+                wants.set()
+                wait_for_a_lock_that_is_not_granted(database)
+        return ask(link, query, parameters)
+
+    monkeypatch.setattr(postgres, "_ask", meeting)
+    wants = threading.Event()
+    with psycopg.connect(database) as other, ThreadPoolExecutor(1) as pool:
+        # It waits too long to look for a circle, so the ledger is the one that finds it and gives way.
+        other.execute("SET deadlock_timeout = '60s'")
+        other.execute("SELECT FROM users WHERE number = 1 FOR UPDATE")
+        reporting = pool.submit(report, used, B, (1, 1))
+        assert wants.wait(30)
+        other.execute("SELECT pg_advisory_xact_lock(%s, key) FROM rounds WHERE id = %s", (postgres._LOCKS, B))
+        other.commit()
+        assert reporting.result(30) == [Verdict.ACCEPTED]
+    assert len(tried) == 2
+    assert used.received(B) == 1
+
+
+def wait_for_a_lock_that_is_not_granted(url: str) -> None:
+    """Until somebody waits for an advisory lock."""
+    query = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    end = time.monotonic() + 30
+    with psycopg.connect(url, autocommit=True) as link:
+        while link.execute(query).fetchone() == (0,):
+            assert time.monotonic() < end
+            time.sleep(0.01)
 
 
 def test_a_databases_default_isolation_does_not_matter(database: str) -> None:

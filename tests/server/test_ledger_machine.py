@@ -2,7 +2,8 @@
 
 Hypothesis makes up the lives of a ledger: users enrol, rounds open and close, reports come alone and in groups, are
 sent again, contradict each other, run out of budget, come late, and the ledger is closed and opened again. After
-every step everything that the ledger tells is compared with the model, and its own audit runs before each restart. `ASKANCE_TORTURE=1` makes ten times as many.
+every step everything that the ledger tells is compared with the model, and before each restart its own audit runs.
+`ASKANCE_TORTURE=1` makes ten times as many.
 """
 
 from __future__ import annotations

@@ -52,6 +52,8 @@ STATUS = {
     "not-in-cohort": 403,
     "unsupported-media-type": 415,
     "body-too-large": 413,
+    "study-over": 409,
+    "too-many-studies": 409,
     "too-few-users": 409,
     "queue-full": 503,
     "not-ready": 503,

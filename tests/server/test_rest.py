@@ -127,6 +127,7 @@ def test_the_openapi_document_has_every_path_of_the_contract(api: Service) -> No
         ("POST", "/v1/studies/{id}/cancel"),
         ("POST", "/v1/enrolments"),
         ("GET", "/v1/me"),
+        ("POST", "/v1/users/{id}/token"),
         ("GET", "/v1/rounds/{id}"),
         ("POST", "/v1/rounds/{id}/reports"),
         ("POST", "/v1/rounds/{id}/batches"),
@@ -448,6 +449,26 @@ def test_a_study_that_has_too_few_users_fails_and_says_how_many_it_needs(api: Se
     assert re.match(r"round 1: needs \d+ users who can still pay ε = 1, and 5 are left", result["reason"])
 
 
+def test_no_more_studies_run_than_the_server_allows(tmp_path: Path) -> None:
+    with Service(tmp_path / "data", study_limit=2) as api:
+        api.enrol(3)
+        first, _ = api.study(), api.study()
+        asked = {"title": "t", "strategy": "mean", "parameters": {"users": "all"}}
+        is_problem(api.post("/v1/studies", token=api.operator, json=asked), "too-many-studies")
+        assert len(api.get("/v1/studies").json()) == 2
+        api.post(f"/v1/studies/{first['id']}/cancel", token=api.operator)
+        api.study()
+
+
+def test_a_strategy_of_more_rounds_than_the_server_allows_is_refused(tmp_path: Path) -> None:
+    with Service(tmp_path / "data", round_limit=1) as api:
+        api.enrol(3)
+        asked = {"title": "t", "strategy": "masked-parity", "parameters": {"d": 4}}
+        document = is_problem(api.post("/v1/studies", token=api.operator, json=asked), "invalid-request")
+        assert "2 rounds" in document["detail"]
+        assert api.get("/v1/studies").json() == []
+
+
 def test_the_bulletin_is_a_chain_that_a_reader_can_check_and_take_up_anywhere(api: Service) -> None:
     _, study, _ = opened(api)
     api.post(f"/v1/studies/{study['id']}/cancel", token=api.operator)
@@ -474,7 +495,7 @@ def test_a_study_is_cancelled_once_and_its_round_takes_nothing_more(api: Service
     assert cancelled.status_code == 200
     assert cancelled.json()["state"] == "cancelled"
     assert cancelled.json()["rounds"][0]["state"] == "abandoned"
-    is_problem(api.post(f"/v1/studies/{study['id']}/cancel", token=api.operator), "conflict")
+    is_problem(api.post(f"/v1/studies/{study['id']}/cancel", token=api.operator), "study-over")
     is_problem(api.post(f"/v1/rounds/{round_}/close", token=api.operator), "round-not-open")
     is_problem(api.report(round_, tokens[1]), "round-not-open")
     assert api.report(round_, tokens[0]).content == first.content
@@ -629,9 +650,13 @@ def test_the_tally_is_hidden_while_the_round_is_open_and_shown_afterwards(api: S
     )
     api.post(f"/v1/rounds/{round_}/close", token=api.operator)
 
-    assert hidden == {"round": round_, "state": "open", "received": 2, "tallies": []}
+    assert hidden == {"round": round_, "state": "open", "received": 2, "tallies": [], "estimates": []}
     assert "tallies" not in everything
-    assert api.get(path).json() == {"round": round_, "state": "answered", "received": 2, "tallies": [[[1, 1]]]}
+    shown = api.get(path).json()
+    [estimates] = shown.pop("estimates")
+    assert shown == {"round": round_, "state": "answered", "received": 2, "tallies": [[[1, 1]]]}
+    # One of two said yes, so the mean is estimated as 0, and might be anything: 2 users, ε = 1.
+    assert estimates == {"values": [0.0], "low": [-1.0], "high": [1.0], "confidence": 0.95}
 
 
 def test_reports_beyond_the_queue_are_turned_away_before_anything_is_done(tmp_path: Path) -> None:
@@ -752,6 +777,18 @@ def test_a_gateway_reports_in_its_study_and_for_its_range_only(api: Service) -> 
     is_problem(api.batch(round_, other["gateway_token"], [2], [1]), "forbidden")
     assert api.get(f"/v1/rounds/{round_}").json()["received"] == 0
     assert api.batch(round_, mint(GatewayToken(study["id"], 2, 3)), [2, 4], [1, 1]).json()["accepted"] == 2
+
+
+def test_a_study_says_for_whom_its_gateway_may_speak(api: Service) -> None:
+    api.enrol(6)
+    parameters = {"users": "all", "tolerance": "0.3"}
+    asked = {"title": "t", "strategy": "mean", "parameters": parameters, "simulated": True}
+    asked["gateway"] = {"first_user": 2, "users": 3}
+    study = api.post("/v1/studies", token=api.operator, json=asked).json()
+    round_ = study["rounds"][0]["id"]
+
+    is_problem(api.batch(round_, study["gateway_token"], [1, 2], [1, 1]), "forbidden")
+    assert api.batch(round_, study["gateway_token"], [2, 4], [1, 1]).json()["accepted"] == 2
 
 
 def test_nobody_reports_in_batches_in_a_study_of_real_users(api: Service) -> None:

@@ -113,7 +113,7 @@ def test_a_mean_is_one_real_query() -> None:
     assert isinstance(ask.query, RealQuery)
     assert (ask.query.denominator, ask.tolerance) == (4, 0.1)
     assert learned.value == {"mean": 0.1875, "tolerance": 0.1}
-    assert learned.text == "the mean is 0.1875 ± 0.1"
+    assert learned.text == "the mean is 0.1875, asked to within 0.1"
 
 
 def test_a_histogram_is_one_cell_query() -> None:
@@ -122,7 +122,7 @@ def test_a_histogram_is_one_cell_query() -> None:
 
     assert isinstance(ask.query, CellQuery)
     assert learned.value == {"shares": [0.25, 0, 0, 0.5, 0.25], "tolerance": 0.05}
-    assert learned.text == "cell 3 of 5 has the largest share, 0.5 ± 0.05"
+    assert learned.text == "cell 3 of 5 has the largest share, 0.5, asked to within 0.05"
 
 
 # ------------------------------------------------------------------------------------------------------ parameters

@@ -53,6 +53,10 @@ _VERSION_HEADER: Final[dict[str, Any]] = {
     "description": "The version that the client speaks. Without it, the server's.",
     "schema": {"type": "string", "enum": [str(PROTOCOL_VERSION)]},
 }
+_SOURCES: Final = (("/v1/studies", "post", "201"), ("/v1/studies/{study}", "get", "200"))
+_FOUND_IN_STUDY: Final = {"study": "$response.body#/id", "round_": "$response.body#/rounds/0/id"}
+"""Where an answer that is a study has the ids that other paths ask for; a study may have no round."""
+
 _BEARER: Final[dict[str, Any]] = {
     "type": "http",
     "scheme": "bearer",
@@ -142,6 +146,22 @@ def _complete(schema: dict[str, Any]) -> None:
     for path, operations in schema["paths"].items():
         for operation in operations.values():
             _complete_operation(path, operation)
+    links = _links(schema["paths"])
+    for path, method, status in _SOURCES:
+        schema["paths"][path][method]["responses"][status]["links"] = links
+
+
+def _links(paths: dict[str, Any]) -> dict[str, Any]:
+    """What may be asked next of a study or of its first round: every operation with such an id in its path."""
+    return {
+        operation["operationId"]: {
+            "operationId": operation["operationId"],
+            "parameters": {name: _FOUND_IN_STUDY[name] for name in names},
+        }
+        for path, operations in paths.items()
+        if (names := compile_path(path)[2].keys()) and names <= _FOUND_IN_STUDY.keys()
+        for operation in operations.values()
+    }
 
 
 def _complete_operation(path: str, operation: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from askance_protocol.coins import MAX_USER
 from askance_protocol.rounds import RoundSpec, StudySpec
 from askance_protocol.rounds.bulletin import Entry
 from askance_protocol.values import SafeInteger
@@ -20,6 +21,18 @@ class Request(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
+class UserRange(Request):
+    """Users of consecutive numbers; all from the first on, also who enrols later, unless it is said how many."""
+
+    first_user: Annotated[int, Field(ge=0, lt=MAX_USER)] = 0
+    users: Annotated[int, Field(ge=1, le=MAX_USER)] = MAX_USER
+
+    @property
+    def count(self) -> int:
+        """How many numbers these are."""
+        return min(self.users, MAX_USER - self.first_user)
+
+
 class NewStudy(Request):
     """What an operator says of a study; the server adds the rest."""
 
@@ -27,6 +40,8 @@ class NewStudy(Request):
     strategy: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,63}$")]
     parameters: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")], Parameter] = {}
     simulated: bool = False
+    gateway: UserRange = UserRange()
+    """For whom the gateway of a simulated study may speak."""
 
 
 class NewUsers(Request):
@@ -43,6 +58,13 @@ class Enrolment(BaseModel):
     cap_micro_epsilon: int
     token: str | None
     tokens: list[str]
+
+
+class RenewedToken(BaseModel):
+    """The one token of a user that is valid."""
+
+    user: int
+    token: str
 
 
 class ChargeModel(BaseModel):
@@ -101,13 +123,24 @@ class ResultModel(BaseModel):
     text: str | None
 
 
+class EstimateModel(BaseModel):
+    """What the reports of one part say: a value, or one a cell, each with an interval that holds with `confidence`."""
+
+    values: list[float]
+    low: list[float]
+    high: list[float]
+    confidence: float
+
+
 class TallyModel(BaseModel):
-    """Counts of each part: for each public row, how often each outcome was reported."""
+    """Counts of each part: for each public row, how often each outcome was reported; and what follows from them."""
 
     round: str
     state: str
     received: int
     tallies: list[list[list[int]]]
+    estimates: list[EstimateModel | None]
+    """None for a part that nobody has answered."""
 
 
 class BatchVerdicts(BaseModel):

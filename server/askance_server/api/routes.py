@@ -14,8 +14,10 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.responses import PlainTextResponse
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
+from askance_protocol.coins import MAX_USER
+from askance_protocol.estimators import Tally, estimate
 from askance_protocol.reports import decode_columns, decode_raw
-from askance_protocol.rounds import RoundState, StudyEnded, StudyState
+from askance_protocol.rounds import PreparedPart, RoundState, StudyEnded, StudyState
 from askance_protocol.rounds.spec import VERSION
 from askance_server import rounds
 from askance_server.aggregator import Aggregator
@@ -25,16 +27,18 @@ from askance_server.api.models import (
     BulletinModel,
     ChargeModel,
     Enrolment,
+    EstimateModel,
     Me,
     NewStudy,
     NewUsers,
+    RenewedToken,
     ResultModel,
     RoundModel,
     Status,
     StudyModel,
     TallyModel,
 )
-from askance_server.auth import AuthError, EnrolmentToken, GatewayToken, OperatorToken, UserToken, bearer
+from askance_server.auth import EnrolmentToken, GatewayToken, OperatorToken, UserToken, bearer
 from askance_server.ledger import LedgerError, NotFoundError, Verdict
 from askance_server.problems import OF_VERDICT, ProblemError, responses
 
@@ -74,9 +78,6 @@ async def user(aggregator: Working, authorization: Authorization = "") -> UserTo
     """Only a user, with a token that was not revoked."""
     token = aggregator.keys.read(_bearer(authorization), UserToken)
     token.require_epoch(aggregator.ledger.epoch(token.user))
-    if token.user >= aggregator.ledger.enrolled():
-        # Genuine, and from before the ledger was lost or exchanged.
-        raise AuthError
     return token
 
 
@@ -101,7 +102,7 @@ def _kind(request: Request) -> str:
 @router.post(
     "/studies",
     status_code=201,
-    responses=responses("invalid-request", "unauthorized", "unsupported-media-type"),
+    responses=responses("invalid-request", "unauthorized", "unsupported-media-type", "too-many-studies"),
     dependencies=[Depends(json_body)],
 )
 async def create_study(
@@ -109,7 +110,8 @@ async def create_study(
 ) -> StudyModel:
     """Publish a study. A strategy's first round is open when this returns, or the study says why it failed."""
     study = aggregator.create(new.title, new.strategy, new.parameters, simulated=new.simulated)
-    return _study(aggregator, study, with_gateway=new.simulated)
+    gateway = GatewayToken(study, new.gateway.first_user, new.gateway.count) if new.simulated else None
+    return _study(aggregator, study, gateway)
 
 
 @router.get("/studies")
@@ -148,13 +150,13 @@ async def get_result(study: Digest, aggregator: Working) -> ResultModel:
     )
 
 
-@router.post("/studies/{study}/cancel", responses=responses("not-found", "unauthorized", "conflict"))
+@router.post("/studies/{study}/cancel", responses=responses("not-found", "unauthorized", "study-over"))
 async def cancel_study(
     study: Digest, aggregator: Working, _: Annotated[OperatorToken, Depends(operator)]
 ) -> StudyModel:
     """End a study. What was charged stays charged."""
     if aggregator.ledger.bulletin(study).state in ENDED:
-        raise ProblemError("conflict", "the study has ended already")
+        raise ProblemError("study-over", "the study has ended already")
     aggregator.cancel(study)
     return _study(aggregator, study)
 
@@ -217,6 +219,15 @@ async def enrol(
     )
 
 
+@router.post("/users/{user}/token", responses=responses("not-found", "unauthorized"))
+async def renew_token(
+    user: Annotated[int, Path(ge=0, lt=MAX_USER)], aggregator: Working, _: Annotated[EnrolmentToken, Depends(enroller)]
+) -> RenewedToken:
+    """A new token for a user; all that she had are void. Number and account stay as they are."""
+    epoch = aggregator.ledger.revoke(user)
+    return RenewedToken(user=user, token=aggregator.keys.mint(UserToken(user, epoch)))
+
+
 @router.get("/me", responses=responses("unauthorized"))
 async def get_me(aggregator: Working, token: Annotated[UserToken, Depends(user)]) -> Me:
     """What the server has charged the user whose token this is."""
@@ -249,6 +260,16 @@ async def get_tally(round_: Digest, aggregator: Working) -> TallyModel:
         state=state.value,
         received=aggregator.ledger.received(round_),
         tallies=[[list(row) for row in tally.to_rows()] for tally in counted],
+        estimates=[_estimate(*each) for each in zip(aggregator.ledger.round(round_).parts, counted, strict=False)],
+    )
+
+
+def _estimate(part: PreparedPart, tally: Tally) -> EstimateModel | None:
+    if not tally.received:
+        return None
+    found = estimate(part, tally)
+    return EstimateModel(
+        values=found.values.tolist(), low=found.low.tolist(), high=found.high.tolist(), confidence=found.confidence
     )
 
 
@@ -328,12 +349,10 @@ def _status(status: str) -> Status:
     return Status(status=status, version=INSTALLED, protocol=VERSION)
 
 
-def _study(aggregator: Aggregator, study: str, *, with_gateway: bool = False) -> StudyModel:
+def _study(aggregator: Aggregator, study: str, gateway: GatewayToken | None = None) -> StudyModel:
     bulletin = aggregator.ledger.bulletin(study)
     if bulletin.study is None:
         raise NotFoundError(study)
-    # A gateway of a simulated study speaks for whoever is enrolled, now or later.
-    gateway = GatewayToken(study, 0, 1 << 48)
     return StudyModel(
         id=study,
         state=bulletin.state.value,
@@ -341,7 +360,7 @@ def _study(aggregator: Aggregator, study: str, *, with_gateway: bool = False) ->
         length=bulletin.length,
         study=bulletin.study,
         rounds=[_round(aggregator, id_) for id_, _ in bulletin.rounds],
-        gateway_token=aggregator.keys.mint(gateway) if with_gateway else None,
+        gateway_token=None if gateway is None else aggregator.keys.mint(gateway),
     )
 
 

@@ -13,7 +13,8 @@ reports at a time, because one commit to disk is what costs. For each report, in
 4. her cap does not cover the charge of her part: `OVER_BUDGET`;
 5. otherwise `ACCEPTED`: one more report in the log, and so much more spent.
 
-Where one user stands several times in a group, the first report counts and the others are retries of it.
+Where one user stands several times in a group, the first that is not refused by 1. counts and the others are retries
+of it.
 
 Studies and rounds change state only by entries of their bulletin: `append` stores the entry and the state that
 `askance_protocol.rounds.Bulletin` says it leads to, in one commit.
@@ -56,6 +57,10 @@ class LedgerError(Exception):
 
 class LedgerBusyError(LedgerError):
     """Another process keeps this ledger."""
+
+
+class LedgerAwayError(LedgerError):
+    """The ledger cannot be reached now. Nothing it holds is in doubt, and the same call may be made again."""
 
 
 class NotFoundError(LookupError):
@@ -109,7 +114,7 @@ class Ledger(ABC):
 
     @abstractmethod
     def epoch(self, user: int) -> int:
-        """The epoch that this user's tokens must carry."""
+        """The epoch that this user's tokens must carry; −1, which none carries, where there is no such user."""
 
     @abstractmethod
     def revoke(self, user: int) -> int:
@@ -119,7 +124,10 @@ class Ledger(ABC):
 
     @abstractmethod
     def append(self, study: str, entry: Entry) -> Bulletin:
-        """Store the next entry of a study's bulletin and what follows from it. The first entry creates the study."""
+        """Store the next entry of a study's bulletin and what follows from it. The first entry creates the study.
+
+        Raises ProtocolError where the entry does not follow on the last one: another replica may have been faster.
+        """
 
     @abstractmethod
     def studies(self) -> list[str]:

@@ -56,6 +56,7 @@ from askance_server.ledger.base import (
     Charge,
     Fault,
     Ledger,
+    LedgerAwayError,
     LedgerError,
     NotFoundError,
     Outcomes,
@@ -225,7 +226,8 @@ class PostgresLedger(Ledger):
 
     def epoch(self, user: int) -> int:
         """From the user's row."""
-        return int(self._one("SELECT epoch FROM users WHERE number = %s", (user,), f"user {user}")[0])
+        query = "SELECT coalesce((SELECT epoch FROM users WHERE number = %s), -1)"
+        return int(self._one(query, (user,), "user")[0])
 
     def revoke(self, user: int) -> int:
         """One more epoch; two, where the database was lost in between: her tokens are void all the same."""
@@ -713,7 +715,7 @@ def _failure(url: str, error: psycopg.Error) -> LedgerError:
         said = " ".join((error.diag.message_primary or str(error)).split())
         if password := conninfo_to_dict(url).get("password"):
             said = said.replace(str(password), "***")
-        return LedgerError(
+        return LedgerAwayError(
             f"{_shown(url)}: {said}. See that the server runs and takes connections, then try again:"
             " what was acknowledged is stored, and a report may be sent again."
         )

@@ -174,8 +174,7 @@ class SqliteLedger(Ledger):
 
     def standing(self, user: int) -> Standing:
         """The account from memory, the charges from the rounds' books."""
-        if not 0 <= user < self._enrolled:
-            raise NotFoundError(f"there is no user {user}")
+        self._check_user(user)
         one = np.array([user], np.uint64)
         charges = [
             Charge(id_, int(_charges(self._book(id_).round, one)[0]))
@@ -194,10 +193,11 @@ class SqliteLedger(Ledger):
 
     def epoch(self, user: int) -> int:
         """From memory."""
-        return self._epochs.get(user, 0)
+        return self._epochs.get(user, 0) if 0 <= user < self._enrolled else -1
 
     def revoke(self, user: int) -> int:
         """One more epoch."""
+        self._check_user(user)
         epoch = self.epoch(user) + 1
         with self._commit() as db:
             db.execute("INSERT OR REPLACE INTO epochs VALUES (?, ?)", (user, epoch))
@@ -345,6 +345,10 @@ class SqliteLedger(Ledger):
         self._spent[users[accepted]] = spent[accepted]
         book.received += int(accepted.sum())
         return verdicts
+
+    def _check_user(self, user: int) -> None:
+        if not 0 <= user < self._enrolled:
+            raise NotFoundError(f"there is no such user {user}")
 
     def _cap_of(self, users: Users) -> NDArray[np.int64]:
         if len(self._caps) == 1:

@@ -33,7 +33,7 @@ def run(parameters: Parameters) -> Asking:
     [answer] = yield [Ask(CellQuery(cells=cells, cell=FieldValue(field="cell")), tolerance)]
     shares = np.asarray(answer, np.float64)
     largest = int(shares.argmax())
-    text = f"cell {largest} of {cells} has the largest share, {shares[largest]:.6g} ± {tolerance:g}"
+    text = f"cell {largest} of {cells} has the largest share, {shares[largest]:.6g}, asked to within {tolerance:g}"
     return Hypothesis(text, {"shares": shares.tolist(), "tolerance": tolerance})
 
 

@@ -30,7 +30,7 @@ def run(parameters: Parameters) -> Asking:
     query = RealQuery(numerator=FieldValue(field="value"), denominator=denominator(parameters))
     [answer] = yield [Ask(query, tolerance)]
     mean = float(answer)
-    return Hypothesis(f"the mean is {mean:.6g} ± {tolerance:g}", {"mean": mean, "tolerance": tolerance})
+    return Hypothesis(f"the mean is {mean:.6g}, asked to within {tolerance:g}", {"mean": mean, "tolerance": tolerance})
 
 
 MEAN: Final = Strategy(
