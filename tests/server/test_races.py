@@ -158,7 +158,7 @@ def report_until(url: str, id_: str, users: range, told: threading.Event) -> int
 
 def slowly(monkeypatch: pytest.MonkeyPatch, *, locked: bool) -> None:
     """Take some time between deciding and storing; if so told, leave out the round's lock."""
-    ask: Callable[..., Any] = postgres._ask
+    ask: Callable[..., Any] = postgres.ask
 
     def slow(link: postgres.Link, query: Any, parameters: tuple[Any, ...] = ()) -> Any:
         if "given" in query:
@@ -167,7 +167,7 @@ def slowly(monkeypatch: pytest.MonkeyPatch, *, locked: bool) -> None:
             return ask(link, "SELECT 1")
         return ask(link, query, parameters)
 
-    monkeypatch.setattr(postgres, "_ask", slow)
+    monkeypatch.setattr(postgres, "ask", slow)
 
 
 def test_nothing_is_accepted_after_a_closing(database: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,129 @@
+"""One connection to PostgreSQL: how it is opened, what it must promise, and what may be said of its failures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final, LiteralString
+
+import numpy as np
+import psycopg
+from numpy.typing import NDArray
+from psycopg import Connection, Cursor, IsolationLevel
+from psycopg.adapt import Dumper
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.postgres import types
+from psycopg.pq import Format
+from psycopg.rows import TupleRow
+
+from askance_server.ledger.base import LedgerAwayError, LedgerError
+
+Link = Connection[TupleRow]
+
+MIGRATIONS: Final = Path(__file__).with_name("migrations") / "postgres"
+LOCKS: Final = 0x61736B
+"""The first half of all advisory locks of this ledger; a round's second half is its key."""
+
+_MIGRATING: Final = 0
+_ITEM: Final = np.dtype([("size", ">i4"), ("value", ">i8")])
+
+
+class _Integers(Dumper):
+    """An array of integers as PostgreSQL's binary bigint[]: a list would be taken apart number by number."""
+
+    format = Format.BINARY
+    oid = types["int8"].array_oid
+
+    def dump(self, obj: NDArray[np.integer[Any]]) -> bytes:
+        """One dimension, no nulls, the element type, the length, and indexes from 1; then the items."""
+        items = np.empty(len(obj), _ITEM)
+        items["size"], items["value"] = 8, obj
+        return np.array([1, 0, types["int8"].oid, len(obj), 1], ">i4").tobytes() + items.tobytes()
+
+
+def ask(link: Link, query: LiteralString, parameters: tuple[Any, ...] = ()) -> Cursor[TupleRow]:
+    """One statement, its values in PostgreSQL's binary form."""
+    return link.execute(query, parameters, binary=True)
+
+
+def first(rows: Cursor[TupleRow]) -> Any:
+    """The value of a query that has exactly one."""
+    ((value,),) = rows.fetchall()
+    return value
+
+
+def connect(url: str) -> Link:
+    """A connection that commits to disk, at the level that `charge` needs."""
+    try:
+        parts = {"connect_timeout": 10, "application_name": "askance", **conninfo_to_dict(url)}
+    except psycopg.Error:
+        # Not repeated: whatever it is, a password may be in it.
+        raise LedgerError("The database URL cannot be read: write postgresql://user@host:5432/database.") from None
+    try:
+        link = psycopg.connect(**parts, autocommit=True)  # pyright: ignore[reportArgumentType] - as libpq names them
+    except psycopg.Error as error:
+        raise failure(url, error) from None
+    try:
+        _settle(link, url)
+    except BaseException:
+        link.close()
+        raise
+    return link
+
+
+def _settle(link: Link, url: str) -> None:
+    link.adapters.register_dumper(np.ndarray, _Integers)
+    link.isolation_level = IsolationLevel.READ_COMMITTED
+    if first(ask(link, "SELECT current_setting('fsync')")) != "on":
+        raise LedgerError(f"{shown(url)} does not write to disk: set fsync = on in postgresql.conf and restart it.")
+    # Whatever role or database say: an acknowledged report is on disk, and a frozen replica keeps no locks for ever.
+    durable = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+    ask(link, durable)
+    ask(link, "SELECT set_config('idle_in_transaction_session_timeout', '60s', false)")
+
+
+def migrate(link: Link, url: str) -> None:
+    """Apply what is missing, each migration in a transaction of its own, one program at a time."""
+    scripts = {int(path.name.split("_")[0]): path for path in sorted(MIGRATIONS.glob("*.sql"))}
+    if (version := _version(link)) > max(scripts):
+        raise LedgerError(
+            f"{shown(url)} has schema {version}, this program knows {max(scripts)}: start a newer askance."
+        )
+    for number in range(version + 1, max(scripts) + 1):
+        with link.transaction():
+            ask(link, "SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, _MIGRATING))
+            if _version(link) < number:
+                link.execute(scripts[number].read_bytes())
+                ask(link, "INSERT INTO schema_version (version) VALUES (%s)", (number,))
+
+
+def _version(link: Link) -> int:
+    # Looked up in the catalogue's table: `to_regclass` may answer from what this connection knew before it waited.
+    query = "SELECT EXISTS (SELECT FROM pg_class WHERE relname = 'schema_version' AND pg_table_is_visible(oid))"
+    if not first(ask(link, query)):
+        return 0
+    return int(first(ask(link, "SELECT coalesce(max(version), 0) FROM schema_version")))
+
+
+def shown(url: str) -> str:
+    """The URL without its password and options."""
+    parts = {"host": "", "port": "", "user": "", "dbname": "", **conninfo_to_dict(url)}
+    user = f"{parts['user']}@" if parts["user"] else ""
+    port = f":{parts['port']}" if parts["port"] else ""
+    return f"postgresql://{user}{parts['host']}{port}/{parts['dbname']}"
+
+
+def failure(url: str, error: psycopg.Error) -> LedgerError:
+    """What the database said, but for what it may say about rows: its details, and errors about values."""
+    if isinstance(error, psycopg.OperationalError):
+        said = " ".join((error.diag.message_primary or str(error)).split())
+        if password := conninfo_to_dict(url).get("password"):
+            said = said.replace(str(password), "***")
+        return LedgerAwayError(
+            f"{shown(url)}: {said}. See that the server runs and takes connections, then try again:"
+            " what was acknowledged is stored, and a report may be sent again."
+        )
+    said = "a value was refused" if isinstance(error, psycopg.DataError) else error.diag.message_primary or ""
+    return LedgerError(
+        f"{shown(url)}: {type(error).__name__} ({error.sqlstate}): {said}. Nothing was stored. Check the role's"
+        " rights and the server's log, and verify the ledger before going on."
+    )

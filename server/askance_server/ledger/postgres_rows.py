@@ -1,0 +1,113 @@
+"""What stands in the tables: rounds, bulletins, users and reports, read by the ledger and by its audit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from askance_protocol.rounds import Bulletin, PreparedRound, RoundState, StudyState, prepare_round, read_entry
+from askance_protocol.rounds.bulletin import RoundPublished, StudyPublished
+from askance_server.ledger.base import LedgerError, NotFoundError, Outcomes, Users, Verdict, Verdicts
+from askance_server.ledger.postgres_link import Link, ask, first
+
+_BLOCK: Final = 1 << 20
+"""Users of whom reports are read at a time: 16 MB at most."""
+_REPORT: Final = np.dtype([("user", ">i8"), ("outcome", ">i4")])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """A published round, and what deciding about its reports needs."""
+
+    key: int
+    round: PreparedRound
+    limits: NDArray[np.int64]
+    charges: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, key: int, round_: PreparedRound) -> Known:
+        """What its parts allow and cost."""
+        limits = np.array([part.channel.outcomes for part in round_.parts], np.int64)
+        return cls(key, round_, limits, np.array([part.part.charge for part in round_.parts], np.int64))
+
+    def refused(self, users: Users, outcomes: Outcomes, enrolled: int) -> Verdicts:
+        """What public data refuse; `ACCEPTED` stands for the rest."""
+        verdicts = np.full(len(users), Verdict.UNKNOWN_USER, np.uint8)
+        known = np.flatnonzero(users < enrolled)
+        asked = self.round.asked(users[known])
+        verdicts[known[~asked]] = Verdict.NOT_ASKED
+        asked = known[asked]
+        inside = outcomes[asked] < self.limits[self._dealt(users[asked])]
+        verdicts[asked] = np.where(inside, Verdict.ACCEPTED, Verdict.OUTSIDE)
+        return verdicts
+
+    def charged(self, users: Users) -> NDArray[np.int64]:
+        """What a report costs each of these users."""
+        return self.charges[self._dealt(users)]
+
+    def _dealt(self, users: Users) -> NDArray[np.intp]:
+        return self.round.questions(users)[0]
+
+
+def bulletin_of(link: Link, study: str) -> Bulletin:
+    """Where a study stands; an empty bulletin, if there is none."""
+    position = ask(link, "SELECT head, length, state FROM studies WHERE id = %s", (study,)).fetchone()
+    if position is None or not position[1]:
+        return Bulletin()
+    head, length, state = position
+    return Bulletin(head, length, load_study(link, study).study, StudyState(state), rounds_of(link, study))
+
+
+def rounds_of(link: Link, study: str) -> tuple[tuple[str, RoundState], ...]:
+    """The rounds of a study in their order, and where each stands."""
+    rows = ask(link, "SELECT id, state FROM rounds WHERE study = %s ORDER BY number", (study,))
+    return tuple((id_, RoundState(state)) for id_, state in rows)
+
+
+def load_round(link: Link, id_: str) -> Known:
+    """A round as it was published, prepared."""
+    query = """
+        SELECT rounds.key, rounds.study, entries.body
+        FROM rounds JOIN entries ON entries.study = rounds.study AND entries.sequence = rounds.entry
+        WHERE rounds.id = %s"""
+    row = ask(link, query, (id_,)).fetchone()
+    if row is None:
+        raise NotFoundError("there is no such round")
+    key, study, body = row
+    notice = read_entry(body).notice
+    if not isinstance(notice, RoundPublished):
+        raise LedgerError(f"Round {id_} names an entry that publishes no round: restore the database from a backup.")
+    return Known.of(key, prepare_round(load_study(link, study).study, notice.round))
+
+
+def load_study(link: Link, study: str) -> StudyPublished:
+    """The first entry of a bulletin."""
+    row = ask(link, "SELECT body FROM entries WHERE study = %s AND sequence = 0", (study,)).fetchone()
+    notice = read_entry(row[0]).notice if row is not None else None
+    if not isinstance(notice, StudyPublished):
+        raise LedgerError(f"The first entry of study {study} is not a study: restore the database from a backup.")
+    return notice
+
+
+def count_users(link: Link) -> int:
+    """How many are enrolled: numbers have no gaps."""
+    return int(first(ask(link, "SELECT coalesce(max(number) + 1, 0) FROM users")))
+
+
+def blocks(users: range) -> Iterator[range]:
+    """These users, so many at a time as fit into memory."""
+    for begin in range(users.start, users.stop, _BLOCK):
+        yield range(begin, min(begin + _BLOCK, users.stop))
+
+
+def reports_of(link: Link, key: int, block: range) -> tuple[Users, Outcomes]:
+    """Who of these users reported what, as one value: a row for each would be an object for each."""
+    query = """
+        SELECT string_agg(int8send(user_number) || int4send(outcome), ''::bytea) FROM reports
+        WHERE round = %s AND user_number >= %s AND user_number < %s"""
+    reports = np.frombuffer(first(ask(link, query, (key, block.start, block.stop))) or b"", _REPORT)
+    return reports["user"].astype(np.uint64), reports["outcome"].astype(np.uint32)
