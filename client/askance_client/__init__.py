@@ -1,1 +1,29 @@
 """One user: her example, her wallet, her reports. And many of them."""
+
+from askance_client.history import History, Pin
+from askance_client.refusals import Reason, Refusal
+from askance_client.transport import Patience, Problem, Server, UnreachableError
+from askance_client.user import Answered, Result, Unanswered, User, Watch, count
+from askance_client.wallet import Identity, State, Wallet, WalletError, WalletFile
+
+__all__ = [
+    "Answered",
+    "History",
+    "Identity",
+    "Patience",
+    "Pin",
+    "Problem",
+    "Reason",
+    "Refusal",
+    "Result",
+    "Server",
+    "State",
+    "Unanswered",
+    "UnreachableError",
+    "User",
+    "Wallet",
+    "WalletError",
+    "WalletFile",
+    "Watch",
+    "count",
+]

@@ -1,0 +1,94 @@
+"""Whether a user answers a round: decided before anything is drawn, from public data alone.
+
+There is no example among what is looked at here, only its schema. So neither an answer nor a refusal tells more about
+her than that she takes part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from askance_client.history import History, Pin
+from askance_client.refusals import Reason, Refusal
+from askance_protocol.budget import to_text
+from askance_protocol.rounds import PreparedRound
+from askance_protocol.schema import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What the server says of a user. Where it says more than she knows, it is believed; never where it says less."""
+
+    user: int
+    spent: int
+    charges: Mapping[str, int]
+    """What each round cost, by its id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Purse:
+    """What her wallet says."""
+
+    cap: int
+    charges: Mapping[str, int]
+    """What each round cost that she has a report for, sent or not."""
+    elsewhere: int
+    """What other copies of this wallet were once seen to have spent."""
+
+    def after(self, claim: Claim) -> Purse:
+        """With what the server has heard from her that this wallet does not know of."""
+        unknown = sum(cost for round_, cost in claim.charges.items() if round_ not in self.charges)
+        own = sum(self.charges.values())
+        return Purse(self.cap, self.charges, max(self.elsewhere, unknown, claim.spent - own))
+
+    @property
+    def spent(self) -> int:
+        """Micro-ε, by the worst account."""
+        return sum(self.charges.values()) + self.elsewhere
+
+
+@dataclass(frozen=True, slots=True)
+class Stance:
+    """Who she is, as far as others may know."""
+
+    user: int
+    schema: Schema
+    simulated: bool
+
+
+def refuse_study(history: History, pin: Pin | None, stance: Stance) -> Refusal | None:
+    """Why nothing of this study is answered, if so."""
+    if pin is not None and not history.continues(pin):
+        return Refusal(Reason.TWO_HISTORIES, f"entry {pin.length - 1} is another one than before, or gone")
+    if history.study.simulated and not stance.simulated:
+        return Refusal(Reason.SIMULATED, "gateways may speak for the users of this study")
+    if history.study.example != stance.schema:
+        return Refusal(Reason.OTHER_SCHEMA, "the study's examples have other fields than yours")
+    return None
+
+
+def asked(history: History, id_: str, user: int) -> bool:
+    """Whether there is anything to decide: a round that is not sound asks everybody, to be refused by all."""
+    round_ = history.rounds[id_]
+    return isinstance(round_, Refusal) or round_.asks(user)
+
+
+def judge(history: History, id_: str, stance: Stance, purse: Purse, claim: Claim) -> PreparedRound | Refusal:
+    """The round, if she answers it. `purse` is what it is after the claim."""
+    round_ = history.rounds[id_]
+    if isinstance(round_, Refusal):
+        return round_
+    if claim.user != stance.user:
+        return Refusal(Reason.OTHER_USER, f"you are user {stance.user}, the server says {claim.user}", id_)
+    if id_ in claim.charges and id_ not in purse.charges:
+        return Refusal(Reason.HEARD_ALREADY, "another report of yours was taken; a second would spend twice", id_)
+    charge = round_.charge_of(stance.user)
+    in_study = sum(max(purse.charges.get(other, 0), claim.charges.get(other, 0)) for other in history.rounds)
+    if in_study + charge > history.study.cap:
+        total, cap = to_text(in_study + charge), to_text(history.study.cap)
+        return Refusal(Reason.BEYOND_STUDY_CAP, f"ε = {total} in all, and the study promised {cap} at most", id_)
+    if purse.spent + charge > purse.cap:
+        left = to_text(max(purse.cap - purse.spent, 0))
+        return Refusal(Reason.BEYOND_CAP, f"ε = {to_text(charge)} is asked, {left} is left", id_)
+    return round_

@@ -1,0 +1,48 @@
+"""Why a user does not answer: values, to be counted and shown.
+
+A refusal depends on public documents, on her number and on what she has spent, which follows from public documents.
+It never depends on her example: what decides here never sees one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """What is wrong with what a server says or asks."""
+
+    UNREADABLE = "unreadable"
+    """It is not a document of this protocol, or of another version."""
+    OTHER_STUDY = "other-study"
+    """The bulletin is of another study than was asked for."""
+    BROKEN_CHAIN = "broken-chain"
+    """An entry does not follow on the one before, or not on what the study allows."""
+    TWO_HISTORIES = "two-histories"
+    """The bulletin is not a continuation of what she has seen."""
+    SIMULATED = "simulated"
+    """The study says that its users are simulated, so that gateways may speak for them; she is not."""
+    OTHER_SCHEMA = "other-schema"
+    """It asks about other examples than hers."""
+    UNSOUND_ROUND = "unsound-round"
+    """The round asks what cannot be answered, or charges less than its channel costs."""
+    OTHER_USER = "other-user"
+    """The server takes her for somebody else."""
+    HEARD_ALREADY = "heard-already"
+    """The server has a report of hers that this wallet does not know: the wallet was restored or copied."""
+    BEYOND_STUDY_CAP = "beyond-study-cap"
+    """The study said that it would charge less."""
+    BEYOND_CAP = "beyond-cap"
+    """Her own cap does not cover it."""
+    WRONG_RECEIPT = "wrong-receipt"
+    """The receipt is for another report than hers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What was refused, and why."""
+
+    reason: Reason
+    detail: str
+    round: str | None = None
