@@ -3,11 +3,16 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: test check demo install format lint types layers lock vectors benchmark clean
+.PHONY: test torture check demo install format lint types layers lock vectors benchmark clean
 
 # A document is read from top to bottom, so its examples stay with one worker: loadfile.
 test: lint types layers
 	$(BIN)/python -m pytest -n auto --dist loadfile
+
+# What takes too long for each day: many more lives, kills and requests.
+torture: install
+	ASKANCE_TORTURE=1 $(BIN)/python -m pytest -n auto --dist loadfile -rP \
+		tests/server/test_ledger_machine.py tests/server/test_crashes.py tests/server/test_description.py
 
 # The fast subset: everything static, and the tests that finish in moments.
 check: lint types layers
@@ -49,6 +54,7 @@ vectors: install
 
 benchmark: install
 	$(BIN)/python benchmarks/kernels.py
+	$(BIN)/python benchmarks/ingest.py
 
 clean:
 	rm -rf .venv build dist .hypothesis .pytest_cache .ruff_cache

@@ -12,6 +12,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from askance_protocol.errors import ProtocolError
@@ -121,6 +122,11 @@ async def _on_http(request: Request, error: Exception) -> Response:
     return problem_response(_OF_STATUS.get(error.status_code, "invalid-request"), headers=error.headers)
 
 
+async def _on_silence(_: Request, __: Exception) -> Response:
+    """Whoever sent it hung up before its end: nobody is left to be told."""
+    return problem_response("invalid-request", "the body ended too early")
+
+
 async def _on_anything(_: Request, error: Exception) -> Response:
     _LOG.error("an error that should not be: %s", type(error).__name__, exc_info=error)
     return problem_response("internal", "")
@@ -136,5 +142,6 @@ _PROBLEMS: dict[type[Exception], Callable[[Request, Exception], Any]] = {
     LedgerError: _on_ledger,
     RequestValidationError: _on_validation,
     HTTPException: _on_http,
+    ClientDisconnect: _on_silence,
     Exception: _on_anything,
 }

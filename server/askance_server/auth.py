@@ -27,8 +27,8 @@ import secrets
 import stat
 import time
 from binascii import a2b_base64, b2a_base64
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar, Final, Literal, TypeAlias, TypeVar
@@ -336,9 +336,10 @@ def read_key(path: Path) -> bytes:
 
 def _key_of(path: Path) -> bytes:
     if not path.exists():
-        # Another process may be first: then its key counts.
-        with suppress(FileExistsError):
-            _create_private(path, secrets.token_hex(KEY_BYTES))
+        # Linked when it is whole: whoever is killed in between leaves no half key, and no other process meets one.
+        # Another may be first: then its key counts.
+        with _beside(path, secrets.token_hex(KEY_BYTES)) as fresh, suppress(FileExistsError):
+            path.hardlink_to(fresh)
     return read_key(path)
 
 
@@ -354,10 +355,19 @@ def _write_token(path: Path, token: str) -> None:
     if path.exists() and _read_private(path).strip() == token:
         return
     # Beside it first, then in its place: a reader never meets half a token.
-    fresh = path.with_name(f"{path.name}.{os.getpid()}")
-    fresh.unlink(missing_ok=True)
-    _create_private(fresh, token)
-    fresh.replace(path)
+    with _beside(path, token) as fresh:
+        fresh.replace(path)
+
+
+@contextmanager
+def _beside(path: Path, text: str) -> Generator[Path]:
+    """A private file with this text, on disk, under a name that no other process uses: in containers all are 1."""
+    fresh = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    try:
+        _create_private(fresh, text)
+        yield fresh
+    finally:
+        fresh.unlink(missing_ok=True)
 
 
 def _create_private(path: Path, text: str) -> None:

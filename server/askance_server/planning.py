@@ -30,6 +30,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Final, Literal
 
 import numpy as np
@@ -237,8 +238,8 @@ class Place:
     """Where in its study a round stands."""
 
     number: int
-    rounds: int
-    """How many the strategy declares."""
+    portion: Fraction
+    """Of the users who are left, how many it takes where the study takes all."""
     first_slot: int
     """The first slot that no earlier round took."""
 
@@ -277,4 +278,4 @@ def _wanted(users: Literal["needed", "all"], target: int, left: int, place: Plac
     """How many of the users who are left the cohort should have."""
     if users == "needed":
         return min(target + -(-target // 20), left)
-    return max(1, left // (place.rounds - place.number + 1))
+    return max(1, int(left * place.portion))

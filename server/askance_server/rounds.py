@@ -233,7 +233,8 @@ def _ask_or_end(ledger: Ledger, record: Record, strategies: Strategies, now: int
         return _failed(str(error))
     enrolled = ledger.enrolled()
     payers = planning.payers(record.study, enrolled, demand.charge, ledger.affording)
-    place = planning.Place(len(record.rounds) + 1, strategy.rounds, record.first_slot)
+    number = len(record.rounds) + 1
+    place = planning.Place(number, strategy.portion(number), record.first_slot)
     try:
         return RoundPublished(round=planning.plan(record.study, demand, place, enrolled, payers, now))
     except planning.TooFewUsersError as error:

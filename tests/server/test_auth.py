@@ -280,6 +280,40 @@ def test_files_are_private_also_where_the_umask_is_open(tmp_path: Path) -> None:
     assert {mode(path) for path in (files.operator, files.enrolment, tmp_path / "data" / "server.key")} == {0o600}
 
 
+def test_a_first_start_that_is_killed_at_any_point_leaves_no_half_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ended before each step in turn, as by a SIGKILL: nothing afterwards is cleaned up."""
+    steps = ("open", "fdopen", "fsync", "link")
+    for step in steps:
+        directory = tmp_path / step
+        child = os.fork()
+        if not child:
+            setattr(os, step, lambda *_, **__: os._exit(9))
+            open_keys(directory)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+
+        assert open_keys(directory).mint(TOKENS[0]) == open_keys(directory).mint(TOKENS[0])
+
+
+def test_two_first_starts_at_once_have_one_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other comes when this one has found that there is no key, and before it has put its own in place."""
+    link, others = Path.hardlink_to, list[Keys]()
+
+    def late(self: Path, target: Path) -> None:
+        if not others:
+            others.append(Keys(b"o" * 32))
+            others[0] = open_keys(tmp_path)
+        link(self, target)
+
+    monkeypatch.setattr(Path, "hardlink_to", late)
+    ours = open_keys(tmp_path)
+
+    assert ours.mint(TOKENS[0]) == others[0].mint(TOKENS[0])
+    assert [file.name for file in tmp_path.iterdir()] == ["server.key"]
+
+
 def test_a_given_key_is_used_and_never_written(tmp_path: Path) -> None:
     keys = open_keys(tmp_path, SERVER_KEY)
 

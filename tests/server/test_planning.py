@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from scipy.stats import binom
@@ -29,13 +31,15 @@ def nothing(_):
 
 
 SMALL = strategy_of(nothing)
-ONLY = Place(1, 1, 0)
+ONLY = Place(1, Fraction(1), 0)
 
 
-def planned(asks: list[Ask], *, place: Place = ONLY, users: int = 1_000_000, **parameters) -> RoundSpec:
+def planned(
+    asks: list[Ask], *, place: Place = ONLY, rounds: int = 1, users: int = 1_000_000, **parameters
+) -> RoundSpec:
     """A round over users who can all pay."""
     spec = study(SMALL, **parameters)
-    asked = demand(spec, asks, place.rounds)
+    asked = demand(spec, asks, rounds)
     return plan(spec, asked, place, users, everybody(spec, asked, users), now=100)
 
 
@@ -134,7 +138,7 @@ def test_control_without_a_margin_parts_are_short() -> None:
 
 def test_one_part_needs_no_margin() -> None:
     [need] = demand(study(SMALL, beta="0.1"), [Ask(bit(0), 0.1)], 2).needs
-    spec = planned([Ask(bit(0), 0.1)], place=Place(1, 2, 0), beta="0.1")
+    spec = planned([Ask(bit(0), 0.1)], rounds=2, beta="0.1")
 
     part = prepare_round(study(SMALL, beta="0.1"), spec).parts[0]
     assert spec.target == need == reports_needed(part, 0.1, 0.05)
@@ -145,7 +149,7 @@ def test_failure_is_split_over_rounds_answers_and_the_dealing() -> None:
     asks = [Ask(bit(0), 0.1), Ask(REAL, 0.2), Ask(CELLS, 0.15)]
     spec = study(SMALL, beta="0.08", epsilon="2")
     asked = demand(spec, asks, rounds=4)
-    parts = prepare_round(spec, planned(asks, place=Place(1, 4, 0), beta="0.08", epsilon="2")).parts
+    parts = prepare_round(spec, planned(asks, rounds=4, beta="0.08", epsilon="2")).parts
 
     failure = 0.08 / 4 / 4
     assert list(asked.needs) == [reports_needed(p, ask.tolerance, failure) for p, ask in zip(parts, asks, strict=True)]
@@ -214,7 +218,7 @@ def test_the_cohort_is_the_least_run_of_slots_that_suffices() -> None:
     ledger = MemoryLedger()
     ledger.enrol(3000, MICRO // 2)
     ledger.enrol(7000, MICRO)
-    spec, place = study(SMALL), Place(2, 3, 5000)
+    spec, place = study(SMALL), Place(2, Fraction(1, 2), 5000)
     asked = demand(spec, [Ask(bit(0), 0.1)], 3)
     opened = plan(spec, asked, place, 10_000, payers(spec, 10_000, asked.charge, ledger.affording), now=100)
 
@@ -270,7 +274,7 @@ def test_where_nobody_is_left_no_round_opens(users: str, enrolled: int, first_sl
 def plan_for(users: str, enrolled: int, first_slot: int) -> RoundSpec:
     spec = study(SMALL, users=users)
     asked = demand(spec, [Ask(bit(0), 0.1)], 1)
-    return plan(spec, asked, Place(1, 1, first_slot), enrolled, everybody(spec, asked, enrolled), now=0)
+    return plan(spec, asked, Place(1, Fraction(1), first_slot), enrolled, everybody(spec, asked, enrolled), now=0)
 
 
 def test_an_impossible_tolerance_asks_for_more_users_than_there_can_be() -> None:
@@ -287,7 +291,7 @@ def test_all_users_are_split_evenly_over_the_rounds_that_are_left() -> None:
     can_pay = everybody(spec, asked, 1000)
     first_slot, sizes, times = 0, list[int](), np.zeros(1000, int)
     for number in (1, 2, 3):
-        opened = plan(spec, asked, Place(number, 3, first_slot), 1000, can_pay, now=0)
+        opened = plan(spec, asked, Place(number, Fraction(1, 4 - number), first_slot), 1000, can_pay, now=0)
         first_slot += opened.cohort.slot_count
         sizes.append(opened.target)
         times += prepare_round(spec, opened).asked(range(1000))

@@ -19,6 +19,8 @@ from askance_server.strategies import Ask, Hypothesis, Run, Strategy, StrategyEr
 from askance_server.strategies.conjunction import CONJUNCTION
 from askance_server.strategies.histogram import HISTOGRAM
 from askance_server.strategies.masked_parity import MASKED_PARITY
+from askance_server.strategies.masked_parity_noninteractive import MASKED_PARITY_NONINTERACTIVE, dual
+from askance_server.strategies.masked_parity_pooled import MASKED_PARITY_POOLED
 from askance_server.strategies.mean import MEAN
 from askance_server.strategies.registry import registry
 from askance_server.strategies.run import MAX_QUERIES, MAX_REASON
@@ -50,6 +52,31 @@ def test_what_a_mp_asks_has_the_expectations_of_the_paper() -> None:
 
         assert [exact(ask, columns) for ask in first] == [int(bit) / (2 * d) for bit in r]
         assert [exact(ask, columns) for ask in second] == [a / 2]
+
+
+@pytest.mark.parametrize("lie", [lambda _: 0.0, *WORST])
+@pytest.mark.parametrize("strategy", [MASKED_PARITY_POOLED, MASKED_PARITY_NONINTERACTIVE])
+@pytest.mark.parametrize("d", [2, 4])
+def test_the_pooled_forms_learn_every_concept_whatever_the_oracle_says_within_tolerance(
+    d: int, strategy: Strategy, lie
+) -> None:
+    for r, a in concepts(d):
+        learned, asked = learn(strategy, {"d": d}, masked(d, r, a), lie)
+
+        assert learned.value == {"r": r, "a": a}
+        assert [len(asks) for asks in asked] == ([1, 1] if strategy.interactive else [1])
+
+
+def test_the_halves_have_the_means_that_their_signs_are_read_from() -> None:
+    """±1/(2d) where b = 1, and where b = 0 the bent function's ±2^(−d/2−1), for every r and a alike."""
+    d = 4
+    for r, a in concepts(d):
+        columns = masked(d, r, a)
+        _, [[ask]] = learn(MASKED_PARITY_NONINTERACTIVE, {"d": d}, columns)
+        means = exact(ask, columns)
+
+        assert means[:d].tolist() == [(-1) ** int(bit) / (2 * d) for bit in r]
+        assert means[d] == (-1) ** (a + dual(r)) * 2 ** (-d / 2 - 1)
 
 
 def test_control_a_lie_beyond_tolerance_misleads_a_mp() -> None:
@@ -291,18 +318,24 @@ def installed(monkeypatch: pytest.MonkeyPatch, **points: str) -> None:
     monkeypatch.setattr("askance_server.strategies.registry.entry_points", lambda *, group: found)
 
 
+BUILT_IN = {
+    "mean": False,
+    "histogram": False,
+    "conjunction": False,
+    "masked-parity": True,
+    "masked-parity-pooled": True,
+    "masked-parity-noninteractive": False,
+}
+"""By name, in order: whether they are interactive."""
+
+
 def test_the_built_in_strategies_are_there() -> None:
     strategies = registry()
 
-    assert list(strategies)[:4] == ["mean", "histogram", "conjunction", "masked-parity"]
+    assert list(strategies) == [*BUILT_IN]
     assert len(strategies) == len(list(strategies))
     assert all(strategies[name].name == name for name in strategies)
-    assert {name: strategies[name].interactive for name in list(strategies)[:4]} == {
-        "mean": False,
-        "histogram": False,
-        "conjunction": False,
-        "masked-parity": True,
-    }
+    assert {name: strategies[name].interactive for name in strategies} == BUILT_IN
 
 
 def test_an_installed_package_adds_a_strategy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,7 +358,7 @@ def test_a_broken_entry_point_is_listed_and_harms_nobody(monkeypatch: pytest.Mon
     )
     strategies = registry()
 
-    assert set(strategies) == {"mean", "histogram", "conjunction", "masked-parity", "third-party"}
+    assert set(strategies) == {*BUILT_IN, "third-party"}
     assert strategies["mean"] is MEAN
     assert {name: reason.partition(": ")[2] for name, reason in strategies.broken.items()} == {
         "nowhere": "ModuleNotFoundError: No module named 'no_such_module'",
@@ -355,7 +388,7 @@ def test_strategies_see_the_protocol_and_nothing_else_of_the_server() -> None:
             assert all(module.startswith(("askance_protocol", "askance_server.strategies")) for module in ours), file
 
 
-@pytest.mark.parametrize("name", ["mean", "histogram", "conjunction", "masked_parity"])
+@pytest.mark.parametrize("name", [name.replace("-", "_") for name in BUILT_IN])
 def test_a_built_in_strategy_is_short(name: str) -> None:
     [file] = [file for file in strategy_files() if file.stem == name]
 

@@ -11,11 +11,13 @@ from typing import Final
 from askance_server.strategies.conjunction import CONJUNCTION
 from askance_server.strategies.histogram import HISTOGRAM
 from askance_server.strategies.masked_parity import MASKED_PARITY
+from askance_server.strategies.masked_parity_noninteractive import MASKED_PARITY_NONINTERACTIVE
+from askance_server.strategies.masked_parity_pooled import MASKED_PARITY_POOLED
 from askance_server.strategies.mean import MEAN
 from askance_server.strategies.strategy import Strategy
 
 GROUP: Final = "askance.strategies"
-BUILT_IN: Final = (MEAN, HISTOGRAM, CONJUNCTION, MASKED_PARITY)
+BUILT_IN: Final = (MEAN, HISTOGRAM, CONJUNCTION, MASKED_PARITY, MASKED_PARITY_POOLED, MASKED_PARITY_NONINTERACTIVE)
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,63}", re.ASCII)
 
 
@@ -66,4 +68,6 @@ def _load(point: EntryPoint, taken: Mapping[str, Strategy]) -> Strategy:
         raise BrokenStrategyError(f"{point.value}: its name is {strategy.name!r}; give the entry point that name")
     if strategy.rounds < 1:
         raise BrokenStrategyError(f"{point.value}: declares {strategy.rounds} rounds; declare one at least")
+    if strategy.portions and (len(strategy.portions) != strategy.rounds or min(strategy.portions) < 1):
+        raise BrokenStrategyError(f"{point.value}: its portions are not one whole number for each of its rounds")
     return strategy

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TypeAlias
 
 import numpy as np
@@ -46,5 +47,15 @@ class Strategy:
     rounds: int
     """The most rounds that it asks: what is planned for, and what a study is stopped at."""
     schema: Callable[[Parameters], Schema]
-    """The examples it learns from. Refuses parameters that it cannot use, naming them."""
+    """The examples it learns from. Refuses parameters that it cannot use, naming them.
+
+    The names epsilon, beta, users and deadline_seconds are the planner's: a strategy never sees them.
+    """
     run: Callable[[Parameters], Asking]
+    portions: tuple[int, ...] = ()
+    """How the rounds share the users where a study takes all of them; evenly, unless it is said."""
+
+    def portion(self, number: int) -> Fraction:
+        """Of the users who are left before round `number`, how many are its own."""
+        portions = self.portions or (1,) * self.rounds
+        return Fraction(portions[number - 1], sum(portions[number - 1 :]))

@@ -1,0 +1,57 @@
+"""MASKED-PARITY in one round, at the price of about 2^d users: what a second round is worth (KLNRS11, Thm 5.16)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from askance_protocol.queries import CellQuery
+from askance_protocol.queries.expressions import And, AnyTest, Bit, FieldValue, If, Integer, Not, Or, Xor
+from askance_server.strategies.masked_parity import MINUS, SHOWN, dimension, schema
+from askance_server.strategies.masked_parity_pooled import signs
+from askance_server.strategies.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
+
+
+def bent(d: int) -> AnyTest:
+    """B(x) = x_0·x_1 ⊕ x_2·x_3 ⊕ …: for every r, E[(−1)^{B(x) + r⊙x}] = (−1)^{B(r)}·2^{−d/2}, as B is its own dual."""
+    pairs = [And(of=(Bit(field="x", index=k), Bit(field="x", index=k + 1))) for k in range(0, d, 2)]
+    return Xor(of=tuple(pairs)) if len(pairs) > 1 else pairs[0]
+
+
+def both_halves(d: int) -> CellQuery:
+    """Cell i where b = 1, as above; where b = 0 cell d, its sign that of y·(−1)^{B(x)}, whose mean betrays a.
+
+    Every user serves both halves: her own b says which.
+    """
+    masked = And(of=(Not(of=SHOWN), Xor(of=(MINUS, bent(d)))))
+    return CellQuery(
+        cells=d + 1,
+        cell=If(test=SHOWN, then=FieldValue(field="i"), otherwise=Integer(of=d)),
+        negative=Or(of=(And(of=(SHOWN, MINUS)), masked)),
+    )
+
+
+def dual(r: str) -> int:
+    """B(r)."""
+    return sum(r[k] == r[k + 1] == "1" for k in range(0, len(r), 2)) % 2
+
+
+def run(parameters: Parameters) -> Asking:
+    """E[y·(−1)^{B(x)}; b = 0] = (−1)^{a + B(r)}·2^{−d/2−1}: r̂ is not known when a is asked for, so all r share it."""
+    d = dimension(parameters)
+    [shares] = yield [Ask(both_halves(d), 1 / (max(2 * d, 2 ** (d // 2 + 1)) + 1))]
+    halves = np.atleast_1d(shares)
+    r = signs(halves[:d])
+    a = dual(r) ^ int(halves[d] < 0)
+    return Hypothesis(f"c_(r,a) with r = {r}, a = {a}", {"r": r, "a": a})
+
+
+MASKED_PARITY_NONINTERACTIVE: Final = Strategy(
+    name="masked-parity-noninteractive",
+    summary="r and its mask bit from one round, at the price of 2^d users",
+    interactive=False,
+    rounds=1,
+    schema=schema,
+    run=run,
+)
