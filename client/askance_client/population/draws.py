@@ -1,0 +1,85 @@
+"""From uniform 64-bit words to what an example holds, in integers: the same on every machine, one user or many.
+
+A normal variable is no exception. It is a table of cut-points, as every channel of this project is, and not the
+logarithm and cosine of Box and Muller: those differ in their last bit from one processor to the next.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import accumulate
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from askance_protocol.randomness import Words
+
+_WHOLE: Final = 1 << 64
+_PLANES: Final = 32
+_TAIL: Final = 8
+"""A normal variable stays within this many standard deviations: it leaves them once in 10¹⁵ draws."""
+
+
+def happens(words: Words, chance: Fraction) -> NDArray[np.bool]:
+    """True with this chance, to the nearest multiple of 2⁻⁶⁴ below it."""
+    if chance >= 1:
+        return np.ones(words.shape, np.bool)
+    return words < np.uint64(math.floor(chance * _WHOLE))
+
+
+def below(words: Words, count: int) -> NDArray[np.int64]:
+    """One of 0 .. count − 1, each as likely to within count/2⁶⁴."""
+    return (words % np.uint64(count)).astype(np.int64)
+
+
+def planes(bias: Fraction) -> tuple[bool, ...]:
+    """The binary digits of a bias, to 32 places, without the zeros at the end: ½ is the one digit 1."""
+    scaled = min(max(round(bias * (1 << _PLANES)), 1), (1 << _PLANES) - 1)
+    digits = f"{scaled:0{_PLANES}b}".rstrip("0")
+    return tuple(digit == "1" for digit in digits)
+
+
+def biased(words: Words, digits: Sequence[bool]) -> Words:
+    """64 biased bits out of a word for each digit, on the last axis.
+
+    A bit is 1 where a uniform u = 0.u₁u₂… is below the bias 0.b₁b₂…, which the first place where they differ
+    decides: from the last digit on, "below so far" becomes (¬uₖ ∨ below) where bₖ = 1 and (¬uₖ ∧ below) where not.
+    """
+    less = np.zeros(words.shape[:-1], np.uint64)
+    for place, digit in reversed(list(enumerate(digits))):
+        less = less | words[..., place] if digit else less & words[..., place]
+    return less
+
+
+def cuts(weights: Sequence[int]) -> Words:
+    """Where the words of one outcome end and those of the next begin, for outcomes of these weights."""
+    sums = list(accumulate(weights))
+    return np.array([min((part << 64) // sums[-1], _WHOLE - 1) for part in sums[:-1]], np.uint64)
+
+
+def choose(words: Words, table: Words) -> NDArray[np.int64]:
+    """The outcome that each word falls into."""
+    return np.searchsorted(table, words, side="right").astype(np.int64)
+
+
+def zipf(count: int, exponent: Fraction) -> Words:
+    """Cut-points of count outcomes, the j-th with weight 1/j^exponent."""
+    # In whole multiples of 2⁻⁶⁰, so that the last bit of a machine's power function does not show.
+    return cuts([max(1, round((1 << 60) * rank ** -float(exponent))) for rank in range(1, count + 1)])
+
+
+def normal(spread: Fraction) -> tuple[Words, int]:
+    """Cut-points of a normal variable with this standard deviation, rounded to whole numbers, and the least of them."""
+    reach = math.ceil(_TAIL * spread)
+    # P[Z < k + 1/2] = erfc(−(k + 1/2) / (σ√2)) / 2.
+    ends = (-(k + 0.5) / (float(spread) * math.sqrt(2)) for k in range(-reach, reach))
+    shares = (math.floor(Fraction(math.erfc(end) / 2) * _WHOLE) for end in ends)
+    return np.array([min(share, _WHOLE - 1) for share in shares], np.uint64), -reach
+
+
+def subset(words: Sequence[int], count: int) -> list[int]:
+    """That many of the places of these words, in order: those of the smallest."""
+    return sorted(sorted(range(len(words)), key=words.__getitem__)[:count])

@@ -1,0 +1,62 @@
+"""A table in a file, whatever its format: named columns, a row a user, read some rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+from numpy.typing import NDArray
+
+from askance_protocol.errors import ProtocolError
+
+Cells: TypeAlias = list[str] | NDArray[Any]
+"""One column of some rows: text as it is written, or what a typed format holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Some rows, one after the other."""
+
+    first: int
+    """The number of the first row, from 1."""
+    columns: Mapping[str, Cells]
+    lines: Sequence[int] = ()
+    """On which line of a text file each row ends."""
+
+
+class Table(Protocol):
+    """A file that is open for reading, twice if need be."""
+
+    @property
+    def path(self) -> Path:
+        """Where it is."""
+        ...
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its columns, as they are written."""
+        ...
+
+    def batches(self, names: Sequence[str]) -> Iterator[Batch]:
+        """All rows, with these columns only."""
+        ...
+
+
+class CellError(Exception):
+    """A cell, or with no row a whole column, that cannot be read. It never says what is written there."""
+
+    def __init__(self, row: int | None, what: str, remedy: str) -> None:
+        self.row = row
+        self.what = what
+        self.remedy = remedy
+        super().__init__(what)
+
+    def at(self, path: Path, batch: Batch, column: str) -> ProtocolError:
+        """The same error, with the place where a person finds it."""
+        where = [str(path)]
+        if self.row is not None:
+            line = f" (line {batch.lines[self.row]})" if batch.lines else ""
+            where.append(f"row {batch.first + self.row}{line}")
+        return ProtocolError(self.what, where=", ".join([*where, f"column {column!r}"]), remedy=self.remedy)
