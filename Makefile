@@ -1,4 +1,4 @@
-# Two commands matter: `make demo` (arrives with the client) and `make test`. Each does all the set-up it needs.
+# Two commands matter: `make demo` and `make test`. Each does all the set-up it needs.
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
@@ -46,8 +46,8 @@ lock: install
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras \
 		--generate-hashes --no-emit-index-url --no-header --upgrade pyproject.toml --output-file constraints.txt
 
-demo:
-	@echo "The demo arrives with the client. Until then: make test, and the first example of README.md." >&2; exit 2
+demo: install
+	$(BIN)/askance demo
 
 vectors: install
 	$(BIN)/python tests/vectors/generate.py

@@ -55,7 +55,7 @@ class History:
 
     def continues(self, pin: Pin) -> bool:
         """Whether what was pinned is still part of this history."""
-        return pin.length <= len(self.heads) and self.heads[pin.length - 1] == pin.head
+        return 0 < pin.length <= len(self.heads) and self.heads[pin.length - 1] == pin.head
 
     def open_rounds(self) -> list[str]:
         """The rounds that take reports."""

@@ -7,11 +7,11 @@ her than that she takes part.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from askance_client.history import History, Pin
 from askance_client.refusals import Reason, Refusal
-from askance_protocol.budget import to_text
+from askance_protocol.budget import LARGEST, to_text
 from askance_protocol.rounds import PreparedRound
 from askance_protocol.schema import Schema
 
@@ -35,12 +35,23 @@ class Purse:
     """What each round cost that she has a report for, sent or not."""
     elsewhere: int
     """What other copies of this wallet were once seen to have spent."""
+    heard: Mapping[str, int] = field(default_factory=dict[str, int])
+    """What each round cost that another copy was once seen to have answered: not again, where the server forgets it."""
 
     def after(self, claim: Claim) -> Purse:
         """With what the server has heard from her that this wallet does not know of."""
-        unknown = sum(cost for round_, cost in claim.charges.items() if round_ not in self.charges)
+        heard = {
+            **self.heard,
+            **{
+                round_: max(cost, self.heard.get(round_, 0))
+                for round_, cost in claim.charges.items()
+                if round_ not in self.charges
+            },
+        }
         own = sum(self.charges.values())
-        return Purse(self.cap, self.charges, max(self.elsewhere, unknown, claim.spent - own))
+        elsewhere = max(self.elsewhere, sum(heard.values()), claim.spent - own)
+        # No cap is beyond the largest sum, so what is said beyond it changes nothing, and the wallet can hold this.
+        return replace(self, elsewhere=min(elsewhere, LARGEST), heard=heard)
 
     @property
     def spent(self) -> int:
@@ -81,13 +92,15 @@ def judge(history: History, id_: str, stance: Stance, purse: Purse, claim: Claim
         return round_
     if claim.user != stance.user:
         return Refusal(Reason.OTHER_USER, f"you are user {stance.user}, the server says {claim.user}", id_)
-    if id_ in claim.charges and id_ not in purse.charges:
+    if id_ in purse.heard:
         return Refusal(Reason.HEARD_ALREADY, "another report of yours was taken; a second would spend twice", id_)
     charge = round_.charge_of(stance.user)
-    in_study = sum(max(purse.charges.get(other, 0), claim.charges.get(other, 0)) for other in history.rounds)
+    accounts = (purse.charges, purse.heard, claim.charges)
+    in_study = sum(max(account.get(other, 0) for account in accounts) for other in history.rounds)
     if in_study + charge > history.study.cap:
-        total, cap = to_text(in_study + charge), to_text(history.study.cap)
-        return Refusal(Reason.BEYOND_STUDY_CAP, f"ε = {total} in all, and the study promised {cap} at most", id_)
+        left, cap = to_text(max(history.study.cap - in_study, 0)), to_text(history.study.cap)
+        what = f"ε = {to_text(charge)} is asked, {left} is left of the {cap} that the study promised at most"
+        return Refusal(Reason.BEYOND_STUDY_CAP, what, id_)
     if purse.spent + charge > purse.cap:
         left = to_text(max(purse.cap - purse.spent, 0))
         return Refusal(Reason.BEYOND_CAP, f"ε = {to_text(charge)} is asked, {left} is left", id_)

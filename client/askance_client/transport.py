@@ -7,14 +7,17 @@ a value. What is private, token and report, appears in no error and no log.
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from types import TracebackType
 from typing import Any, Final, TypeVar, cast
 
 import httpx
 
+from askance_client.history import Pin
 from askance_client.judgement import Claim
 from askance_client.refusals import Reason, Refusal
 from askance_protocol import canonical
@@ -29,6 +32,8 @@ Json = dict[str, Any]
 
 MOST_BYTES: Final = 64 << 20
 """Of any answer. A bulletin may have many entries; nothing else comes near."""
+MOST_SECONDS: Final = 300.0
+"""Until any answer has ended: one that comes in drops never does."""
 _HEADER: Final = "Askance-Protocol"
 _PROBLEM: Final = "urn:askance:problem:"
 _SHUFFLE: Final = random.SystemRandom()
@@ -77,7 +82,16 @@ class Enrolled:
     """New users, of consecutive numbers."""
 
     first: int
-    tokens: tuple[str, ...]
+    tokens: tuple[str, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """What a server says that stands at the end of a bulletin."""
+
+    entries: tuple[Entry, ...]
+    pin: Pin
+    """What it says of the whole."""
 
 
 class Server:
@@ -96,10 +110,12 @@ class Server:
         self._client = httpx.AsyncClient(
             base_url=self.url,
             transport=transport,
+            verify=self.url.startswith("https:"),  # To read the authorities takes 40 ms, and http has no use for them.
             headers={_HEADER: str(VERSION)},
             timeout=httpx.Timeout(30, connect=10),
             limits=httpx.Limits(max_connections=connections),
             follow_redirects=False,
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),  # She shows her token, and nothing else.
             trust_env=False,
         )
 
@@ -117,10 +133,10 @@ class Server:
 
     # ---------------------------------------------------------------------------------------------------- requests
 
-    async def entries(self, study: str, after: int) -> list[Entry] | Problem | Refusal:
+    async def entries(self, study: str, after: int) -> Tail | Problem | Refusal:
         """What stands on a study's bulletin behind entry `after`."""
         answer = await self._ask("GET", f"/v1/studies/{study}/bulletin?after={after}")
-        return answer if isinstance(answer, Problem) else _read(answer, _entries)
+        return answer if isinstance(answer, Problem) else _read(answer, _tail)
 
     async def claim(self, token: str) -> Claim | Problem | Refusal:
         """What the server says of the user whose token this is."""
@@ -143,10 +159,24 @@ class Server:
         answer = await self._ask("GET", path)
         return answer if isinstance(answer, Problem) else _read(answer, _document)
 
-    async def create(self, token: str, study: Mapping[str, canonical.Json]) -> Json | Problem | Refusal:
-        """A new study, for whoever runs one; never tried twice."""
-        body = canonical.dumps(study)
-        answer = await self._ask("POST", "/v1/studies", token=token, body=body, attempts=1)
+    async def studies(self) -> list[Json] | Problem | Refusal:
+        """All studies."""
+        answer = await self._ask("GET", "/v1/studies")
+        return answer if isinstance(answer, Problem) else _read(answer, _documents)
+
+    async def metric(self, name: str) -> int:
+        """One figure of /metrics; 0 where it is not there."""
+        answer = await self._ask("GET", "/metrics")
+        lines = [] if isinstance(answer, Problem) else answer.decode("utf-8", "replace").splitlines()
+        values = [line.removeprefix(f"{name} ") for line in lines if line.startswith(f"{name} ")]
+        return int(float(values[0])) if values else 0
+
+    async def command(
+        self, path: str, token: str, document: Mapping[str, canonical.Json] | None = None
+    ) -> Json | Problem | Refusal:
+        """What an operator asks for; never tried twice."""
+        body = b"" if document is None else canonical.dumps(document)
+        answer = await self._ask("POST", path, token=token, body=body, attempts=1)
         return answer if isinstance(answer, Problem) else _read(answer, _document)
 
     async def deliver(self, round_: str, token: str, body: bytes) -> Json | Problem | Refusal:
@@ -174,7 +204,7 @@ class Server:
             retry_after = 0.0
             try:
                 status, answer, retry_after = await self._once(method, path, headers, body)
-            except httpx.TransportError:
+            except (httpx.RequestError, TimeoutError):
                 pass
             else:
                 if 200 <= status < 300:
@@ -186,7 +216,10 @@ class Server:
         raise UnreachableError(f"{self.url} gave no answer in {most} attempts")
 
     async def _once(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes, float]:
-        async with self._client.stream(method, path, headers=headers, content=body or None) as response:
+        async with (
+            asyncio.timeout(MOST_SECONDS),
+            self._client.stream(method, path, headers=headers, content=body or None) as response,
+        ):
             pieces, size = list[bytes](), 0
             async for piece in response.aiter_bytes():
                 size += len(piece)
@@ -223,12 +256,13 @@ def _read(body: bytes, reader: Callable[[bytes], T]) -> T | Refusal:
         return Refusal(Reason.UNREADABLE, what)
 
 
-def _entries(body: bytes) -> list[Entry]:
+def _tail(body: bytes) -> Tail:
     document = _object(canonical.loads(body, limit=MOST_BYTES), {"head", "length", "entries"})
-    entries = [read_entry(canonical.dumps(entry)) for entry in _list(document["entries"])]
-    if entries and (entries[-1].digest(), entries[-1].sequence + 1) != (document["head"], document["length"]):
+    entries = tuple(read_entry(canonical.dumps(entry)) for entry in _list(document["entries"]))
+    pin = Pin(_whole(document["length"], canonical.MAX_SAFE_INTEGER), _text(document["head"]))
+    if entries and Pin(entries[-1].sequence + 1, entries[-1].digest()) != pin:
         raise ProtocolError("is not that of the last entry", where="head")
-    return entries
+    return Tail(entries, pin)
 
 
 def _claim(body: bytes) -> Claim:
@@ -249,16 +283,20 @@ def _receipt(body: bytes) -> Receipt:
 
 
 def _enrolled(body: bytes) -> Enrolled:
-    document = _object(canonical.loads(body), {"user", "users", "cap_micro_epsilon", "token", "tokens"})
+    document = _object(
+        canonical.loads(body, limit=MOST_BYTES), {"user", "users", "cap_micro_epsilon", "token", "tokens"}
+    )
     token = document["token"]
     tokens = [token] if token is not None else _list(document["tokens"])
     return Enrolled(_whole(document["user"], MAX_USER - 1), tuple(_text(each) for each in tokens))
 
 
 def _document(body: bytes) -> Json:
-    import json  # noqa: PLC0415 - the one reader of fractions
-
     return _object(json.loads(body), None)
+
+
+def _documents(body: bytes) -> list[Json]:
+    return [_object(each, None) for each in _list(json.loads(body))]
 
 
 def _problem(status: int, body: bytes) -> Problem:

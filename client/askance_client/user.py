@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from askance_client.history import History
 from askance_client.judgement import Claim, Stance, asked, judge, refuse_study
 from askance_client.refusals import Reason, Refusal
-from askance_client.transport import Problem, Receipt, Server, UnreachableError
+from askance_client.transport import Problem, Receipt, Server, Tail, UnreachableError
 from askance_client.wallet import Identity, Kept, State, Wallet
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Example
@@ -55,6 +55,7 @@ class Watch:
     history: History = field(init=False)
     refusal: Refusal | None = None
     """Why nothing is read any more: after a lie there is no truth to go on with."""
+    _reading: asyncio.Lock = field(init=False, repr=False, default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
         self.history = History(self.study)
@@ -65,19 +66,27 @@ class Watch:
         return self.refusal is not None or self.history.bulletin.state in _ENDS
 
     async def refresh(self) -> Refusal | None:
-        """Read what is new, and check that it continues what was read."""
-        if self.refusal is None:
-            new = await self.server.entries(self.study, len(self.history.heads) - 1)
-            if isinstance(new, Problem):
-                return Refusal(Reason.UNREADABLE, f"the server says {new.status} {new.name}")
-            after = new if isinstance(new, Refusal) else self.history.extended(new)
-            if isinstance(after, Refusal):
-                self.refusal = after
-            else:
-                self.history = after
-        if self.refusal is None and not self.history.heads:
-            return Refusal(Reason.UNREADABLE, "the bulletin is empty")
-        return self.refusal
+        """Read what is new, and check that it continues what was read. One reads at a time: all read one history."""
+        async with self._reading:
+            if self.refusal is None:
+                new = await self.server.entries(self.study, len(self.history.heads) - 1)
+                if isinstance(new, Problem):
+                    return Refusal(Reason.UNREADABLE, f"the server says {new.status} {new.name}")
+                after = new if isinstance(new, Refusal) else self._with(new)
+                if isinstance(after, Refusal):
+                    self.refusal = after
+                else:
+                    self.history = after
+            if self.refusal is None and not self.history.heads:
+                return Refusal(Reason.UNREADABLE, "the bulletin is empty")
+            return self.refusal
+
+    def _with(self, new: Tail) -> History | Refusal:
+        """A server may lag behind what was read; where it has nothing new, its head is still one of those known."""
+        after = self.history.extended(new.entries)
+        if isinstance(after, Refusal) or not after.heads or after.continues(new.pin):
+            return after
+        return Refusal(Reason.TWO_HISTORIES, f"there are {after.pin.length} entries, and the head is that of others")
 
 
 class User:
@@ -123,9 +132,13 @@ class User:
                 return list(results.values())
             await asyncio.sleep(every)
 
-    async def answer(self, watch: Watch, *, refresh: bool = True) -> list[Result]:
-        """Send what is stored and not acknowledged, and answer the rounds that are open."""
-        identity = self._identity(watch.server)
+    async def answer(self, watch: Watch, *, refresh: bool = True, via: Server | None = None) -> list[Result]:
+        """Send what is stored and not acknowledged, and answer the rounds that are open.
+
+        Users who share a watch may each have a connection `via` which they send.
+        """
+        server = via or watch.server
+        identity = self._identity(server)
         refusal = await watch.refresh() if refresh else watch.refusal
         if refusal is not None:
             return [refusal]
@@ -137,40 +150,40 @@ class User:
         for id_ in history.rounds:
             kept = self._wallet.kept(id_)
             if kept is None and id_ in history.open_rounds() and asked(history, id_, identity.user):
-                kept = await self._keep(watch, id_, stance, identity)
+                kept = await self._keep(watch, server, id_, stance, identity)
             if isinstance(kept, Refusal):
                 results.append(kept)
             elif kept is not None:
-                results.append(await self._send(watch.server, kept, identity))
+                results.append(await self._send(server, kept, identity))
         return results
 
-    async def _keep(self, watch: Watch, id_: str, stance: Stance, identity: Identity) -> Kept | Refusal:
+    async def _keep(self, watch: Watch, server: Server, id_: str, stance: Stance, identity: Identity) -> Kept | Refusal:
         """Decide; then draw a report and store it with its charge."""
-        claim = await watch.server.claim(identity.token)
+        claim = await server.claim(identity.token)
         if isinstance(claim, Problem):
             return Refusal(Reason.UNREADABLE, f"the server says {claim.status} {claim.name}", id_)
         if isinstance(claim, Refusal):
             return claim
+        history = watch.history
+        return await self._wallet.together(lambda: self._decide(history, id_, stance, claim))
+
+    def _decide(self, history: History, id_: str, stance: Stance, claim: Claim) -> Kept | Refusal:
+        """In one transaction, so that nothing is spent between the judgement and the report."""
+        kept = self._wallet.kept(id_)
+        if kept is not None:
+            return kept
         purse = self._wallet.purse.after(claim)
-        judged = judge(watch.history, id_, stance, purse, claim)
-        if isinstance(judged, Refusal):
-            await self._remember(watch, identity.user, claim, purse.elsewhere)
-            return judged
-        round_, user, pin = judged, identity.user, watch.history.pin
-
-        def keep() -> Kept:
-            charge = round_.charge_of(user)
+        judged = judge(history, id_, stance, purse, claim)
+        if not isinstance(judged, Refusal):
+            charge = judged.charge_of(stance.user)
             return self._wallet.keep(
-                watch.study, pin, purse.elsewhere, round_.id, charge, lambda: self._draw(round_, user)
+                history.id, history.pin, purse.elsewhere, id_, charge, lambda: self._draw(judged, stance.user)
             )
-
-        return await self._wallet.together(keep)
-
-    async def _remember(self, watch: Watch, user: int, claim: Claim, elsewhere: int) -> None:
-        """Also where she refuses: what others have spent in her name stays spent. Not what is said of somebody else."""
-        if claim.user == user:
-            pin = watch.history.pin
-            await self._wallet.together(lambda: self._wallet.see(watch.study, pin, elsewhere))
+        if claim.user == stance.user:
+            # What others have spent in her name stays spent. Not what is said of somebody else.
+            self._wallet.see(history.id, history.pin, purse.elsewhere)
+            self._wallet.hear({round_: cost for round_, cost in purse.heard.items() if round_ in history.rounds})
+        return judged
 
     def _draw(self, round_: PreparedRound, user: int) -> bytes:
         """The one place where her example is looked at."""
@@ -196,7 +209,8 @@ class User:
         return Answered(kept.round, kept.charge)
 
     async def _settle(self, kept: Kept, state: State) -> None:
-        await self._wallet.together(lambda: self._wallet.settle(kept.round, state))
+        # If it is lost, the same bytes are sent again, and get the same answer.
+        await self._wallet.together(lambda: self._wallet.settle(kept.round, state), durable=False)
 
     def _identity(self, server: Server) -> Identity:
         """Who she is to this server; her token is shown to no other."""

@@ -10,7 +10,7 @@ Where a report is there already, by whatever process, that one is given back and
 not only this program keeps the promise.
 
 *Copies.* A copy or an old version of a wallet does not know what the other has sent. The server does, and `judgement`
-asks it first; what is learned is kept here as spent `elsewhere`, for good.
+asks it first; what is learned is kept here as spent `elsewhere`, and which rounds it was spent on, for good.
 
 *Many owners.* A fleet of simulated users may keep its wallets in one file: an owner is a number in the file, and
 nothing else is shared but the way to the disk: what several owners keep in one turn of the event loop is `together` one
@@ -22,7 +22,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import Callable, Generator
+import time
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -63,15 +64,30 @@ _TABLES: Final = """
             CHECK (state IN ('kept', 'acknowledged', 'declined')),
         PRIMARY KEY (owner, round)
     ) WITHOUT ROWID;
+    CREATE TABLE heard (
+        owner INTEGER NOT NULL REFERENCES owners (id),
+        round TEXT NOT NULL CHECK (length(round) = 64),           -- digest of a round that a copy has answered
+        charge INTEGER NOT NULL CHECK (charge >= 0),              -- what it cost, as the server said
+        PRIMARY KEY (owner, round)
+    ) WITHOUT ROWID;
     CREATE TRIGGER within_the_cap BEFORE INSERT ON reports
     WHEN new.charge + (SELECT coalesce(sum(charge), 0) FROM reports WHERE owner = new.owner)
         > (SELECT cap - elsewhere FROM owners WHERE id = new.owner)
     BEGIN SELECT raise(ABORT, 'beyond the cap'); END;
     CREATE TRIGGER reports_stay BEFORE UPDATE OF owner, round, charge, body ON reports
     BEGIN SELECT raise(ABORT, 'a report is never changed'); END;
+    -- REPLACE deletes without asking the triggers of a deletion.
+    CREATE TRIGGER reports_are_not_replaced BEFORE INSERT ON reports
+    WHEN EXISTS (SELECT 1 FROM reports WHERE owner = new.owner AND round = new.round)
+    BEGIN SELECT raise(ABORT, 'a report is never changed'); END;
     CREATE TRIGGER reports_are_not_forgotten BEFORE DELETE ON reports
     BEGIN SELECT raise(ABORT, 'a report is never forgotten'); END;
-    CREATE TRIGGER caps_stay BEFORE UPDATE OF cap ON owners
+    CREATE TRIGGER caps_stay BEFORE UPDATE OF id, cap ON owners
+    BEGIN SELECT raise(ABORT, 'a cap is for a lifetime'); END;
+    CREATE TRIGGER caps_are_not_replaced BEFORE INSERT ON owners
+    WHEN EXISTS (SELECT 1 FROM owners WHERE id = new.id)
+    BEGIN SELECT raise(ABORT, 'this owner is there already'); END;
+    CREATE TRIGGER caps_are_not_forgotten BEFORE DELETE ON owners
     BEGIN SELECT raise(ABORT, 'a cap is for a lifetime'); END;
     CREATE TRIGGER nothing_is_unspent BEFORE UPDATE OF elsewhere ON owners WHEN new.elsewhere < old.elsewhere
     BEGIN SELECT raise(ABORT, 'what was spent stays spent'); END;
@@ -146,27 +162,33 @@ class WalletFile:
     def __init__(self, path: Path, db: sqlite3.Connection) -> None:
         self.path, self._db = path, db
         self._waiting: list[_Work] = []
+        self._durable = False
 
     def close(self) -> None:
         """Let go of the file."""
         self._db.close()
 
-    async def together(self, work: Callable[[], T]) -> T:
-        """Do this in one transaction with what others ask for in this turn of the loop; it is on disk afterwards."""
+    async def together(self, work: Callable[[], T], *, durable: bool = True) -> T:
+        """Do this in one transaction with what others ask for in this turn of the loop; it is on disk afterwards.
+
+        What need not be `durable` outlives the process, but perhaps not the machine.
+        """
         loop = asyncio.get_running_loop()
         if not self._waiting:
             loop.call_soon(self._commit_waiting)
         done: asyncio.Future[T] = loop.create_future()
         self._waiting.append((work, done))
+        self._durable |= durable
         return await done
 
     def _commit_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
+        durable, self._durable = self._durable, False
         results: list[object] = []
         try:
-            with self.transaction():
+            with self._synchronous(durable), self.transaction():
                 results += [_attempt(work) for work, _ in waiting]
-        except WalletError as error:
+        except Exception as error:
             results = [error] * len(waiting)
         for (_, done), result in zip(waiting, results, strict=True):
             if done.done():
@@ -176,9 +198,20 @@ class WalletFile:
             else:
                 done.set_result(result)
 
+    @contextmanager
+    def _synchronous(self, durable: bool) -> Generator[None]:
+        if durable:
+            yield
+            return
+        self._db.execute("PRAGMA synchronous = NORMAL")
+        try:
+            yield
+        finally:
+            self._db.execute("PRAGMA synchronous = FULL")
+
     def owners(self) -> list[int]:
         """Whose wallets are in here."""
-        return [owner for (owner,) in self._db.execute("SELECT id FROM owners ORDER BY id")]
+        return [owner for (owner,) in self.rows("SELECT id FROM owners ORDER BY id", ())]
 
     def add(self, owner: int, cap: int, identity: Identity | None = None) -> Wallet:
         """A new wallet."""
@@ -205,16 +238,45 @@ class WalletFile:
             raise WalletError(f"has no owner {owner}", where=str(self.path), remedy="add her, or open another file")
         return Wallet(self, owner, row[0])
 
+    # What follows is for fleets: all owners at once.
+
+    def moved(self, server: str) -> None:
+        """The server that knows them is found elsewhere now."""
+        with self.transaction() as db:
+            db.execute("UPDATE owners SET server = ? WHERE server <> ?", (server, server))
+
+    def numbers(self) -> list[int]:
+        """Each owner's number at the server."""
+        return [number for (number,) in self.rows("SELECT user_number FROM owners ORDER BY id", ())]
+
+    def reported(self, round_: str) -> list[int]:
+        """Who has a report for a round, and need not be asked again."""
+        query = "SELECT owner FROM reports WHERE round = ? AND state <> 'kept'"
+        return [owner for (owner,) in self.rows(query, (round_,))]
+
+    def waiting(self) -> list[int]:
+        """Who has a report that is not acknowledged yet."""
+        return [owner for (owner,) in self.rows("SELECT DISTINCT owner FROM reports WHERE state = 'kept'", ())]
+
+    def most_spent(self) -> int:
+        """The most that one of them has spent."""
+        query = "SELECT coalesce(max(spent), 0) FROM (SELECT sum(charge) AS spent FROM reports GROUP BY owner)"
+        ((most,),) = self.rows(query, ())
+        return int(most)
+
     # What follows is for `Wallet`.
 
     def row(self, query: str, parameters: tuple[object, ...]) -> tuple[Any, ...] | None:
         """The one row of a query, if there is one."""
-        row: tuple[Any, ...] | None = self._db.execute(query, parameters).fetchone()
-        return row
+        rows = self.rows(query, parameters)
+        return rows[0] if rows else None
 
     def rows(self, query: str, parameters: tuple[object, ...]) -> list[tuple[Any, ...]]:
         """All rows of a query."""
-        return self._db.execute(query, parameters).fetchall()
+        try:
+            return self._db.execute(query, parameters).fetchall()
+        except sqlite3.Error as error:
+            raise _unusable(self.path, str(error)) from None
 
     @contextmanager
     def transaction(self) -> Generator[sqlite3.Connection]:
@@ -238,7 +300,7 @@ def _attempt(work: Callable[[], T]) -> T | Exception:
     """A statement that fails takes back itself, and not what others have asked for."""
     try:
         return work()
-    except WalletError as error:
+    except Exception as error:
         return error
 
 
@@ -250,7 +312,8 @@ class Wallet:
         """The wallet in a file; a new one with this cap, in micro-ε, where there is none yet."""
         file = WalletFile.open(path)
         try:
-            return file.wallet(0).requiring(cap) if file.owners() else file.add(0, _said(cap, file.path))
+            with file.transaction():  # Of two processes that open a new wallet, one makes it.
+                return file.wallet(0).requiring(cap) if file.owners() else file.add(0, _said(cap, file.path))
         except BaseException:
             file.close()
             raise
@@ -302,7 +365,8 @@ class Wallet:
         """What she has spent, and on what."""
         row = self._file.row("SELECT elsewhere FROM owners WHERE id = ?", (self._owner,))
         charges = self._file.rows("SELECT round, charge FROM reports WHERE owner = ?", (self._owner,))
-        return Purse(self.cap, dict(charges), row[0] if row else 0)
+        heard = self._file.rows("SELECT round, charge FROM heard WHERE owner = ?", (self._owner,))
+        return Purse(self.cap, dict(charges), row[0] if row else 0, dict(heard))
 
     def pin(self, study: str) -> Pin | None:
         """What she has seen of a study."""
@@ -322,6 +386,12 @@ class Wallet:
         with self._file.transaction() as db:
             self._see(db, study, pin, elsewhere)
 
+    def hear(self, rounds: Mapping[str, int]) -> None:
+        """Remember which rounds copies of this wallet have answered, and what each cost."""
+        insert = "INSERT OR IGNORE INTO heard VALUES (?, ?, ?)"
+        with self._file.transaction() as db:
+            db.executemany(insert, [(self._owner, round_, charge) for round_, charge in rounds.items()])
+
     def keep(self, study: str, pin: Pin, elsewhere: int, round_: str, charge: int, draw: Callable[[], bytes]) -> Kept:
         """Draw a report and store it with its charge, on disk when this returns; or the one that is there already."""
         with self._file.transaction() as db:
@@ -334,9 +404,9 @@ class Wallet:
             db.execute(insert, (self._owner, round_, charge, body))
         return Kept(round_, charge, body, State.KEPT)
 
-    async def together(self, work: Callable[[], T]) -> T:
+    async def together(self, work: Callable[[], T], *, durable: bool = True) -> T:
         """`WalletFile.together`."""
-        return await self._file.together(work)
+        return await self._file.together(work, durable=durable)
 
     def settle(self, round_: str, state: State) -> None:
         """What became of a report. An acknowledgement is never taken back."""
@@ -377,25 +447,47 @@ def _check_private(path: Path) -> None:
 
 
 def _settle(db: sqlite3.Connection, path: Path) -> None:
-    """Durable, checked, and with the tables of this version."""
-    db.execute("PRAGMA journal_mode = WAL")
+    """Checked, durable, and with the tables of this version. Another program's file stays as it is."""
+    _is_new(db, path)
+    _write_ahead(db)
     db.execute("PRAGMA synchronous = FULL")
     db.execute("PRAGMA foreign_keys = ON")
     db.execute("BEGIN IMMEDIATE")
-    ((application,),) = db.execute("PRAGMA application_id").fetchall()
-    ((version,),) = db.execute("PRAGMA user_version").fetchall()
-    ((tables,),) = db.execute("SELECT count(*) FROM sqlite_schema").fetchall()
-    if application == 0 and tables == 0:
+    if _is_new(db, path):
         for statement in _TABLES.split(";\n"):
             db.execute(statement)
         db.execute(f"PRAGMA application_id = {_APPLICATION}")
         db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-    elif application != _APPLICATION:
+    db.execute("COMMIT")
+
+
+def _is_new(db: sqlite3.Connection, path: Path) -> bool:
+    """Whether nothing is in there yet; an error, if what is there is not for this program."""
+    # One statement, so that it sees one state of the file.
+    query = "SELECT * FROM pragma_application_id, pragma_user_version, (SELECT count(*) FROM sqlite_schema)"
+    ((application, version, tables),) = db.execute(query).fetchall()
+    if application == 0 and tables == 0:
+        return True
+    if application != _APPLICATION:
         raise WalletError("is no wallet", where=str(path), remedy="name another file")
-    elif version > SCHEMA_VERSION:
+    if version > SCHEMA_VERSION:
         what = f"is of version {version}, this program knows {SCHEMA_VERSION}"
         raise WalletError(what, where=str(path), remedy="update askance")
-    db.execute("COMMIT")
+    return False
+
+
+def _write_ahead(db: sqlite3.Connection) -> None:
+    """Where several processes switch a new file at once, SQLite says at once that it is locked: ask again."""
+    begin = time.monotonic()
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError:
+            if time.monotonic() - begin > _SECONDS:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def _unusable(path: Path, why: str) -> WalletError:

@@ -3,29 +3,14 @@
 from __future__ import annotations
 
 import sys
-from enum import IntEnum
 from importlib.metadata import version as installed_version
 from typing import Annotated
 
 import typer
 
-from askance_lab import channel_command, server_command
+from askance_lab import channel_command, demo_command, fleet_command, load_command, run_command, server_command
+from askance_lab.exits import Exit
 from askance_protocol.errors import ProtocolError
-
-
-class Exit(IntEnum):
-    """What an exit code of the command means."""
-
-    OK = 0
-    INTERNAL = 1
-    USAGE = 2
-    UNREACHABLE = 3
-    VERSION_MISMATCH = 4
-    BUDGET_REFUSED = 5
-    CHECK_FAILED = 6
-    TOO_FEW_USERS = 7
-    INTERRUPTED = 130
-
 
 app = typer.Typer(
     name="askance",
@@ -35,6 +20,10 @@ app = typer.Typer(
 )
 app.add_typer(channel_command.app, name="channel")
 app.add_typer(server_command.app)
+app.add_typer(fleet_command.app)
+app.add_typer(load_command.app)
+app.add_typer(run_command.app)
+app.add_typer(demo_command.app)
 
 
 def _version(wanted: bool) -> None:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NoReturn, cast
 
 import typer
 
+from askance_lab.exits import Exit
 from askance_protocol.errors import ProtocolError
 
 if TYPE_CHECKING:
@@ -144,8 +145,6 @@ def _stop(_signal: int, _frame: object) -> NoReturn:
 
 
 def _fail(how: str) -> NoReturn:
-    from askance_lab.cli import Exit  # noqa: PLC0415 - cli imports this module
-
     typer.echo(f"askance: the server {how} (the log above says why; askance doctor looks for it)", err=True)
     raise typer.Exit(Exit.INTERNAL)
 
@@ -231,8 +230,6 @@ def _ask(server: str, timeout: float) -> None:
     """Return if the server is alive, speaks our version and is ready; else say which of these fails first."""
     import httpx  # noqa: PLC0415 - takes a while
 
-    from askance_lab.cli import Exit  # noqa: PLC0415 - cli imports this module
-
     url = _url(server)
     # A proxy of the environment leads away from this machine.
     with httpx.Client(base_url=url, timeout=timeout, trust_env=not _is_loopback(url.host)) as client:
@@ -262,8 +259,6 @@ def _url(server: str) -> httpx.URL:
 
 
 def _check_version(answer: httpx.Response) -> None:
-    from askance_lab.cli import Exit  # noqa: PLC0415 - cli imports this module
-
     spoken = answer.headers.get(VERSION_HEADER)
     if spoken is None:
         remedy = "check the URL: --server URL"
@@ -309,8 +304,6 @@ class Check:
 @app.command()
 def doctor(database: DatabaseOption = None, config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Check what a server needs: Python, settings, keys, ledger, disk, clock."""
-    from askance_lab.cli import Exit  # noqa: PLC0415 - cli imports this module
-
     checks = list(examine(database, config))
     well = all(check.outcome is not Outcome.FAILED for check in checks)
     if as_json:
