@@ -15,6 +15,7 @@ import pytest
 import schemathesis
 from prometheus_client.parser import text_string_to_metric_families
 
+from askance_protocol import canonical
 from askance_protocol.reports import ReportBatch, encode_raw
 from askance_protocol.rounds.bulletin import Bulletin, read_entry
 from askance_server.auth import GatewayToken, UserToken
@@ -485,6 +486,20 @@ def test_the_bulletin_is_a_chain_that_a_reader_can_check_and_take_up_anywhere(ap
     assert api.get(path, params={"after": 1 << 53}).json()["entries"] == []
     for wrong in ("-2", "x", "1.5", "", str(1 << 60)):
         is_problem(api.get(path, params={"after": wrong}), "invalid-request")
+
+
+def test_what_has_a_digest_is_shown_in_the_very_form_that_was_digested(api: Service) -> None:
+    """A histogram's cell query leaves a member out; a null in its place would be another document."""
+    api.enrol(3)
+    study = api.study("histogram", {"cells": 3, "users": "all"})
+    entries = api.get(f"/v1/studies/{study['id']}/bulletin").json()["entries"]
+    [round_] = study["rounds"]
+
+    assert canonical.digest(study["study"]) == study["id"]
+    assert canonical.digest(round_["round"]) == round_["id"]
+    assert canonical.digest(entries[-1]) == study["head"]
+    assert [read_entry(canonical.dumps(entry)).sequence for entry in entries] == [0, 1]
+    assert canonical.digest(api.get(f"/v1/rounds/{round_['id']}").json()["round"]) == round_["id"]
 
 
 def test_a_study_is_cancelled_once_and_its_round_takes_nothing_more(api: Service) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 
 from askance_protocol.coins import MAX_USER
 from askance_protocol.rounds import RoundSpec, StudySpec
 from askance_protocol.rounds.bulletin import Entry
 from askance_protocol.values import SafeInteger
 
+CANONICAL: Final = PlainSerializer(lambda value: value.to_json())
+"""What has a digest is shown as it was digested: absent members stay absent, where pydantic would write null."""
 Parameter = SafeInteger | bool | Annotated[str, Field(max_length=200)]
 
 
@@ -90,7 +92,7 @@ class RoundModel(BaseModel):
     id: str
     state: str
     received: int
-    round: RoundSpec
+    round: Annotated[RoundSpec, CANONICAL]
 
 
 class StudyModel(BaseModel):
@@ -100,7 +102,7 @@ class StudyModel(BaseModel):
     state: str
     head: str
     length: int
-    study: StudySpec
+    study: Annotated[StudySpec, CANONICAL]
     rounds: list[RoundModel]
     gateway_token: str | None = None
     """For gateways of a simulated study; only the operator who created it is told."""
@@ -111,7 +113,7 @@ class BulletinModel(BaseModel):
 
     head: str
     length: int
-    entries: list[Entry]
+    entries: list[Annotated[Entry, CANONICAL]]
 
 
 class ResultModel(BaseModel):

@@ -1,0 +1,209 @@
+"""Thousands of real users, each with a wallet, against a server process; and a gateway that speaks for a million."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from askance_client import Server, WalletFile, Watch
+from askance_client.fleet import Crew, Progress, crews_of, enrol_crew, run_crew, run_fleet
+from askance_client.gateway import Book, Gateway
+from askance_client.population import Population, synthetic
+from askance_client.transport import Patience
+from askance_protocol.budget import MICRO
+from askance_protocol.errors import ProtocolError
+from askance_protocol.estimators import Tally, estimate
+from askance_server.ledger.sqlite import SqliteLedger
+from serving import Json, ServerProcess, prepared, serving
+
+COMMAND = (sys.executable, "-c", "from askance_lab.cli import main; main()")
+SURE = 1 - 1e-6
+
+
+def crew_of(server: ServerProcess, users: int, folder: Path, **more: Any) -> Crew:
+    return Crew(server.url, range(users), folder / "crew.wallets", MICRO, server.enrolment, **more)
+
+
+def tally_of(server: ServerProcess, study: Json) -> Tally:
+    [[rows]] = [server.get(f"/v1/rounds/{study['rounds'][0]['id']}/tally").json()["tallies"]]
+    return Tally.of(rows)
+
+
+def assert_estimated(server: ServerProcess, study: Json, population: Population, users: int) -> None:
+    """The mean of these very users lies in its interval."""
+    held = population.columns(range(users))["value"].mean() / 1000
+    found = estimate(prepared(study).parts[0], tally_of(server, study), SURE)
+
+    assert found.received == users
+    assert found.low[0] <= held <= found.high[0]
+    assert found.high[0] - found.low[0] < 25 / users**0.5
+
+
+@pytest.mark.slow
+def test_ten_thousand_users_finish_a_round_and_the_tally_is_what_they_were_acknowledged(tmp_path: Path) -> None:
+    users, population = 10_000, synthetic("mean", {}, seed=5)
+    with serving(tmp_path / "data") as server:
+        crews = crews_of(replace(crew_of(server, users, tmp_path), wallets=tmp_path / "wallets"), 2)
+        for crew in crews:
+            asyncio.run(enrol_crew(crew))
+        study = server.study()
+        told: list[Progress] = []
+        came = run_fleet(crews, study["id"], population, told.append)
+
+        assert came.results == Counter(answered=users)
+        assert (came.users, came.spent, len(came.latencies)) == (users, MICRO, users)
+        assert [progress.results.total() for progress in told] == sorted(p.results.total() for p in told)
+        assert server.get(f"/v1/studies/{study['id']}").json()["state"] == "finished"
+        assert_estimated(server, study, population, users)
+
+
+@pytest.mark.slow
+def test_a_fleet_that_is_killed_goes_on_with_its_wallets_and_nobody_sends_another_report(tmp_path: Path) -> None:
+    users = 1_200
+    with serving(tmp_path / "data") as server:
+        server.enrol(1)  # Whoever does not report keeps the round open.
+        fleet = [*COMMAND, "fleet", "--server", server.url, "--users", str(users), "--wallets", str(tmp_path / "fleet")]
+        fleet += ["--enrolment-token", str(tmp_path / "data" / "enrolment.token"), "--wait", "60", "--json"]
+        study = None
+        for received in (200, 700, users):
+            process = subprocess.Popen(fleet, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            try:
+                if study is None:
+                    wait_until(lambda: "askance_users 1201" in server.get("/metrics").text)
+                    study = server.study()
+                round_ = study["rounds"][0]["id"]
+                wait_until(
+                    lambda round_=round_, least=received: server.get(f"/v1/rounds/{round_}").json()["received"] >= least
+                )
+                if received < users:
+                    process.send_signal(signal.SIGKILL)
+                said, _ = process.communicate(timeout=60)
+            finally:
+                process.kill()
+                process.wait()
+
+        # All but those whose receipts an earlier fleet had seen.
+        [last] = json.loads(said)["studies"]
+        assert set(last["results"]) == {"answered"}
+        verdicts = server.get("/metrics").text
+        assert 'verdict="accepted"} 1200.0' in verdicts
+        assert 'verdict="conflict"} 0.0' in verdicts or 'verdict="conflict"' not in verdicts
+
+
+def wait_until(condition: Any, seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.mark.slow
+def test_users_outlast_a_server_that_is_killed_and_started_again(tmp_path: Path) -> None:
+    users, population = 600, synthetic("mean", {}, seed=6)
+    patient = Patience(attempts=60, first=0.05, longest=0.5)
+    with serving(tmp_path / "data") as server:
+        crew = crew_of(server, users, tmp_path, patience=patient)
+        asyncio.run(enrol_crew(crew))
+        study = server.study()
+        killed: list[int] = []
+
+        def tell(progress: Progress) -> None:
+            if progress.results.total() >= 200 and not killed:
+                killed.append(server.port)
+                server.kill()
+                # On the same port, so that it is found again.
+                again.start()
+
+        again = ServerProcess(tmp_path / "data", "--port", str(server.port))
+        try:
+            came = asyncio.run(run_crew(crew, study["id"], population, tell))
+            assert killed
+            assert came.results == Counter(answered=users)
+            assert_estimated(again, study, population, users)
+        finally:
+            again.stop()
+
+
+def test_a_gateway_speaks_for_a_million_and_again_with_the_same_reports(tmp_path: Path) -> None:
+    users, population = 1_000_000, synthetic("mean", {}, seed=7)
+    with serving(tmp_path / "data") as server:
+        first = server.post("/v1/enrolments", token=server.enrolment, json={"users": users}).json()["user"]
+        study = server.study(simulated=True)
+
+        async def speak(block: int) -> Counter[str]:
+            async with Server(server.url) as line:
+                with closing(Book(tmp_path / "book")) as book:
+                    numbers = range(first, first + users)
+                    gateway = Gateway(line, study["gateway_token"], population, numbers, book, block=block)
+                    watch = Watch(line, study["id"])
+                    assert await watch.refresh() is None
+                    assert await gateway.answer(watch) is None
+                    return gateway.verdicts
+
+        assert asyncio.run(speak(100_000))["accepted"] == users
+        # The round has closed, so nothing is asked; and the book does not let itself be cut otherwise.
+        assert asyncio.run(speak(50_000)).total() == 0
+        assert_estimated(server, study, population, users)
+
+
+def test_a_gateway_that_was_interrupted_sends_the_bytes_that_it_has_stored(tmp_path: Path) -> None:
+    population = synthetic("mean", {}, seed=8)
+    with serving(tmp_path / "data") as server:
+        server.post("/v1/enrolments", token=server.enrolment, json={"users": 1_001})
+        study = server.study(simulated=True)
+        sent: list[bytes] = []
+
+        class Deaf(Server):
+            """Loses the answer to the first batch."""
+
+            async def deliver(self, round_: str, token: str, body: bytes) -> Any:
+                sent.append(body)
+                answer = await super().deliver(round_, token, body)
+                if len(sent) == 1:
+                    raise ConnectionError
+                return answer
+
+        async def speak(block: int = 500) -> Counter[str]:
+            async with Deaf(server.url) as line:
+                with closing(Book(tmp_path / "book")) as book:
+                    gateway = Gateway(line, study["gateway_token"], population, range(1_000), book, block=block)
+                    watch = Watch(line, study["id"])
+                    assert await watch.refresh() is None
+                    assert await gateway.answer(watch) is None
+                    return gateway.verdicts
+
+        with pytest.raises(ConnectionError):
+            asyncio.run(speak())
+        with pytest.raises(ProtocolError, match="blocks of another size"):
+            asyncio.run(speak(block=250))
+        assert asyncio.run(speak()) == Counter(accepted=500, repeated=500)
+        assert sent[1] == sent[0]
+        assert asyncio.run(speak()).total() == 0
+
+
+def test_wallets_of_a_fleet_and_the_servers_ledger_say_the_same(tmp_path: Path) -> None:
+    users, population = 300, synthetic("histogram", {"cells": 6}, seed=9)
+    with serving(tmp_path / "data", "--cap", "2") as server:
+        crew = replace(crew_of(server, users, tmp_path), cap=2 * MICRO)
+        asyncio.run(enrol_crew(crew))
+        for _ in range(2):
+            study = server.study("histogram", {"cells": 6, "users": "all"})
+            assert asyncio.run(run_crew(crew, study["id"], population)).results == Counter(answered=users)
+        study = server.study("histogram", {"cells": 6, "users": "all"})
+        assert study["state"] == "failed"
+    with closing(WalletFile.open(crew.wallets)) as file, closing(SqliteLedger.open(tmp_path / "data")) as ledger:
+        for owner, number in enumerate(file.numbers()):
+            charges = {charge.round: charge.micro_epsilon for charge in ledger.standing(number).charges}
+            assert file.wallet(owner).purse.charges == charges
+            assert sum(charges.values()) == 2 * MICRO
