@@ -3,7 +3,7 @@
 from askance_client.history import History, Pin
 from askance_client.refusals import Reason, Refusal
 from askance_client.transport import Patience, Problem, Server, UnreachableError
-from askance_client.user import Answered, Result, Unanswered, User, Watch, count
+from askance_client.user import Answered, Result, Unanswered, User, Watch, count, enrol
 from askance_client.wallet import Identity, State, Wallet, WalletError, WalletFile
 
 __all__ = [
@@ -26,4 +26,5 @@ __all__ = [
     "WalletFile",
     "Watch",
     "count",
+    "enrol",
 ]

@@ -89,6 +89,20 @@ class Watch:
         return Refusal(Reason.TWO_HISTORIES, f"there are {after.pin.length} entries, and the head is that of others")
 
 
+async def enrol(wallet: Wallet, server: Server, token: str) -> Identity | Problem | Refusal:
+    """Give a wallet's owner a number, unless she has one."""
+    if wallet.identity is not None:
+        return wallet.identity
+    enrolled = await server.enrol(token)
+    if isinstance(enrolled, Problem | Refusal):
+        return enrolled
+    if len(enrolled.tokens) != 1:
+        return Refusal(Reason.UNREADABLE, "one token was asked for")
+    identity = Identity(server.url, enrolled.first, enrolled.tokens[0])
+    wallet.enrolled(identity)
+    return identity
+
+
 class User:
     """She holds an example and a wallet, and gives away neither.
 
@@ -106,16 +120,7 @@ class User:
 
     async def enrol(self, server: Server, token: str) -> Identity | Problem | Refusal:
         """Get a number from a server with a token of somebody who may enrol, unless she has one."""
-        if self._wallet.identity is not None:
-            return self._wallet.identity
-        enrolled = await server.enrol(token)
-        if isinstance(enrolled, Problem | Refusal):
-            return enrolled
-        if len(enrolled.tokens) != 1:
-            return Refusal(Reason.UNREADABLE, "one token was asked for")
-        identity = Identity(server.url, enrolled.first, enrolled.tokens[0])
-        self._wallet.enrolled(identity)
-        return identity
+        return await enrol(self._wallet, server, token)
 
     async def take_part(self, server: Server, study: str) -> list[Result]:
         """Answer what a study asks now."""
@@ -174,16 +179,16 @@ class User:
             return kept
         purse = self._wallet.purse.after(claim)
         judged = judge(history, id_, stance, purse, claim)
-        if not isinstance(judged, Refusal):
-            charge = judged.charge_of(stance.user)
-            return self._wallet.keep(
-                history.id, history.pin, purse.elsewhere, id_, charge, lambda: self._draw(judged, stance.user)
-            )
         if claim.user == stance.user:
-            # What others have spent in her name stays spent. Not what is said of somebody else.
+            # Also where she refuses: what others have spent in her name stays spent. Not what is said of somebody else.
             self._wallet.see(history.id, history.pin, purse.elsewhere)
             self._wallet.hear({round_: cost for round_, cost in purse.heard.items() if round_ in history.rounds})
-        return judged
+        if isinstance(judged, Refusal):
+            return judged
+        charge = judged.charge_of(stance.user)
+        return self._wallet.keep(
+            history.id, history.pin, purse.elsewhere, id_, charge, lambda: self._draw(judged, stance.user)
+        )
 
     def _draw(self, round_: PreparedRound, user: int) -> bytes:
         """The one place where her example is looked at."""

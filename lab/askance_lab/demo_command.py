@@ -72,6 +72,15 @@ def demo(
             "--operator-token", metavar="FILE", envvar="ASKANCE_OPERATOR_TOKEN_FILE", help="Goes with --server."
         ),
     ] = None,
+    public: Annotated[
+        str | None,
+        typer.Option(
+            "--public-url",
+            metavar="URL",
+            envvar="ASKANCE_PUBLIC_URL",
+            help="Where readers find that server, if not there.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show the protocol at work: many clients, two learners, one table."""
@@ -79,7 +88,7 @@ def demo(
     with reaching(), contextlib.ExitStack() as stack:
         if server is not None:
             ends = asyncio.run(_conduct(asked, server.rstrip("/"), token_of(operator, "operator token")))
-            _print(asked, server, ends, {}, as_json=as_json)
+            _print(asked, (public or server).rstrip("/"), ends, {}, as_json=as_json)
             return
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="askance-demo-")))
         found = stack.enter_context(local_server(folder / "server", _cap(epsilon), port))
@@ -162,16 +171,29 @@ async def _conduct(asked: Demo, url: str, token: str) -> dict[str, tuple[str, En
 
     ends: dict[str, tuple[str, End]] = {}
     async with Server(url) as server:
+        going = await _going(server)
         await _enrolled(server, asked.users)
         for learner in LEARNERS:
             parameters = {"d": asked.d, "users": "all", "epsilon": asked.epsilon}
-            study = await create(server, token, learner, parameters, f"Demo: {learner}")
+            study = going.get(learner) or (await create(server, token, learner, parameters, _title(learner))).id
             bar = Progress(learner, asked.users)
-            end = await ended(Watch(server, study.id), bar.at)
+            end = await ended(Watch(server, study), bar.at)
             bar.at(sum(end.received))
             bar.end()
-            ends[learner] = study.id, end
+            ends[learner] = study, end
     return ends
+
+
+def _title(learner: str) -> str:
+    return f"Demo: {learner}"
+
+
+async def _going(server: Server) -> dict[str, str]:
+    """The studies of a demo that was interrupted: the users go on with them, so it does too."""
+    from askance_lab.operator import said  # noqa: PLC0415 - takes a while
+
+    found = [(each["study"], each) for each in said(await server.studies()) if each["state"] in {"running", "sealed"}]
+    return {spec["strategy"]: each["id"] for spec, each in found if spec["title"] == _title(spec["strategy"])}
 
 
 async def _enrolled(server: Server, users: int) -> None:

@@ -7,6 +7,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -17,7 +18,7 @@ from askance_lab.reaching import reaching
 from askance_protocol.errors import ProtocolError
 
 if TYPE_CHECKING:
-    from askance_client import Result
+    from askance_client import Result, Server
     from askance_client.fleet import Crew
     from askance_client.population import Population
 
@@ -64,6 +65,9 @@ def fleet(
         "askance-fleet"
     ),
     first: Annotated[int, typer.Option("--first", min=0, help="The first row of the population that is theirs.")] = 0,
+    share: Annotated[
+        str, typer.Option("--share", metavar="K/N", help="Only the K-th of N equal shares of these users.")
+    ] = "1/1",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Which population: its examples and its truth.")] = 1,
     data: Annotated[
         Path | None, typer.Option("--data", help="A file with a row for each user, instead of a seed.")
@@ -83,24 +87,33 @@ def fleet(
     from askance_protocol.budget import limit_from_text  # noqa: PLC0415
 
     token = token_of(enrolment, "enrolment token")
-    whole = Crew(
-        server.rstrip("/"), range(first, first + users), wallets, limit_from_text(cap), token, connections, rate
-    )
+    rows = share_of(range(first, first + users), share)
+    whole = Crew(server.rstrip("/"), rows, wallets, limit_from_text(cap), token, connections, rate)
     crews = crews_of(whole, processes)
     done: list[dict[str, Any]] = []
     with reaching():
         for crew in crews:
             asyncio.run(enrol_crew(crew))
-        typer.echo(f"askance: {users:,} users are enrolled and wait for studies", err=True)
+        typer.echo(f"askance: {len(rows):,} users are enrolled and wait for studies", err=True)
         for _ in range(studies):
             study = asyncio.run(_next_study(server, {each["study"] for each in done}, wait))
             done.append(_take_part(crews, study, seed, data))
     if as_json:
-        typer.echo(json.dumps({"schema_version": SCHEMA_VERSION, "users": users, "studies": done}))
+        typer.echo(json.dumps({"schema_version": SCHEMA_VERSION, "users": len(rows), "studies": done}))
         return
     for each in done:
         counts = ", ".join(f"{name} {number:,}" for name, number in each["results"].items())
         typer.echo(f"{each['strategy']} ({each['study'][:8]}): {counts} in {each['seconds']:.1f} s")
+
+
+def share_of(rows: range, share: str) -> range:
+    """One of several equal shares, so that several fleets are told the same and differ in one word."""
+    number, slash, shares = share.partition("/")
+    digits = slash and (number + shares).isascii() and number.isdigit() and shares.isdigit()
+    if not digits or not 1 <= int(number) <= int(shares) <= len(rows):
+        remedy = "write it as 2/4, with no more shares than users"
+        raise ProtocolError(f"{share!r} is no share of {len(rows)} users", where="--share", remedy=remedy)
+    return rows[len(rows) * (int(number) - 1) // int(shares) : len(rows) * int(number) // int(shares)]
 
 
 def _take_part(crews: Sequence[Crew], study: Mapping[str, Any], seed: int, data: Path | None) -> dict[str, Any]:
@@ -183,42 +196,63 @@ def client(
         bool, typer.Option("--simulated", help="Take part in a simulation, where gateways may speak for you.")
     ] = False,
     once: Annotated[bool, typer.Option("--once", help="Answer what is asked now, and do not wait for more.")] = False,
+    moved: Annotated[bool, typer.Option("--moved", help="The server that knows you is found here now.")] = False,
+    wait: Annotated[float, typer.Option("--wait", min=0, help="Seconds to wait for a study to appear.")] = 600,
     as_json: JsonOption = False,
 ) -> None:
     """Take part in a study as one person: your example stays in its file, your spending in your wallet."""
+    if not data.exists():
+        raise ProtocolError("is not there", where=str(data), remedy="name the file that holds your example")
+    asked = _Asked(server, study, data, row, wallet, cap, enrolment, wait, simulated, once, moved)
     with reaching():
-        results = asyncio.run(_one(server, study, data, row, wallet, cap, enrolment, simulated=simulated, once=once))
+        results = asyncio.run(_one(asked))
     show(results, as_json=as_json)
     raise typer.Exit(exit_of(results))
 
 
-async def _one(
-    url: str,
-    id_: str,
-    data: Path,
-    row: int,
-    path: Path,
-    cap: str | None,
-    enrolment: Path | None,
-    *,
-    simulated: bool,
-    once: bool,
-) -> list[Result]:
-    from askance_client import Server, User, Wallet  # noqa: PLC0415 - takes a while
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What one person asks for."""
+
+    server: str
+    study: str
+    data: Path
+    row: int
+    wallet: Path
+    cap: str | None
+    enrolment: Path | None
+    wait: float
+    simulated: bool
+    once: bool
+    moved: bool
+
+
+async def _one(asked: _Asked) -> list[Result]:
+    from askance_client import Server, User, Wallet, enrol  # noqa: PLC0415 - takes a while
     from askance_lab.operator import said  # noqa: PLC0415
     from askance_protocol.budget import limit_from_text  # noqa: PLC0415
 
-    wallet = Wallet.open(path, cap=None if cap is None else limit_from_text(cap))
+    wallet = Wallet.open(asked.wallet, cap=None if asked.cap is None else limit_from_text(asked.cap))
     try:
-        async with Server(url) as server:
-            study = said(await server.document(f"/v1/studies/{id_}")) if id_ else await _next_study(url, set(), 0.5)
-            user = User(population_for(study, 0, data).example(row - 1), wallet, simulated=simulated)
-            if wallet.identity is None:
-                said(await user.enrol(server, token_of(enrolment, "enrolment token")))
-            part = user.take_part if once else user.follow
+        async with Server(asked.server) as server:
+            if asked.moved:
+                wallet.moved(server.url)
+            # First, because a round is planned over users who are there.
+            said(await enrol(wallet, server, token_of(asked.enrolment, "enrolment token")))
+            study = await _study(server, asked)
+            user = User(population_for(study, 0, asked.data).example(asked.row - 1), wallet, simulated=asked.simulated)
+            part = user.take_part if asked.once else user.follow
             return await part(server, study["id"])
     finally:
         wallet.close()
+
+
+async def _study(server: Server, asked: _Asked) -> Mapping[str, Any]:
+    from askance_lab.operator import said  # noqa: PLC0415 - takes a while
+
+    if asked.study:
+        return said(await server.document(f"/v1/studies/{asked.study}"))
+    return await _next_study(asked.server, set(), asked.wait)
 
 
 def show(results: Sequence[Result], *, as_json: bool) -> None:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION: Final = 1
 _POLL: Final = 0.02
+_TOO_FEW: Final = ("users who can still pay", "parts had none")
+"""How the reasons of the driver read where more users would have helped."""
 
 app = typer.Typer()
 
@@ -97,7 +99,7 @@ def run(
     said = answer(asked, end, time.perf_counter() - begin)
     typer.echo(json.dumps({**said, "oracle": oracle.value}) if as_json else _text(said, end))
     if end.state.value != "finished":
-        raise typer.Exit(Exit.TOO_FEW_USERS if "users" in end.reason else Exit.CHECK_FAILED)
+        raise typer.Exit(Exit.TOO_FEW_USERS if any(why in end.reason for why in _TOO_FEW) else Exit.CHECK_FAILED)
 
 
 def _server(
