@@ -47,7 +47,7 @@ lock: install
 		--generate-hashes --no-emit-index-url --no-header --upgrade pyproject.toml --output-file constraints.txt
 
 demo: install
-	$(BIN)/askance demo
+	$(BIN)/askance demo $(DEMO)
 
 vectors: install
 	$(BIN)/python tests/vectors/generate.py
@@ -55,6 +55,7 @@ vectors: install
 benchmark: install
 	$(BIN)/python benchmarks/kernels.py
 	$(BIN)/python benchmarks/ingest.py
+	$(BIN)/python benchmarks/fleet.py
 
 clean:
 	rm -rf .venv build dist .hypothesis .pytest_cache .ruff_cache

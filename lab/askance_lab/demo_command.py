@@ -52,6 +52,16 @@ class Demo:
     epsilon: str
     seed: int
     clients: int
+    begun: float
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """One learner's study, what it came to, and when."""
+
+    study: str
+    end: End
+    seconds: float
 
 
 @app.command()
@@ -84,7 +94,7 @@ def demo(
     as_json: JsonOption = False,
 ) -> None:
     """Show the protocol at work: many clients, two learners, one table."""
-    asked = Demo(users, d, epsilon, seed, clients)
+    asked = Demo(users, d, epsilon, seed, clients, time.monotonic())
     with reaching(), contextlib.ExitStack() as stack:
         if server is not None:
             ends = asyncio.run(_conduct(asked, server.rstrip("/"), token_of(operator, "operator token")))
@@ -164,12 +174,12 @@ def _results(fleet: Sequence[subprocess.Popen[str]]) -> dict[str, Counter[str]]:
 # -------------------------------------------------------------------------------------------------------- conducting
 
 
-async def _conduct(asked: Demo, url: str, token: str) -> dict[str, tuple[str, End]]:
+async def _conduct(asked: Demo, url: str, token: str) -> dict[str, Learned]:
     """Wait for the users, then open one study after the other; each learner's study and what it came to."""
     from askance_client import Server, Watch  # noqa: PLC0415 - takes a while
     from askance_lab.operator import create, ended  # noqa: PLC0415
 
-    ends: dict[str, tuple[str, End]] = {}
+    ends: dict[str, Learned] = {}
     async with Server(url) as server:
         going = await _going(server)
         await _enrolled(server, asked.users)
@@ -213,9 +223,9 @@ async def _enrolled(server: Server, users: int) -> None:
 
 
 def _print(
-    asked: Demo, url: str, ends: Mapping[str, tuple[str, End]], results: Mapping[str, Counter[str]], *, as_json: bool
+    asked: Demo, url: str, ends: Mapping[str, Learned], results: Mapping[str, Counter[str]], *, as_json: bool
 ) -> None:
-    rows = [_row(asked, url, learner, *ends[learner], results.get(learner)) for learner in LEARNERS]
+    rows = [_row(asked, url, learner, ends[learner], results.get(learner)) for learner in LEARNERS]
     if as_json:
         said = {"schema_version": SCHEMA_VERSION, "server": url, "d": asked.d, "truth": _truth(asked)}
         typer.echo(json.dumps({**said, "learners": rows, "planned": _planned()}))
@@ -231,9 +241,10 @@ def _truth(asked: Demo) -> dict[str, Any]:
     return dict(for_strategy(LEARNERS[0], {"d": asked.d}, {}, asked.seed).truth)
 
 
-def _row(asked: Demo, url: str, learner: str, study: str, end: End, results: Counter[str] | None) -> dict[str, Any]:
+def _row(asked: Demo, url: str, learner: str, learned: Learned, results: Counter[str] | None) -> dict[str, Any]:
     from askance_lab.hypotheses import error_of  # noqa: PLC0415 - takes a while
 
+    end = learned.end
     return {
         "learner": learner,
         "rounds": end.rounds,
@@ -244,7 +255,8 @@ def _row(asked: Demo, url: str, learner: str, study: str, end: End, results: Cou
         "refusals": None if results is None else results.total() - results["answered"],
         "state": end.state.value,
         "reason": end.reason,
-        "url": f"{url}/v1/studies/{study}",
+        "seconds_since_the_start": round(learned.seconds, 1),
+        "url": f"{url}/v1/studies/{learned.study}",
     }
 
 
