@@ -1,0 +1,581 @@
+"""The wallet: for its owner's eyes only, a cap for a lifetime, one report a round, and never another one."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import multiprocessing
+import shutil
+import sqlite3
+import stat
+import sys
+import time
+from collections.abc import Callable, Generator
+from contextlib import closing
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from askance_client import (
+    Answered,
+    Identity,
+    Pin,
+    Reason,
+    State,
+    Unanswered,
+    UnreachableError,
+    User,
+    Wallet,
+    WalletError,
+    WalletFile,
+)
+from askance_client.wallet import SCHEMA_VERSION
+from askance_protocol.budget import LARGEST, MICRO
+from askance_protocol.errors import ProtocolError
+from liar import Liar, instead_of_an_answer, problem
+from people import CAP, HERS, OTHERS, answers, enrolled, reasons, run, wallet_at
+from studies import part, study
+
+STUDY = "a" * 64
+HEAD = "b" * 64
+PIN = Pin(2, HEAD)
+
+
+@pytest.fixture
+def wallet(tmp_path: Path) -> Generator[Wallet]:
+    opened = wallet_at(tmp_path)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def liar() -> Liar:
+    asked = Liar.of(study(simulated=False, cap=4 * MICRO))
+    asked.ask(part())
+    return asked
+
+
+def id_of(number: int) -> str:
+    return f"{number:064x}"
+
+
+def keep(wallet: Wallet, round_: int = 1, charge: int = MICRO, body: bytes = b"drawn", elsewhere: int = 0) -> bytes:
+    return wallet.keep(STUDY, PIN, elsewhere, id_of(round_), charge, lambda: body).body
+
+
+def never() -> bytes:
+    raise AssertionError("nothing is drawn here")
+
+
+def spent(wallet: Wallet) -> int:
+    return wallet.purse.spent
+
+
+def by_hand(path: Path, statement: str, *parameters: object) -> None:
+    """Somebody else's program writes to the file."""
+    with closing(sqlite3.connect(path / "wallet")) as db, db:
+        db.execute(statement, parameters)
+
+
+# ------------------------------------------------------------------------------------------------- who may read it
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_new_wallet_and_all_that_sqlite_puts_beside_it_are_for_their_owner_alone(tmp_path: Path) -> None:
+    with closing(wallet_at(tmp_path)) as wallet:
+        keep(wallet)
+        found = {each.name: mode(each) for each in tmp_path.iterdir()}
+
+    assert found == dict.fromkeys(("wallet", "wallet-wal", "wallet-shm"), 0o600)
+
+
+@pytest.mark.parametrize("bits", [0o640, 0o604, 0o620, 0o602, 0o644, 0o777, 0o610])
+def test_a_wallet_that_others_can_open_is_refused_with_the_command_that_repairs_it(tmp_path: Path, bits: int) -> None:
+    wallet_at(tmp_path).close()
+    (tmp_path / "wallet").chmod(bits)
+
+    with pytest.raises(WalletError, match=f"can be read by others .*chmod 600 {tmp_path}/wallet"):
+        wallet_at(tmp_path)
+
+
+def test_a_token_and_a_body_have_no_readable_form(wallet: Wallet) -> None:
+    wallet.enrolled(Identity("http://askance.test", 3, "sekret"))
+    keep(wallet, body=b"sekret")
+
+    assert "sekret" not in f"{wallet.identity!r} {wallet.kept(id_of(1))!r} {wallet!r}"
+
+
+# ----------------------------------------------------------------------------------------------------- for a lifetime
+
+
+def test_a_cap_is_for_a_lifetime(tmp_path: Path) -> None:
+    wallet_at(tmp_path, 5).close()
+    for cap in (None, 5):
+        with closing(wallet_at(tmp_path, cap)) as wallet:
+            assert wallet.cap == 5
+    for cap in (4, 6):
+        with pytest.raises(WalletError, match="leave the cap out: it is for a lifetime"):
+            wallet_at(tmp_path, cap)
+
+
+@pytest.mark.parametrize("cap", [0, -1, 1.0, True, "1", LARGEST + 1])
+def test_a_cap_is_a_whole_number_of_millionths(tmp_path: Path, cap: Any) -> None:
+    with pytest.raises(ProtocolError, match="cap"):
+        wallet_at(tmp_path, cap)
+    with closing(wallet_at(tmp_path, 5)) as wallet:
+        assert wallet.cap == 5
+
+
+def test_a_new_wallet_needs_a_cap(tmp_path: Path) -> None:
+    with pytest.raises(WalletError, match=r"has no cap .*say what it may spend"):
+        wallet_at(tmp_path, None)
+
+
+def test_what_is_kept_is_there_when_the_file_is_opened_again(tmp_path: Path) -> None:
+    with closing(wallet_at(tmp_path)) as wallet:
+        wallet.enrolled(Identity("http://askance.test", 3, "token"))
+        keep(wallet, elsewhere=5)
+        wallet.settle(id_of(1), State.ACKNOWLEDGED)
+    with closing(wallet_at(tmp_path)) as wallet:
+        kept = wallet.kept(id_of(1))
+
+        assert wallet.identity == Identity("http://askance.test", 3, "token")
+        assert wallet.pin(STUDY) == PIN
+        assert spent(wallet) == MICRO + 5
+        assert kept is not None
+        assert (kept.body, kept.charge, kept.state) == (b"drawn", MICRO, State.ACKNOWLEDGED)
+
+
+def test_one_who_has_a_number_keeps_it(wallet: Wallet) -> None:
+    wallet.enrolled(Identity("http://askance.test", 3, "token"))
+    wallet.enrolled(Identity("http://askance.test", 3, "a new token"))
+    with pytest.raises(WalletError, match="is of user 3"):
+        wallet.enrolled(Identity("http://askance.test", 4, "token"))
+    wallet.moved("http://elsewhere.test/")
+
+    assert wallet.identity == Identity("http://elsewhere.test", 3, "a new token")
+
+
+# ----------------------------------------------------------------------------------------------------- randomize once
+
+
+def test_keeping_twice_gives_the_first_bytes_and_draws_nothing(wallet: Wallet) -> None:
+    assert keep(wallet, body=b"first") == b"first"
+    again = wallet.keep(STUDY, PIN, 0, id_of(1), 5 * MICRO, never)
+
+    assert again.body == b"first"
+    assert again.charge == MICRO
+    assert spent(wallet) == MICRO
+
+
+def test_two_programs_with_one_wallet_keep_one_report(tmp_path: Path) -> None:
+    with closing(wallet_at(tmp_path)) as one, closing(wallet_at(tmp_path)) as other:
+        assert keep(one, body=b"one") == keep(other, body=b"other") == b"one"
+        assert spent(one) == spent(other) == MICRO
+
+
+def test_what_does_not_fit_is_not_kept_and_the_last_millionth_does(wallet: Wallet) -> None:
+    keep(wallet, 1, 4 * MICRO, elsewhere=MICRO)
+    with pytest.raises(WalletError, match="beyond the cap"):
+        keep(wallet, 2, 5 * MICRO + 1)
+    keep(wallet, 3, 5 * MICRO)
+    with pytest.raises(WalletError, match="beyond the cap"):
+        keep(wallet, 4, 1)
+
+    assert spent(wallet) == CAP
+    assert wallet.kept(id_of(2)) is wallet.kept(id_of(4)) is None
+
+
+def test_an_error_while_drawing_keeps_nothing(wallet: Wallet) -> None:
+    with pytest.raises(AssertionError, match="nothing is drawn"):
+        wallet.keep(STUDY, PIN, 5, id_of(1), MICRO, never)
+
+    assert wallet.kept(id_of(1)) is None
+    assert wallet.pin(STUDY) is None
+    assert spent(wallet) == 0
+
+
+def test_what_was_acknowledged_stays_so(wallet: Wallet) -> None:
+    keep(wallet)
+    for state in (State.DECLINED, State.ACKNOWLEDGED, State.DECLINED, State.KEPT):
+        wallet.settle(id_of(1), state)
+    kept = wallet.kept(id_of(1))
+
+    assert kept is not None
+    assert kept.state is State.ACKNOWLEDGED
+
+
+def test_a_pin_only_grows(wallet: Wallet) -> None:
+    for length in (1, 3, 2):
+        wallet.see(STUDY, Pin(length, id_of(length)), 0)
+
+    assert wallet.pin(STUDY) == Pin(3, id_of(3))
+
+
+# ----------------------------------------------------------------------------------------- what the file itself forbids
+
+_COPY = "SELECT owner, round, charge, x'00', state FROM reports"
+
+
+@pytest.mark.parametrize(
+    ("statement", "why"),
+    [
+        ("UPDATE reports SET body = x'00'", "never changed"),
+        ("UPDATE reports SET charge = 1", "never changed"),
+        (f"UPDATE reports SET round = '{id_of(9)}'", "never changed"),
+        ("UPDATE reports SET owner = 1", "never changed"),
+        (f"INSERT OR REPLACE INTO reports {_COPY}", "never changed"),
+        (f"INSERT OR IGNORE INTO reports {_COPY}", "never changed"),
+        (f"INSERT INTO reports {_COPY} WHERE true ON CONFLICT DO UPDATE SET body = excluded.body", "never changed"),
+        ("UPDATE OR REPLACE reports SET body = x'00'", "never changed"),
+        ("DELETE FROM reports", "never forgotten"),
+        (f"INSERT INTO reports VALUES (0, '{id_of(9)}', {CAP - MICRO - 4}, x'00', 'kept')", "beyond the cap"),
+        (f"INSERT OR REPLACE INTO reports VALUES (0, '{id_of(9)}', {CAP}, x'00', 'kept')", "beyond the cap"),
+        (f"INSERT INTO reports VALUES (0, '{id_of(9)}', 0, x'00', 'kept')", "CHECK"),
+        (f"INSERT INTO reports VALUES (0, '{id_of(9)}', -1, x'00', 'kept')", "CHECK"),
+        ("INSERT INTO reports VALUES (0, 'short', 1, x'00', 'kept')", "CHECK"),
+        (f"INSERT INTO reports VALUES (0, '{id_of(9)}', 1, x'00', 'lost')", "CHECK"),
+        ("UPDATE owners SET elsewhere = 4", "stays spent"),
+        ("UPDATE owners SET elsewhere = elsewhere - 1", "stays spent"),
+        ("UPDATE owners SET cap = cap + 1", "for a lifetime"),
+        ("UPDATE owners SET cap = cap - 1", "for a lifetime"),
+        ("UPDATE owners SET id = 1", "for a lifetime"),
+        ("DELETE FROM owners", "for a lifetime"),
+        (f"INSERT OR REPLACE INTO owners (id, cap) VALUES (0, {LARGEST})", "there already"),
+        ("UPDATE reports SET state = 'lost'", "CHECK"),
+    ],
+)
+def test_no_program_makes_the_file_forget_what_was_spent(tmp_path: Path, statement: str, why: str) -> None:
+    with closing(wallet_at(tmp_path)) as wallet:
+        keep(wallet, elsewhere=5)
+    with pytest.raises(sqlite3.IntegrityError, match=why):
+        by_hand(tmp_path, statement)
+    with closing(wallet_at(tmp_path)) as wallet:
+        assert keep(wallet, body=b"another") == b"drawn"
+        assert wallet.cap == CAP
+        assert spent(wallet) == MICRO + 5
+
+
+def test_another_program_may_spend_and_it_counts(tmp_path: Path) -> None:
+    with closing(wallet_at(tmp_path)) as wallet:
+        by_hand(tmp_path, "INSERT INTO reports VALUES (0, ?, ?, x'00', 'kept')", id_of(9), CAP)
+        assert spent(wallet) == CAP
+        with pytest.raises(WalletError, match="beyond the cap"):
+            keep(wallet)
+
+
+# ------------------------------------------------------------------------------------------------- copies and old files
+
+
+@pytest.mark.parametrize("how", ["an old copy is restored", "the wallet was cloned"])
+def test_a_wallet_that_does_not_know_what_it_sent_sends_no_second_body(tmp_path: Path, liar: Liar, how: str) -> None:
+    """Either file may have answered; the other learns of it from the server, and answers the next round at most."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    with closing(wallet_at(tmp_path / "a", 2 * MICRO)) as wallet:
+        enrolled(User(HERS, wallet), liar)
+    shutil.copy(tmp_path / "a" / "wallet", tmp_path / "b" / "wallet")
+    with closing(wallet_at(tmp_path / "a", None)) as wallet:
+        assert [type(each) for each in answers(User(HERS, wallet), liar)] == [Answered]
+    if how == "an old copy is restored":
+        shutil.rmtree(tmp_path / "a")
+    with closing(wallet_at(tmp_path / "b", None)) as wallet:
+        user = User(OTHERS, wallet)
+        assert reasons(answers(user, liar)) == [Reason.HEARD_ALREADY]
+        assert wallet.purse.elsewhere == MICRO
+        assert len(liar.bodies) == 1
+
+        # What the other copy has spent stays spent, even where the server forgets it.
+        liar.says["me"] = lambda said: said.update(spent_micro_epsilon=0, charges=[])
+        for _ in range(2):
+            liar.ask(part())
+        assert reasons(answers(user, liar)) == [Reason.HEARD_ALREADY, Reason.BEYOND_CAP]
+        assert len(liar.bodies) == len(liar.heard) == 2
+        assert spent(wallet) == 2 * MICRO
+
+
+def test_copies_that_answer_different_rounds_spend_one_cap(tmp_path: Path, liar: Liar) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    with closing(wallet_at(tmp_path / "a", 2 * MICRO)) as wallet:
+        enrolled(User(HERS, wallet), liar)
+    shutil.copy(tmp_path / "a" / "wallet", tmp_path / "b" / "wallet")
+    with closing(wallet_at(tmp_path / "a", None)) as a, closing(wallet_at(tmp_path / "b", None)) as b:
+        first, second = User(HERS, a), User(HERS, b)
+        answers(first, liar)
+        answers(second, liar)
+        liar.ask(part())
+        assert [type(each) for each in answers(second, liar)][-1:] == [Answered]
+        liar.ask(part())
+
+        assert reasons(answers(first, liar)) == [Reason.HEARD_ALREADY, Reason.BEYOND_CAP]
+        assert reasons(answers(second, liar)) == [Reason.HEARD_ALREADY, Reason.BEYOND_CAP]
+        assert len(liar.bodies) == len(set(liar.heard)) == 2
+        assert a.purse.elsewhere == b.purse.elsewhere == MICRO
+
+
+def test_a_crash_before_sending_costs_nothing_more_and_the_same_bytes_are_sent(tmp_path: Path, liar: Liar) -> None:
+    with closing(wallet_at(tmp_path)) as wallet:
+        user = User(HERS, wallet)
+        enrolled(user, liar)
+        liar.says["receipt"] = instead_of_an_answer
+        with pytest.raises(UnreachableError):
+            answers(user, liar)
+        [(round_, body)] = liar.heard.items()
+        before = wallet.kept(round_)
+        assert before is not None
+        assert before.state is State.KEPT
+    liar.heard.clear()
+    liar.charges.clear()
+    liar.says.clear()
+    with closing(wallet_at(tmp_path)) as wallet:
+        assert answers(User(OTHERS, wallet), liar) == [Answered(round_, MICRO)]
+        assert liar.heard == {round_: body}
+        assert len(set(liar.bodies)) == 1
+        assert spent(wallet) == MICRO
+
+
+def test_a_report_is_on_disk_before_a_byte_of_it_is_sent(tmp_path: Path, liar: Liar) -> None:
+    def seen(_: object) -> None:
+        with closing(sqlite3.connect(tmp_path / "wallet")) as db:
+            on_disk.extend(db.execute("SELECT round, charge, body, state FROM reports").fetchall())
+
+    on_disk: list[tuple[object, ...]] = []
+    liar.says["receipt"] = seen
+    with closing(wallet_at(tmp_path)) as wallet:
+        user = User(HERS, wallet)
+        enrolled(user, liar)
+        answers(user, liar)
+
+    assert on_disk == [(*liar.charges.popitem(), liar.bodies[0], "kept")]
+
+
+@pytest.mark.parametrize("name", ["conflict", "budget-exceeded", "round-not-open", "not-in-cohort", "invalid-report"])
+def test_what_the_server_will_never_take_stays_spent_and_is_not_sent_again(
+    tmp_path: Path, liar: Liar, name: str
+) -> None:
+    with closing(wallet_at(tmp_path)) as wallet:
+        user = User(HERS, wallet)
+        enrolled(user, liar)
+        liar.says["receipt"] = lambda said: problem(409, name)
+        [result] = answers(user, liar)
+        round_ = next(iter(liar.heard))
+        assert result == Unanswered(round_, name, final=True)
+        liar.says.clear()
+        liar.heard.clear()
+
+        assert answers(user, liar) == [Unanswered(round_, "declined", final=True)]
+        assert len(liar.bodies) == 1
+        assert spent(wallet) == MICRO
+
+
+# ------------------------------------------------------------------------------------------------ what is no wallet
+
+
+def foreign(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("CREATE TABLE mine (x)")
+
+
+def stamped(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("PRAGMA application_id = 5")
+
+
+def newer(path: Path) -> None:
+    Wallet.open(path, cap=CAP).close()
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+
+
+def overwritten(path: Path) -> None:
+    Wallet.open(path, cap=CAP).close()
+    path.write_bytes(b"x" * 100 + path.read_bytes()[100:])
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda path: path.write_text("My shopping list, which is longer than the header of a database"), "damaged"),
+        (lambda path: path.write_bytes(b"\0" * 4096), "damaged"),
+        (foreign, "is no wallet .*name another file"),
+        (stamped, "is no wallet .*name another file"),
+        (newer, f"is of version {SCHEMA_VERSION + 1}.*update askance"),
+        (overwritten, "damaged"),
+    ],
+)
+def test_what_is_no_wallet_of_this_program_is_refused_and_left_as_it_is(
+    tmp_path: Path, make: Callable[[Path], None], why: str
+) -> None:
+    path = tmp_path / "wallet"
+    make(path)
+    path.chmod(0o600)
+    before = path.read_bytes()
+    with pytest.raises(WalletError, match=why):
+        Wallet.open(path, cap=CAP)
+
+    assert path.read_bytes() == before
+    assert [each.name for each in tmp_path.iterdir()] == ["wallet"]
+
+
+@pytest.mark.parametrize("look", [lambda w: w.purse, lambda w: w.kept(id_of(1)), lambda w: keep(w, 9)])
+def test_a_damaged_page_is_an_error_that_says_so_and_nothing_is_drawn(
+    tmp_path: Path, look: Callable[[Wallet], object]
+) -> None:
+    path = tmp_path / "wallet"
+    with closing(wallet_at(tmp_path)) as wallet:
+        for number in range(1, 200):
+            keep(wallet, number, 1)
+    with closing(sqlite3.connect(path)) as db:
+        ((size,),) = db.execute("PRAGMA page_size")
+        ((root,),) = db.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'reports'")
+    damaged = bytearray(path.read_bytes())
+    damaged[size * (root - 1) : size * root] = b"\xff" * size
+    path.write_bytes(damaged)
+
+    with pytest.raises(WalletError, match="damaged"), closing(wallet_at(tmp_path)) as wallet:
+        look(wallet)
+
+
+def test_a_folder_and_a_place_that_is_not_there_are_no_wallets(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    for path in (tmp_path, tmp_path / "nowhere" / "wallet"):
+        with pytest.raises(WalletError, match=str(path)):
+            Wallet.open(path, cap=CAP)
+
+
+def test_an_owner_that_is_not_there_and_one_that_is_there_twice_are_refused(tmp_path: Path) -> None:
+    with closing(WalletFile.open(tmp_path / "wallets")) as file:
+        file.add(5, CAP)
+        with pytest.raises(WalletError, match="has no owner 4"):
+            file.wallet(4)
+        with pytest.raises(WalletError, match="there already"):
+            file.add_all([(6, CAP, None), (5, CAP, None)])
+
+        assert file.owners() == [5]
+
+
+# ------------------------------------------------------------------------------------------------ several at a time
+
+
+def _opens(path: Path, barrier: Barrier, said: Any) -> None:
+    barrier.wait()
+    try:
+        wallet = Wallet.open(path, cap=CAP)
+        body = keep(wallet, body=f"{multiprocessing.current_process().name}".encode())
+        wallet.close()
+    except BaseException as error:
+        said.put(repr(error))
+    else:
+        said.put(body)
+
+
+def test_processes_that_open_a_new_wallet_at_once_share_it(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    for attempt in range(8):
+        path, barrier, said = tmp_path / f"wallet {attempt}", context.Barrier(4), context.Queue()
+        processes = [context.Process(target=_opens, args=(path, barrier, said)) for _ in range(4)]
+        for process in processes:
+            process.start()
+        bodies = [said.get(timeout=60) for _ in processes]
+        for process in processes:
+            process.join(60)
+
+        assert len(set(bodies)) == 1
+        assert isinstance(bodies[0], bytes)
+        with closing(Wallet.open(path)) as wallet:
+            assert spent(wallet) == MICRO
+
+
+def test_what_is_done_together_is_one_commit(tmp_path: Path) -> None:
+    async def all_of_them() -> list[bytes]:
+        works = [file.wallet(owner).together(lambda owner=owner: keep(file.wallet(owner))) for owner in range(50)]
+        return await asyncio.gather(*works)
+
+    with closing(WalletFile.open(tmp_path / "wallets")) as file:
+        file.add_all([(owner, CAP, None) for owner in range(50)])
+        said: list[str] = []
+        file._db.set_trace_callback(said.append)
+        assert run(all_of_them()) == [b"drawn"] * 50
+        file._db.set_trace_callback(None)
+
+    assert said.count("COMMIT") == said.count("BEGIN IMMEDIATE") == 1
+
+
+@pytest.mark.parametrize(
+    ("fails", "error"),
+    [
+        (lambda wallet: keep(wallet, 7, CAP + 1), WalletError),
+        (lambda wallet: wallet.see("short", PIN, 0), WalletError),
+        (lambda wallet: wallet.see(STUDY, PIN, 1 << 70), OverflowError),
+        (lambda wallet: wallet.keep(STUDY, PIN, 0, id_of(7), 1, never), AssertionError),
+    ],
+)
+def test_one_work_that_fails_does_not_take_the_others_back(
+    wallet: Wallet, fails: Callable[[Wallet], object], error: type[Exception]
+) -> None:
+    async def three() -> list[object]:
+        works: list[Callable[[], object]] = [lambda: keep(wallet, 1), lambda: fails(wallet), lambda: keep(wallet, 2)]
+        return await asyncio.gather(*(wallet.together(work) for work in works), return_exceptions=True)
+
+    first, failed, last = run(three())
+
+    assert first == last == b"drawn"
+    assert isinstance(failed, error)
+    assert wallet.kept(id_of(7)) is None
+    assert spent(wallet) == 2 * MICRO
+
+
+def test_where_the_file_cannot_be_written_all_are_told(tmp_path: Path, wallet: Wallet) -> None:
+    async def two() -> list[object]:
+        works = [wallet.together(lambda number=number: keep(wallet, number)) for number in (1, 2)]
+        return await asyncio.gather(*works, return_exceptions=True)
+
+    wallet._file._db.execute("PRAGMA busy_timeout = 1")
+    with closing(sqlite3.connect(tmp_path / "wallet", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        said = run(two())
+
+    assert [type(each) for each in said] == [WalletError] * 2
+    assert "another process uses it" in str(said[0])
+    assert run(two()) == [b"drawn"] * 2
+
+
+def test_who_no_longer_waits_does_not_disturb_the_others(wallet: Wallet) -> None:
+    async def one_of_two() -> bytes:
+        gone = asyncio.ensure_future(wallet.together(lambda: keep(wallet, 1)))
+        stays = asyncio.ensure_future(wallet.together(lambda: keep(wallet, 2)))
+        await asyncio.sleep(0)
+        gone.cancel()
+        return await stays
+
+    assert run(one_of_two()) == b"drawn"
+
+
+# -------------------------------------------------------------------------------------------------------- no clock
+
+
+def test_no_clock_has_any_effect(tmp_path: Path, liar: Liar, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client asks no clock that anybody can set, and one that jumps below it changes nothing."""
+    times = itertools.cycle((0.0, 4e9))
+
+    def jumps(*_: object) -> float:
+        asking = str(sys._getframe(1).f_globals.get("__name__"))
+        assert not asking.startswith("askance_"), asking
+        return next(times)
+
+    liar.ask(part(), deadline=0)
+    for name in ("time", "time_ns"):
+        monkeypatch.setattr(time, name, jumps)
+    with closing(wallet_at(tmp_path)) as wallet:
+        user = User(HERS, wallet)
+        enrolled(user, liar)
+        results = answers(user, liar)
+    monkeypatch.undo()
+
+    assert [type(result) for result in results] == [Answered, Answered]
