@@ -307,7 +307,12 @@ def _problem(status: int, body: bytes) -> Problem:
     except (ProtocolError, RecursionError):
         name = detail = ""
     known = isinstance(name, str) and name.startswith(_PROBLEM)
-    return Problem(status, str(name).removeprefix(_PROBLEM) if known else "", detail if isinstance(detail, str) else "")
+    return Problem(status, _shown(name).removeprefix(_PROBLEM) if known else "", _shown(detail))
+
+
+def _shown(text: object) -> str:
+    """A server's own words, as a terminal may show them: some, and nothing that steers it."""
+    return "".join(each for each in text[:500] if each.isprintable()) if isinstance(text, str) else ""
 
 
 def _object(value: object, names: set[str] | None) -> Json:

@@ -300,3 +300,12 @@ def test_no_parameter_of_a_user_takes_a_seed(kind: type) -> None:
 
     assert len(methods) > 1
     assert not [name for name in names if any(seed in name.lower() for seed in SEEDS)]
+
+
+def test_a_servers_own_words_do_not_steer_a_terminal() -> None:
+    document = {"type": "urn:askance:problem:not\x1b[2Jfound", "detail": "\x1b]0;mine\x07" + "x" * 1000}
+    answer = sent(Script(httpx.Response(404, json=document)))
+
+    assert isinstance(answer, Problem)
+    assert answer.name == "not[2Jfound"
+    assert answer.detail == "]0;mine" + "x" * 491
