@@ -190,7 +190,7 @@ async def _conduct(asked: Demo, url: str, token: str) -> dict[str, Learned]:
             end = await ended(Watch(server, study), bar.at)
             bar.at(sum(end.received))
             bar.end()
-            ends[learner] = study, end
+            ends[learner] = Learned(study, end, time.monotonic() - asked.begun)
     return ends
 
 
