@@ -8,7 +8,15 @@ from typing import Annotated
 
 import typer
 
-from askance_lab import channel_command, demo_command, fleet_command, load_command, run_command, server_command
+from askance_lab import (
+    channel_command,
+    demo_command,
+    fleet_command,
+    load_command,
+    plan_command,
+    run_command,
+    server_command,
+)
 from askance_lab.exits import Exit
 from askance_protocol.errors import ProtocolError
 
@@ -23,6 +31,7 @@ app.add_typer(server_command.app)
 app.add_typer(fleet_command.app)
 app.add_typer(load_command.app)
 app.add_typer(run_command.app)
+app.add_typer(plan_command.app)
 app.add_typer(demo_command.app)
 
 
