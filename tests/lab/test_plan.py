@@ -49,5 +49,5 @@ def test_users_are_fewer_where_less_is_asked(more: list[str]) -> None:
 def test_what_cannot_be_planned_says_why() -> None:
     with pytest.raises(ProtocolError, match="there is no"):
         plan_of("no-such-thing", {})
-    with pytest.raises(ProtocolError, match="parameters.d"):
+    with pytest.raises(ProtocolError, match=r"parameters\.d"):
         plan_of("masked-parity", {"d": 6})
