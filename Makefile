@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: test torture check demo install format lint types layers lock vectors benchmark clean
+.PHONY: test torture test-compose check demo install format lint types layers lock images vectors benchmark clean
 
 # A document is read from top to bottom, so its examples stay with one worker: loadfile.
 test: lint types layers
@@ -14,6 +14,10 @@ torture: install
 	ASKANCE_TORTURE=1 $(BIN)/python -m pytest -n auto --dist loadfile -rP \
 		tests/server/test_ledger_machine.py tests/server/test_crashes.py tests/server/test_description.py \
 		tests/client/test_client_kills.py
+
+# Both images built and the demo brought up in real containers: a Docker engine, or root on Debian.
+test-compose: install
+	$(BIN)/python tests/e2e/compose/real.py
 
 # The fast subset: everything static, and the tests that finish in moments.
 check: lint types layers
@@ -46,6 +50,15 @@ layers: install
 lock: install
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras \
 		--generate-hashes --no-emit-index-url --no-header --upgrade pyproject.toml --output-file constraints.txt
+	$(MAKE) --no-print-directory images
+
+# What each image installs: parts of the lock, because pip takes hashes from requirements only.
+COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--no-header --no-annotate --constraints constraints.txt
+images: install
+	$(COMPILE) pyproject.toml --output-file client/requirements.txt
+	$(COMPILE) --extra server --extra postgres pyproject.toml --output-file server/requirements.txt
+	echo hatchling | $(COMPILE) - --output-file build-requirements.txt
 
 demo: install
 	$(BIN)/askance demo $(DEMO)

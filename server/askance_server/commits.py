@@ -9,6 +9,7 @@ empty turn.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from typing import Final
@@ -26,6 +27,8 @@ from askance_server.ledger import (
     Verdicts,
 )
 from askance_server.metrics import Metrics
+
+_LOG = logging.getLogger(__name__)
 
 VERDICTS: Final = tuple(Verdict)
 ENOUGH: Final = 256
@@ -105,8 +108,11 @@ class GroupCommitter:
             try:
                 users, outcomes = np.array(group.users, np.uint64), np.array(group.outcomes, np.uint32)
                 verdicts: list[int] = self._charge(round_, users, outcomes).tolist()
-            except (LedgerError, NotFoundError) as error:
+            except Exception as error:
+                # Whatever it is: nobody is left waiting for a verdict that will never come.
                 _fail(group.futures, error)
+                if not isinstance(error, LedgerError | NotFoundError):
+                    _LOG.exception("an error that should not be, while a group was committed")
                 continue
             for future, verdict in zip(group.futures, verdicts, strict=True):
                 # Whoever hung up does not wait any more; her report counts all the same.

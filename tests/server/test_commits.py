@@ -120,6 +120,19 @@ def test_a_ledger_that_breaks_is_told_and_acknowledges_nobody() -> None:
     assert seen == [error]
 
 
+def test_nobody_waits_for_ever_where_the_ledger_fails_as_it_never_should(caplog: pytest.LogCaptureFixture) -> None:
+    error = ZeroDivisionError("a mistake of ours")
+
+    async def work(committer: GroupCommitter) -> list[Any]:
+        futures = [committer.submit("ab"[user % 2], user, 0) for user in range(3)]
+        return await asyncio.wait_for(asyncio.gather(*futures, return_exceptions=True), 5)
+
+    results, seen = run(Recorder(error), work)
+    assert results == [error] * 3
+    assert seen == []
+    assert "should not be" in caplog.text
+
+
 def test_a_database_that_is_away_stops_nobody() -> None:
     error = LedgerAwayError("the server is restarting")
     recorder = Recorder(error)

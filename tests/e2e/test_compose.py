@@ -1,0 +1,254 @@
+"""`docker compose up`: what compose makes of the file, what is promised of its images, and the demo that it is."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compose_model import COMPOSE, ROOT, StandIn, clean_environment, command_of, dockerfile, resolved
+
+CLIENTS = [f"client-{number}" for number in range(1, 5)]
+DOCKERFILES = ["server/Dockerfile", "client/Dockerfile"]
+ROOMS = ["client", "server"]
+LEARNERS = ["masked-parity-pooled", "masked-parity-noninteractive"]
+
+
+# ------------------------------------------------------------------------------------------------- what compose reads
+
+
+@pytest.fixture(scope="module")
+def model() -> dict[str, Any]:
+    return resolved()
+
+
+def volumes(service: dict[str, Any]) -> dict[str, tuple[str, bool]]:
+    """Each mount point: which volume, and whether it can be written."""
+    return {
+        each["target"]: (each["source"], not each.get("read_only", False))
+        for each in service.get("volumes", [])
+        if each["type"] == "volume"
+    }
+
+
+def test_compose_takes_the_file_without_a_word_and_a_broken_one_it_does_not(tmp_path: Path) -> None:
+    quiet = [COMPOSE, "--file", ROOT / "docker-compose.yml", "config", "--quiet"]
+    run = subprocess.run(quiet, cwd=ROOT, env=clean_environment(), capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+
+    broken = tmp_path / "docker-compose.yml"
+    broken.write_text((ROOT / "docker-compose.yml").read_text().replace("restart: unless-stopped", "restrat: always"))
+    run = subprocess.run([COMPOSE, "--file", broken, "config", "--quiet"], capture_output=True, text=True, check=False)
+    assert run.returncode != 0, "the control is refused"
+    assert "restrat" in run.stderr
+
+
+def test_there_are_a_server_four_clients_and_who_conducts_them(model: dict[str, Any]) -> None:
+    assert sorted(model["services"]) == sorted(["server", "tokens", "demo", *CLIENTS])
+    shares = [command_of(model["services"][name])[-1] for name in CLIENTS]
+    assert shares == ["--share=1/4", "--share=2/4", "--share=3/4", "--share=4/4"]
+    assert len({tuple(command_of(model["services"][name])[:-1]) for name in CLIENTS}) == 1
+
+
+def test_the_server_says_how_it_is_by_the_command_itself(model: dict[str, Any]) -> None:
+    """Slim images have no curl."""
+    assert model["services"]["server"]["healthcheck"]["test"] == ["CMD", "askance", "health"]
+
+
+@pytest.mark.parametrize("name", [*CLIENTS, "demo"])
+def test_clients_wait_for_a_server_that_is_well_and_for_its_tokens(model: dict[str, Any], name: str) -> None:
+    waits = {other: wish["condition"] for other, wish in model["services"][name]["depends_on"].items()}
+    assert waits == {"server": "service_healthy", "tokens": "service_completed_successfully"}
+    assert model["services"]["tokens"]["depends_on"]["server"]["condition"] == "service_healthy"
+
+
+def test_only_the_server_is_reached_and_only_from_this_machine(model: dict[str, Any]) -> None:
+    published = {name: service.get("ports", []) for name, service in model["services"].items()}
+    [port] = published.pop("server")
+    assert (port["host_ip"], port["published"], port["target"]) == ("127.0.0.1", "8080", 8080)
+    assert not any(published.values())
+
+
+def test_ledger_and_wallets_are_kept_each_where_only_its_owner_looks(model: dict[str, Any]) -> None:
+    services = model["services"]
+    assert volumes(services["server"]) == {"/data": ("data", True)}
+    for number, name in enumerate(CLIENTS, 1):
+        # The data directory holds the key that every token is made with: no client sees it.
+        wanted = {"/enrolment": ("enrolment", False), "/wallets": (f"wallets-{number}", True)}
+        assert volumes(services[name]) == wanted
+    assert volumes(services["demo"]) == {"/operator": ("operator", False)}
+    used = {source for service in services.values() for source, _ in volumes(service).values()}
+    assert used == set(model["volumes"])
+
+
+def test_nothing_runs_as_root_or_writes_elsewhere(model: dict[str, Any]) -> None:
+    for name, service in model["services"].items():
+        user = service.get("user") or dockerfile(service)["USER"]
+        assert re.fullmatch(r"[1-9][0-9]{3,}:[1-9][0-9]{3,}", user), name
+        assert service["read_only"] is True, name
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert service["init"] is True, name
+        assert not service.get("privileged")
+        assert not service.get("cap_add")
+
+
+def test_what_ends_stays_ended_and_what_fails_begins_again(model: dict[str, Any]) -> None:
+    wanted = {"server": "unless-stopped", "tokens": "no", "demo": "no"} | dict.fromkeys(CLIENTS, "on-failure:3")
+    assert {name: service["restart"] for name, service in model["services"].items()} == wanted
+
+
+def test_variables_change_users_budget_and_port_everywhere() -> None:
+    services = resolved(ASKANCE_DEMO_USERS="400", ASKANCE_DEMO_CAP="6", ASKANCE_DEMO_PORT="9090")["services"]
+    for name in [*CLIENTS, "demo"]:
+        assert "--users=400" in command_of(services[name])
+    assert {service["environment"]["ASKANCE_CAP"] for name, service in services.items() if name == "server"} == {"6"}
+    assert all("--cap=6" in command_of(services[name]) for name in CLIENTS)
+    assert services["server"]["ports"][0]["published"] == "9090"
+    assert services["demo"]["environment"]["ASKANCE_PUBLIC_URL"] == "http://127.0.0.1:9090"
+
+
+# --------------------------------------------------------------------------------------------------------- the images
+
+
+def hadolint(*paths: str | Path) -> subprocess.CompletedProcess[str]:
+    program = Path(sys.executable).parent / "hadolint"
+    return subprocess.run([program, "--no-color", *paths], cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_hadolint_has_nothing_to_say(tmp_path: Path) -> None:
+    run = hadolint(*DOCKERFILES)
+    assert (run.returncode, run.stdout) == (0, "")
+
+    planted = tmp_path / "Dockerfile"
+    planted.write_text((ROOT / DOCKERFILES[0]).read_text().replace(":3.12.12-slim-bookworm", ""))
+    assert hadolint(planted).returncode == 1, "the control is found"
+
+
+@pytest.mark.parametrize("path", DOCKERFILES)
+def test_what_is_served_by_default_is_what_compose_says(model: dict[str, Any], path: str) -> None:
+    services = [each for each in model["services"].values() if each["build"]["dockerfile"] == path]
+    assert services
+    image = dockerfile(services[0])
+    assert json.loads(image["ENTRYPOINT"]) == ["askance"]
+    if path == "server/Dockerfile":
+        assert json.loads(image["CMD"]) == model["services"]["server"]["command"]
+    text = (ROOT / path).read_text()
+    bases = re.findall(r"^FROM (\S+)", text, re.MULTILINE)
+    assert len(set(bases)) == 1, "the packages are built for the Python that runs them"
+    assert text.count("--require-hashes") == 2
+    for target in {target for service in services for target in volumes(service)}:
+        assert f" {target}" in re.findall(r"install --directory .*", text)[0], "a new volume takes its owner from here"
+
+
+def pins(path: str) -> dict[str, set[str]]:
+    """Each locked requirement with its marker, and its hashes."""
+    pieces = re.split(r"\n(?=[a-z0-9])", (ROOT / path).read_text())
+    found = ((piece.partition(" \\")[0], set(re.findall(r"sha256:[0-9a-f]{64}", piece))) for piece in pieces)
+    return {re.sub(r"\s*;.*", "", line): hashes for line, hashes in found}
+
+
+@pytest.mark.parametrize("path", ["build-requirements.txt", "client/requirements.txt", "server/requirements.txt"])
+def test_what_an_image_installs_is_a_part_of_the_lock(path: str) -> None:
+    locked, here = pins("constraints.txt"), pins(path)
+    assert here
+    for requirement, hashes in here.items():
+        assert hashes, requirement
+        assert hashes == locked.get(requirement), f"{requirement} in {path}: run make lock"
+
+
+def test_the_images_install_all_that_they_need_and_the_client_no_server() -> None:
+    """What the lock says is needed, of what the project asks for."""
+    client, server = ({name.partition("==")[0] for name in pins(f"{room}/requirements.txt")} for room in ROOMS)
+    assert {"cryptography", "httpx", "numpy", "pydantic", "sniffio", "typer"} <= client < server
+    assert {"fastapi", "httptools", "prometheus-client", "psycopg-binary", "scipy", "uvicorn", "uvloop"} <= server
+    assert not client & {"fastapi", "starlette", "uvicorn", "scipy", "psycopg", "pyarrow"}
+    assert not server & {"pytest", "ruff", "hypothesis", "dask", "pyarrow", "hatchling"}
+
+
+def test_a_client_without_the_extras_can_do_what_its_containers_do(tmp_path: Path) -> None:
+    """Every module that a fleet and its conductor need, where no package of an extra can be found."""
+    program = """
+import sys
+from importlib.abc import MetaPathFinder
+
+EXTRAS = {"askance_server", "dask", "fastapi", "prometheus_client", "psycopg", "pyarrow", "scipy", "uvicorn"}
+
+class Absent(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in EXTRAS:
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Absent())
+import askance_client.fleet, askance_client.population, askance_lab.cli, askance_lab.hypotheses, askance_lab.operator
+from askance_lab.demo_command import _planned
+assert _planned() and askance_client.population.for_strategy("masked-parity-pooled", {"d": 8}, {}, 1).truth
+"""
+    run = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+
+
+# ------------------------------------------------------------------------------------------------------- the stand-in
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path) -> Iterator[StandIn]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    # A budget for two demos, each ε = 2.
+    with StandIn(tmp_path / "compose", port, {"ASKANCE_DEMO_USERS": "1000", "ASKANCE_DEMO_CAP": "4"}) as services:
+        yield services
+
+
+def metric(services: StandIn, name: str) -> int:
+    with urllib.request.urlopen(f"http://127.0.0.1:{services.port}/metrics", timeout=10) as answer:
+        text = answer.read().decode()
+    return int(float(next(line.split()[-1] for line in text.splitlines() if line.startswith(name + " "))))
+
+
+def finished(services: StandIn) -> int:
+    return metric(services, 'askance_studies{state="finished"}')
+
+
+@pytest.mark.slow
+def test_the_demo_comes_up_and_again_after_an_interruption_until_the_budget_is_spent(stand_in: StandIn) -> None:
+    """`up` over one ledger: once, once with an interruption, and once too often."""
+    stand_in.up()
+    assert stand_in.ended("demo") == 0, stand_in.errors("demo")
+    assert [stand_in.ended(name) for name in CLIENTS] == [0] * 4
+    table = stand_in.output("demo")
+    for learner in LEARNERS:
+        assert re.search(rf"^{learner} +[12] +1,000 +[0-9.]+ +1 .*r = [01]{{8}}, a = [01]$", table, re.MULTILINE), table
+    assert f"every endpoint: http://127.0.0.1:{stand_in.port}/docs" in table
+    assert "answered 250" in stand_in.output("client-4")
+    assert (metric(stand_in, "askance_users"), finished(stand_in)) == (1000, 2)
+    stand_in.stop()
+
+    stand_in.up()
+    accepted = 'askance_reports_total{verdict="accepted"}'
+    end = time.monotonic() + 60
+    while not metric(stand_in, accepted):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    assert metric(stand_in, accepted) < 900, "the study still runs"
+    stand_in.stop()
+
+    stand_in.up()
+    assert stand_in.ended("demo") == 0, stand_in.errors("demo")
+    assert [stand_in.ended(name) for name in CLIENTS] == [0] * 4
+    # The same users, two studies more: what was interrupted was not begun a second time.
+    assert (metric(stand_in, "askance_users"), finished(stand_in)) == (1000, 4)
+    stand_in.stop()
+
+    stand_in.up()
+    assert stand_in.ended("demo") == 6
+    assert stand_in.output("demo").count("users who can still pay ε = 1, and 0 are left") == 2
