@@ -15,6 +15,7 @@ from askance_lab import (
     load_command,
     plan_command,
     run_command,
+    separation_command,
     server_command,
 )
 from askance_lab.exits import Exit
@@ -32,6 +33,7 @@ app.add_typer(fleet_command.app)
 app.add_typer(load_command.app)
 app.add_typer(run_command.app)
 app.add_typer(plan_command.app)
+app.add_typer(separation_command.app)
 app.add_typer(demo_command.app)
 
 

@@ -1,79 +1,99 @@
-"""`askance run`: one strategy, from its first round to what it learned."""
+"""`askance run`: one strategy against one oracle, from its first round to what it learned. `askance oracles`: all."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import tempfile
 import time
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from askance_lab import oracles_command
 from askance_lab.exits import Exit
 from askance_lab.fleet_command import EnrolmentOption, JsonOption, token_of
 from askance_lab.local_server import LocalServer, local_server
+from askance_lab.oracles.names import EngineName, OracleName
 from askance_lab.reaching import reaching
 from askance_protocol.errors import ProtocolError
 
 if TYPE_CHECKING:
     from askance_client.population import Population
-    from askance_lab.operator import End, Study
+    from askance_lab.oracles.catalogue import Setting
+    from askance_lab.oracles.http import Http
+    from askance_lab.oracles.oracle import Oracle
+    from askance_lab.own_table import OwnTable
+    from askance_server.strategies import Strategy
 
 SCHEMA_VERSION: Final = 1
-_POLL: Final = 0.02
 _TOO_FEW: Final = ("users who can still pay", "parts had none")
 """How the reasons of the driver read where more users would have helped."""
+_KEPT: Final = 5
+"""Of so many rows of a table one is kept from the learner, to measure the error on."""
 
 app = typer.Typer()
-
-
-class OracleName(StrEnum):
-    """Who answers a strategy's queries."""
-
-    HTTP = "http"
+app.command()(oracles_command.oracles)
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """What is asked for."""
+class Asked:
+    """What is asked for on the command line."""
 
     strategy: str
-    d: int | None
-    epsilon: str
-    users: int
+    parameters: Mapping[str, int | bool | str]
+    """The study's."""
+    users: int | None
     seed: int
     eta: str | None
-    tolerance: str | None
+    oracle: OracleName
+    engine: EngineName
+    workers: int
+    data: Path | None
+    label: str | None
 
-    def parameters(self) -> dict[str, int | bool | str]:
-        """As the study says them."""
-        said: dict[str, int | bool | str] = {"users": "all", "epsilon": self.epsilon}
-        said |= {"d": self.d} if self.d is not None else {}
-        return said | ({"tolerance": self.tolerance} if self.tolerance is not None else {})
 
-    def population(self) -> Population:
-        """Whom it is learned from."""
-        from askance_client.population import for_strategy  # noqa: PLC0415 - takes a while
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What a run has come to."""
 
-        own: dict[str, int | bool | str] = {"eta": self.eta} if self.eta is not None else {}
-        return for_strategy(self.strategy, self.parameters(), own, self.seed)
+    state: str
+    reason: str = ""
+    text: str = ""
+    hypothesis: Mapping[str, Any] | None = None
+    rounds: int = 0
+    queries: int = 0
+    received: tuple[int, ...] = ()
+    spent: int | None = 0
+    too_few: bool = False
 
 
 @app.command()
 def run(
     strategy: Annotated[str, typer.Argument(help="Which strategy: mean, conjunction, masked-parity, …")],
-    users: Annotated[int, typer.Option("--users", min=1, help="How many users are asked.")],
+    users: Annotated[
+        int | None, typer.Option("--users", min=1, help="How many users are asked; of a table, four rows of five.")
+    ] = None,
     d: Annotated[int | None, typer.Option("--d", min=1, help="The dimension of the examples.")] = None,
     epsilon: Annotated[str, typer.Option("--epsilon", help="ε of each report.")] = "1",
+    alpha: Annotated[str | None, typer.Option("--alpha", help="The error that the strategy aims at.")] = None,
+    beta: Annotated[str | None, typer.Option("--beta", help="The chance that the plan may fail.")] = None,
     eta: Annotated[str | None, typer.Option("--eta", help="The share of labels that are wrong.")] = None,
     tolerance: Annotated[str | None, typer.Option("--tolerance", help="What the strategy's queries tolerate.")] = None,
+    more: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Another parameter of the strategy.")
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Which population, and which noise.")] = 1,
-    oracle: Annotated[OracleName, typer.Option("--oracle", help="Who answers the queries.")] = OracleName.HTTP,
+    oracle: Annotated[
+        OracleName | None, typer.Option("--oracle", help="Who answers the queries: local, or http with --server.")
+    ] = None,
+    engine: Annotated[EngineName, typer.Option("--engine", help="Where users are simulated.")] = EngineName.LOCAL,
+    workers: Annotated[int, typer.Option("--workers", min=1, max=256, help="Processes that simulate them.")] = 1,
+    data: Annotated[Path | None, typer.Option("--data", metavar="FILE", help="Your own table: a row a user.")] = None,
+    label: Annotated[str | None, typer.Option("--label", metavar="COL", help="The table's column to predict.")] = None,
     server: Annotated[
         str | None,
         typer.Option("--server", metavar="URL", help="A server that runs; one of its own, if it is not said."),
@@ -87,26 +107,150 @@ def run(
     enrolment: EnrolmentOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a strategy over simulated users and say what it learned, and how wrong that is."""
-    asked = Run(strategy, d, epsilon, users, seed, eta, tolerance)
+    """Run a strategy against an oracle and say what it learned, and how wrong that is."""
+    chosen = oracle or (OracleName.LOCAL if server is None else OracleName.HTTP)
+    said = {"d": d, "alpha": alpha, "beta": beta, "tolerance": tolerance, **_named(more or [])}
+    parameters = {
+        "users": "all",
+        "epsilon": epsilon,
+        **{name: value for name, value in said.items() if value is not None},
+    }
+    asked = Asked(strategy, parameters, users, seed, eta, chosen, engine, workers, data, label)
+    _check(asked, server)
     begin = time.perf_counter()
+    setting, table = _setting(asked)
+    with reaching(), _oracle(asked, setting, server, operator, enrolment) as found:
+        ended = _ended(setting, found)
+    answer = _answer(asked, setting, ended, table) | {"seconds": round(time.perf_counter() - begin, 3)}
+    typer.echo(json.dumps(answer) if as_json else _text(answer, ended))
+    if ended.state != "finished":
+        raise typer.Exit(Exit.TOO_FEW_USERS if ended.too_few else Exit.CHECK_FAILED)
+
+
+# ----------------------------------------------------------------------------------------------------- what is asked
+
+
+def _named(more: list[str]) -> dict[str, int | bool | str]:
+    """NAME=VALUE: a whole number, a truth, or text."""
+    words: dict[str, bool] = {"true": True, "false": False}
+    said: dict[str, int | bool | str] = {}
+    for each in more:
+        name, equals, value = each.partition("=")
+        if not equals or not name:
+            raise ProtocolError(f"{each!r} is not NAME=VALUE", where="--set", remedy="write --set cells=4")
+        digits = value.removeprefix("-")
+        said[name] = int(value) if digits.isascii() and digits.isdigit() else words.get(value, value)
+    return said
+
+
+def _check(asked: Asked, server: str | None) -> None:
+    """Refuse options that do not go together."""
+    over_http = asked.oracle is OracleName.HTTP
+    if server is not None and not over_http:
+        raise ProtocolError(f"does not go with --oracle {asked.oracle}", where="--server", remedy="leave one out")
+    if asked.oracle is not OracleName.LOCAL and (asked.engine is not EngineName.LOCAL or asked.workers > 1):
+        raise ProtocolError("simulate local reports", where="--engine, --workers", remedy="use --oracle local")
+    if asked.label is not None and asked.data is None:
+        raise ProtocolError("names a column of no table", where="--label", remedy="give the table: --data FILE")
+    needs_none = {OracleName.EXACT, OracleName.ADVERSARIAL}
+    if asked.users is None and asked.data is None and asked.oracle not in needs_none:
+        raise ProtocolError("is missing", where="--users", remedy="say how many users are asked")
+
+
+def _setting(asked: Asked) -> tuple[Setting, OwnTable | None]:
+    """Who is learned from; and the table, if they are its rows."""
+    from askance_lab.oracles.catalogue import Setting  # noqa: PLC0415 - takes a while
+    from askance_lab.oracles.engines import engine  # noqa: PLC0415
+
+    strategy, where = _strategy(asked.strategy), engine(asked.engine, asked.workers)
+    if asked.data is None:
+        own: dict[str, int | bool | str] = {} if asked.eta is None else {"eta": asked.eta}
+        people = _people(strategy, asked, own)
+        users, eta = asked.users or 0, _rate(asked.eta)
+        return Setting(strategy, asked.parameters, people, users, asked.seed, eta, where), None
+    table = _table(asked, asked.data, strategy)
+    size = table.population.size or 1
+    users = asked.users or size - size // _KEPT
+    setting = Setting(strategy, table.parameters, table.population, users, asked.seed, _rate(asked.eta), where)
+    return setting, table
+
+
+def _strategy(name: str) -> Strategy:
+    from askance_server.strategies.registry import registry  # noqa: PLC0415 - takes a while
+
+    strategies = registry()
+    if name not in strategies:
+        why = f": {strategies.broken[name]}" if name in strategies.broken else ""
+        raise ProtocolError(f"there is no {name!r} here{why}", where="strategy", remedy=f"use {', '.join(strategies)}")
+    return strategies[name]
+
+
+def _people(strategy: Strategy, asked: Asked, own: Mapping[str, int | bool | str]) -> Population:
+    """Made-up users, whose examples are those of the strategy."""
+    from askance_client.population import for_strategy  # noqa: PLC0415 - takes a while
+    from askance_server import planning  # noqa: PLC0415
+
+    wanted = strategy.schema(planning.strategy_parameters(asked.parameters))
+    population = for_strategy(strategy.name, asked.parameters, own, asked.seed)
+    if population.schema != wanted:
+        remedy = "give the table: --data FILE --label COL"
+        raise ProtocolError(f"have other examples than {strategy.name!r}", where="users", remedy=remedy)
+    return population
+
+
+def _table(asked: Asked, path: Path, strategy: Strategy) -> OwnTable:
+    from askance_lab.own_table import own_table  # noqa: PLC0415 - takes a while
+    from askance_server import planning  # noqa: PLC0415
+
+    if asked.eta is not None and asked.oracle is not OracleName.SAMPLES:
+        remedy = "for a table it says how noisy the labels are, and the samples oracle undoes that"
+        raise ProtocolError(f"does not go with --oracle {asked.oracle}", where="--eta", remedy=remedy)
+    own = planning.strategy_parameters(asked.parameters)
+    table = own_table(path, asked.label, strategy, own, asked.seed)
+    return replace(table, parameters={**asked.parameters, **table.parameters})
+
+
+def _rate(eta: str | None) -> float:
+    from askance_client.population.boolean import noise  # noqa: PLC0415 - takes a while
+
+    return 0.0 if eta is None else float(noise({"eta": eta}))
+
+
+# ------------------------------------------------------------------------------------------------------- who answers
+
+
+@contextmanager
+def _oracle(
+    asked: Asked, setting: Setting, url: str | None, operator: Path | None, enrolment: Path | None
+) -> Generator[Oracle]:
+    """The oracle, as long as it is needed."""
+    from askance_lab.oracles.catalogue import oracle_of  # noqa: PLC0415 - takes a while
+
+    if asked.oracle is not OracleName.HTTP:
+        yield oracle_of(asked.oracle, setting)
+        return
     with (
-        reaching(),
         tempfile.TemporaryDirectory(prefix="askance-run-") as folder,
-        _server(asked, server, operator, enrolment, Path(folder)) as found,
+        _server(str(setting.parameters["epsilon"]), url, operator, enrolment, Path(folder)) as found,
+        _over_http(setting, found, Path(folder)) as oracle,
     ):
-        end = asyncio.run(_http(asked, found, Path(folder)))
-    said = answer(asked, end, time.perf_counter() - begin)
-    typer.echo(json.dumps({**said, "oracle": oracle.value}) if as_json else _text(said, end))
-    if end.state.value != "finished":
-        raise typer.Exit(Exit.TOO_FEW_USERS if any(why in end.reason for why in _TOO_FEW) else Exit.CHECK_FAILED)
+        yield oracle
+
+
+def _over_http(setting: Setting, found: LocalServer, folder: Path) -> Http:
+    from askance_lab.oracles.crowds import check_size  # noqa: PLC0415 - takes a while
+    from askance_lab.oracles.http import Http  # noqa: PLC0415
+
+    check_size(setting.population, setting.users)
+    name, parameters = setting.strategy.name, setting.parameters
+    return Http(found, name, parameters, setting.population, setting.users, setting.seed, folder)
 
 
 def _server(
-    asked: Run, url: str | None, operator: Path | None, enrolment: Path | None, folder: Path
+    cap: str, url: str | None, operator: Path | None, enrolment: Path | None, folder: Path
 ) -> AbstractContextManager[LocalServer]:
     if url is None:
-        return local_server(folder / "server", asked.epsilon)
+        return local_server(folder / "server", cap)
     if operator is None or enrolment is None:
         raise ProtocolError(
             "needs tokens",
@@ -117,69 +261,98 @@ def _server(
     return nullcontext(LocalServer(url.rstrip("/"), folder, *tokens))
 
 
-async def _http(asked: Run, found: LocalServer, folder: Path) -> End:
-    """Over a server: users enrol, the study opens, and a gateway speaks for all of them."""
-    from askance_client import Server  # noqa: PLC0415 - takes a while
-    from askance_lab.load_command import enrol_many  # noqa: PLC0415
-    from askance_lab.operator import create  # noqa: PLC0415
-
-    population = asked.population()
-    async with Server(found.url) as server:
-        first = await enrol_many(server, found.enrolment, asked.users)
-        title = f"{asked.strategy}, {asked.users} users"
-        study = await create(server, found.operator, asked.strategy, asked.parameters(), title)
-        return await _speak(server, study, population, range(first, first + asked.users), asked.seed, folder)
+# ------------------------------------------------------------------------------------------------- what comes of it
 
 
-async def _speak(server: Any, study: Study, population: Population, numbers: range, seed: int, folder: Path) -> End:
-    from askance_client import Watch  # noqa: PLC0415 - takes a while
-    from askance_client.gateway import Book, Gateway  # noqa: PLC0415
-    from askance_lab.operator import ended, said  # noqa: PLC0415
+def _ended(setting: Setting, oracle: Oracle) -> Ended:
+    from askance_lab.oracles.http import Http, StudyFailedError  # noqa: PLC0415 - takes a while
+    from askance_lab.oracles.oracle import run as run_against  # noqa: PLC0415
+    from askance_server.planning import TooFewUsersError  # noqa: PLC0415
+    from askance_server.strategies import StrategyError  # noqa: PLC0415
 
-    watch, book = Watch(server, study.id), Book(folder / "gateway.book")
     try:
-        gateway = Gateway(server, study.gateway_token, population, numbers, book, seed)
-        while not watch.ended:
-            said(await watch.refresh() or ())
-            said(await gateway.answer(watch) or ())
-            await asyncio.sleep(_POLL)
-        return await ended(watch)
-    finally:
-        book.close()
+        learned = run_against(setting.strategy, setting.own, oracle)
+    except TooFewUsersError as error:
+        return Ended("failed", str(error), received=_received(oracle), too_few=True)
+    except StudyFailedError as error:
+        return Ended("failed", str(error), too_few=any(why in str(error) for why in _TOO_FEW))
+    except StrategyError as error:
+        return Ended("failed", str(error))
+    end = oracle.end(learned) if isinstance(oracle, Http) else None
+    return Ended(
+        "finished",
+        learned.hypothesis.text if end is None else end.reason,
+        learned.hypothesis.text,
+        learned.hypothesis.value,
+        learned.rounds,
+        learned.queries,
+        _received(oracle) if end is None else end.received,
+        learned.max_spent_micro_epsilon,
+    )
 
 
-def answer(asked: Run, end: End, seconds: float) -> dict[str, Any]:
+def _received(oracle: Oracle) -> tuple[int, ...]:
+    """Users of each round, where users are asked."""
+    return tuple(getattr(oracle, "received", ()))
+
+
+def _answer(asked: Asked, setting: Setting, ended: Ended, table: OwnTable | None) -> dict[str, Any]:
     """What the contract says that a run prints."""
-    from askance_lab.hypotheses import error_of  # noqa: PLC0415 - takes a while
+    from askance_lab.fresh_error import error_of  # noqa: PLC0415 - takes a while
+    from askance_lab.oracles.catalogue import NEED_NO_USERS, is_approximate, is_kept  # noqa: PLC0415
 
-    truth = asked.population().truth
-    error = error_of(asked.strategy, end.hypothesis, truth)
+    learned = ended.hypothesis or {}
+    error = error_of(setting.strategy.name, learned, setting.population, setting.users)
     return {
         "schema_version": SCHEMA_VERSION,
         "strategy": asked.strategy,
-        "d": asked.d,
-        "epsilon": asked.epsilon,
-        "users": asked.users,
-        "rounds": end.rounds,
-        "received": list(end.received),
-        "interactive": end.interactive,
-        "state": end.state.value,
-        "reason": end.reason,
-        "hypothesis": dict(end.hypothesis),
-        "target": dict(truth),
-        "error": error,
-        "success": None if error is None else error == 0,
-        "max_spent_micro_epsilon": end.charge,
-        "seconds": round(seconds, 3),
+        "d": setting.parameters.get("d"),
+        "epsilon": setting.parameters["epsilon"],
+        "users": setting.users,
+        "oracle": asked.oracle.value,
+        "engine": asked.engine.value if asked.oracle is OracleName.LOCAL else None,
+        "approximate": asked.oracle in NEED_NO_USERS and is_approximate(setting),
+        "rounds": ended.rounds,
+        "queries": ended.queries,
+        "received": list(ended.received),
+        "interactive": setting.strategy.interactive,
+        "state": ended.state,
+        "reason": ended.reason,
+        "hypothesis": dict(learned),
+        "target": dict(setting.population.truth),
+        "text": ended.text if table is None else table.read(ended.text),
+        "features": [] if table is None else list(table.features),
+        "error": error.value,
+        "error_known": error.known,
+        "error_interval": None if error.interval is None else list(error.interval),
+        "success": None if error.value is None else is_kept(setting, learned, error.value),
+        "max_spent_micro_epsilon": ended.spent,
     }
 
 
-def _text(said: dict[str, Any], end: End) -> str:
+def _text(said: Mapping[str, Any], ended: Ended) -> str:
+    if ended.state != "finished":
+        return f"{said['strategy']}: {ended.state}: {ended.reason}"
+    parts = [
+        _error(said),
+        *([f"{said['users']:,} users"] if ended.received else []),
+        f"{ended.rounds} round{'s' if ended.rounds > 1 else ''}",
+        _spent(ended.spent),
+        f"{said['seconds']:.1f} s",
+    ]
+    return f"{said['text']}\n{' · '.join(parts)}"
+
+
+def _error(said: Mapping[str, Any]) -> str:
+    if said["error"] is None:
+        return "nobody knows how wrong"
+    low, high = said["error_interval"] or (None, None)
+    return f"error {said['error']:.4g}" + ("" if low is None else f" (from {low:.4g} to {high:.4g})")
+
+
+def _spent(spent: int | None) -> str:
     from askance_protocol.budget import to_text  # noqa: PLC0415 - takes a while
 
-    if not end.hypothesis:
-        return f"{said['strategy']}: {end.state.value}: {end.reason}"
-    error = "nobody knows how wrong" if said["error"] is None else f"error {said['error']:.4g}"
-    spent = f"ε = {to_text(end.charge)} at most spent"
-    rounds = f"{end.rounds} round{'s' if end.rounds > 1 else ''}"
-    return f"{end.text}\n{error} · {said['users']:,} users · {rounds} · {spent} · {said['seconds']:.1f} s"
+    if spent is None:
+        return "examples seen in the clear"
+    return f"ε = {to_text(spent)} at most spent" if spent else "nobody was asked"

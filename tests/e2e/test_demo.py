@@ -39,7 +39,8 @@ def test_a_clean_clone_shows_its_first_estimate_within_a_minute(tmp_path: Path) 
     first, second = shown["learners"]
     assert first["seconds_since_the_start"] < 60
     assert (first["learner"], second["learner"]) == ("masked-parity-pooled", "masked-parity-noninteractive")
-    assert (first["rounds"], second["rounds"]) == (2, 1)
+    assert first["rounds"] >= 2
+    assert second["rounds"] == 1
     for row in (first, second):
         assert (row["users"], row["refusals"], row["state"]) == (8000, 0, "finished")
         assert row["max_spent_micro_epsilon"] == 1_000_000

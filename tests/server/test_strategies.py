@@ -19,8 +19,10 @@ from askance_server.strategies import Ask, Hypothesis, Run, Strategy, StrategyEr
 from askance_server.strategies.conjunction import CONJUNCTION
 from askance_server.strategies.histogram import HISTOGRAM
 from askance_server.strategies.masked_parity import MASKED_PARITY
+from askance_server.strategies.masked_parity_likeliest import Posterior, Trial, above_water, cheapest
 from askance_server.strategies.masked_parity_noninteractive import MASKED_PARITY_NONINTERACTIVE, dual
-from askance_server.strategies.masked_parity_pooled import MASKED_PARITY_POOLED
+from askance_server.strategies.masked_parity_pooled import MASKED_PARITY_POOLED, searched
+from askance_server.strategies.masked_parity_two_rounds import MASKED_PARITY_TWO_ROUNDS
 from askance_server.strategies.mean import MEAN
 from askance_server.strategies.registry import registry
 from askance_server.strategies.run import MAX_QUERIES, MAX_REASON
@@ -55,7 +57,7 @@ def test_what_a_mp_asks_has_the_expectations_of_the_paper() -> None:
 
 
 @pytest.mark.parametrize("lie", [lambda _: 0.0, *WORST])
-@pytest.mark.parametrize("strategy", [MASKED_PARITY_POOLED, MASKED_PARITY_NONINTERACTIVE])
+@pytest.mark.parametrize("strategy", [MASKED_PARITY_TWO_ROUNDS, MASKED_PARITY_NONINTERACTIVE])
 @pytest.mark.parametrize("d", [2, 4])
 def test_the_pooled_forms_learn_every_concept_whatever_the_oracle_says_within_tolerance(
     d: int, strategy: Strategy, lie
@@ -65,6 +67,70 @@ def test_the_pooled_forms_learn_every_concept_whatever_the_oracle_says_within_to
 
         assert learned.value == {"r": r, "a": a}
         assert [len(asks) for asks in asked] == ([1, 1] if strategy.interactive else [1])
+
+
+@pytest.mark.parametrize("d", [2, 4])
+def test_the_search_learns_every_concept_from_exact_answers_in_two_rounds(d: int) -> None:
+    for r, a in concepts(d):
+        learned, asked = learn(MASKED_PARITY_POOLED, {"d": d}, masked(d, r, a))
+
+        assert learned.value == {"r": r, "a": a}
+        assert [[ask.tolerance for ask in asks] for asks in asked] == [[1 / (2 * d + 1)], [1 / 5]]
+
+
+def test_the_searched_cells_have_the_means_that_are_looked_for() -> None:
+    """±1/(2d) where b = 1; where b = 0 (−1)^a/2 if r̂ = r, else 0; beyond it nobody."""
+    d = 4
+    for r, a in concepts(d):
+        columns = masked(d, r, a)
+        for candidate in range(2**d):
+            means = exact(Ask(searched(d, candidate), 0.1), columns)
+            right = candidate == int(r[::-1], 2)
+
+            assert means[:d].tolist() == [(-1) ** int(bit) / (2 * d) for bit in r]
+            assert means[d] == (-1) ** a / 2 * right
+            assert len(means) > d + 8
+            assert not means[d + 1 :].any()
+
+
+def test_the_search_looks_again_where_a_bit_was_wrong() -> None:
+    """Bit 3 of r is read wrongly, and softly: among the candidates is r, and it stands out when it is asked about."""
+    d, noise = 8, np.random.default_rng(1).normal(0, 0.03, 64)
+    shares = np.zeros(64)
+    shares[:d], shares[0], shares[3], shares[d:] = 1 / 16, -1 / 16, -1 / 160, noise[d:]
+    posterior = Posterior(d)
+    posterior.hear([Trial(0)], [shares])
+    trials = posterior.worth(60)
+
+    assert [trial.r for trial in trials[:2]] == [0b1001, 0b0001]
+    answers = [noise / trial.weight**0.5 for trial in trials]
+    for trial, answer in zip(trials, answers, strict=True):
+        answer[d] -= 0.5 * (trial.r == 1)
+    posterior.hear(trials, answers)
+    assert (posterior.best().r, posterior.best().a, posterior.best().sure) == ("10000000", 1, True)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_cheapest_sets_are_the_cheapest(seed: int) -> None:
+    """Against all 2^7 of them."""
+    costs = np.random.default_rng(seed).integers(0, 12, 7).astype(float)
+    sums, sets = cheapest(costs, 20)
+    every = sorted(sum(c for j, c in enumerate(costs) if mask >> j & 1) for mask in range(2**7))
+
+    assert sums.tolist() == every[:20]
+    assert len(set(sets.tolist())) == 20
+    assert [sum(c for j, c in enumerate(costs) if int(mask) >> j & 1) for mask in sets] == sums.tolist()
+
+
+@pytest.mark.parametrize("volume", [0.01, 1.0, 3.0, 100.0])
+def test_water_has_one_level(volume: float) -> None:
+    heights = np.array([-1.0, -1.5, -1.5, -4.0, -9.0])
+    above = above_water(heights, volume)
+    level = heights[0] - above[0]
+
+    assert above.sum() == pytest.approx(volume)
+    assert np.allclose(above, np.maximum(heights - level, 0)[: len(above)])
+    assert (heights[len(above) :] <= level).all()
 
 
 def test_the_halves_have_the_means_that_their_signs_are_read_from() -> None:
@@ -325,6 +391,12 @@ BUILT_IN = {
     "masked-parity": True,
     "masked-parity-pooled": True,
     "masked-parity-noninteractive": False,
+    "masked-parity-weak": False,
+    "parity": False,
+    "decision-list": True,
+    "decision-tree": True,
+    "perceptron": True,
+    "kmeans": True,
 }
 """By name, in order: whether they are interactive."""
 

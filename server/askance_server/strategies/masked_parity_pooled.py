@@ -1,6 +1,6 @@
-"""A_MP whose first round is pooled: every user of it answers for all of r at once, with one bit.
+"""A_MP whose first round is pooled, and whose second is a search: docs/masked-parity.md has what each step gives.
 
-THEORY.md, §1, "One pooled round": at d = 64 and ε = 1 some 7·10⁵ users where fresh portions need 4.6·10⁹.
+At d = 64 and ε = 1 some 3.6·10⁵ users do; one pooled round takes 7·10⁵, fresh portions 4.6·10⁹ (THEORY.md, §1).
 """
 
 from __future__ import annotations
@@ -10,38 +10,50 @@ from typing import Final
 import numpy as np
 
 from askance_protocol.queries import CellQuery
-from askance_protocol.queries.expressions import FieldValue, If, Integer
-from askance_server.strategies.masked_parity import MINUS, SHOWN, dimension, schema, second
-from askance_server.strategies.strategy import Answer, Ask, Asking, Hypothesis, Parameters, Strategy
+from askance_protocol.queries.expressions import And, FieldValue, If, Integer, Not, Parity, Xor
+from askance_server.strategies.masked_parity import MINUS, SHOWN, dimension, schema
+from askance_server.strategies.masked_parity_likeliest import Posterior, Trial
+from askance_server.strategies.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
+
+PORTIONS: Final = (60, 10, 10, 8, 7, 5)
+"""Of the users: those who only show bits of r, then those who also look for it among the likeliest."""
 
 
-def cells(d: int) -> CellQuery:
-    """All d queries of step 1 as cells of one partition. THEORY.md, §1: E[ŝ_j] = (−1)^{r_j}/(2d)."""
-    return CellQuery(cells=d, cell=If(test=SHOWN, then=FieldValue(field="i"), otherwise=Integer(of=-1)), negative=MINUS)
+def searched(d: int, candidate: int) -> CellQuery:
+    """Cell i where b = 1, as in step 1; where b = 0 cell d, with the sign of y·χ_r̂(x), whose mean betrays a if r̂ = r.
 
-
-def signs(shares: Answer) -> str:
-    """r̂_j = 1 where the signed share of cell j is negative."""
-    return "".join("1" if share < 0 else "0" for share in np.atleast_1d(shares))
+    Every user serves both halves: her own b says which. The cells beyond d are empty, and show the noise.
+    """
+    parity = And(of=(Not(of=SHOWN), Parity(field="x", mask=f"{candidate:x}")))
+    cell = If(test=SHOWN, then=FieldValue(field="i"), otherwise=Integer(of=d))
+    return CellQuery(cells=max(2 * d, 64), cell=cell, negative=Xor(of=(MINUS, parity)))
 
 
 def run(parameters: Parameters) -> Asking:
-    """A_MP whose first round every user of it answers for all j at once: one bit under a public Hadamard row."""
+    """Soft bits of r; then, until it stands out, ask about the r that are likeliest."""
     d = dimension(parameters)
+    posterior = Posterior(d)
     # Any tolerance below the mean's 1/(2d) tells its sign.
-    [shares] = yield [Ask(cells(d), 1 / (2 * d + 1))]
-    r = signs(shares)
-    [answer] = yield [Ask(second(r), 1 / 5)]
-    a = 1 if answer > 1 / 4 else 0
-    return Hypothesis(f"c_(r,a) with r = {r}, a = {a}", {"r": r, "a": a})
+    answers = yield [Ask(searched(d, 0), 1 / (2 * d + 1))]
+    noise = posterior.hear([Trial(0)], [np.atleast_1d(answers[0])])
+    for portion in PORTIONS[1:]:
+        trials = posterior.worth(portion / PORTIONS[0] / noise)
+        # Step 2(c): 1/5, for the likeliest. Users go as 1/tolerance².
+        most = trials[0].weight
+        answers = yield [Ask(searched(d, trial.r), (most / trial.weight) ** 0.5 / 5) for trial in trials]
+        posterior.hear(trials, [np.atleast_1d(answer) for answer in answers])
+        if posterior.best().sure:
+            break
+    best = posterior.best()
+    return Hypothesis(f"c_(r,a) with r = {best.r}, a = {best.a}", {"r": best.r, "a": best.a})
 
 
 MASKED_PARITY_POOLED: Final = Strategy(
     name="masked-parity-pooled",
-    summary="A_MP, all of r from one bit a user, then its mask bit",
+    summary="A_MP from one bit a user: r softly, then a search for it",
     interactive=True,
-    rounds=2,
+    rounds=len(PORTIONS),
     schema=schema,
     run=run,
-    portions=(19, 1),
+    portions=PORTIONS,
 )

@@ -9,15 +9,34 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
 from askance_server.strategies.conjunction import CONJUNCTION
+from askance_server.strategies.decision_list import DECISION_LIST
+from askance_server.strategies.decision_tree import DECISION_TREE
 from askance_server.strategies.histogram import HISTOGRAM
+from askance_server.strategies.kmeans import KMEANS
 from askance_server.strategies.masked_parity import MASKED_PARITY
 from askance_server.strategies.masked_parity_noninteractive import MASKED_PARITY_NONINTERACTIVE
 from askance_server.strategies.masked_parity_pooled import MASKED_PARITY_POOLED
+from askance_server.strategies.masked_parity_weak import MASKED_PARITY_WEAK
 from askance_server.strategies.mean import MEAN
+from askance_server.strategies.parity import PARITY
+from askance_server.strategies.perceptron import PERCEPTRON
 from askance_server.strategies.strategy import Strategy
 
 GROUP: Final = "askance.strategies"
-BUILT_IN: Final = (MEAN, HISTOGRAM, CONJUNCTION, MASKED_PARITY, MASKED_PARITY_POOLED, MASKED_PARITY_NONINTERACTIVE)
+BUILT_IN: Final = (
+    MEAN,
+    HISTOGRAM,
+    CONJUNCTION,
+    MASKED_PARITY,
+    MASKED_PARITY_POOLED,
+    MASKED_PARITY_NONINTERACTIVE,
+    MASKED_PARITY_WEAK,
+    PARITY,
+    DECISION_LIST,
+    DECISION_TREE,
+    PERCEPTRON,
+    KMEANS,
+)
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,63}", re.ASCII)
 
 

@@ -1,0 +1,121 @@
+"""Whom an oracle can ask: the users of a population, each once, or users drawn from a known distribution."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from askance_client.population import Population
+from askance_lab.oracles.weighted import Weighted
+from askance_protocol.errors import ProtocolError
+from askance_protocol.schema import Schema
+from askance_server.planning import TooFewUsersError
+
+_CHUNK: Final = 1 << 17
+
+
+class Crowd(ABC):
+    """Fresh users, a portion after the other: "a previously unused portion of the database" (KLNRS11, Thm 5.7)."""
+
+    asked: int = 0
+
+    @property
+    @abstractmethod
+    def schema(self) -> Schema:
+        """Of their examples."""
+
+    @property
+    @abstractmethod
+    def left(self) -> int:
+        """How many have not been asked yet."""
+
+    def take(self, count: int) -> Iterator[Weighted]:
+        """The examples of the next users, some at a time."""
+        if not 0 < count <= self.left:
+            what = f"needs {count} users who were not asked yet" if count > 0 else "has no user for each query"
+            raise TooFewUsersError(
+                f"{what}, and {self.left} are left",
+                where="round",
+                remedy="give more users, or a larger epsilon or tolerance",
+                needed=max(count, 1),
+                available=self.left,
+            )
+        begin = self.asked
+        self.asked += count
+        return self._portion(range(begin, begin + count))
+
+    @abstractmethod
+    def _portion(self, users: range) -> Iterator[Weighted]: ...
+
+
+@dataclass(slots=True)
+class People(Crowd):
+    """The first `users` of a population. The rows of a file come in the file's order: shuffle one that is sorted."""
+
+    population: Population
+    users: int
+    asked: int = 0
+
+    def __post_init__(self) -> None:
+        check_size(self.population, self.users)
+
+    @property
+    def schema(self) -> Schema:
+        """The population's."""
+        return self.population.schema
+
+    @property
+    def left(self) -> int:
+        """Each is asked once."""
+        return self.users - self.asked
+
+    def _portion(self, users: range) -> Iterator[Weighted]:
+        for begin in range(users.start, users.stop, _CHUNK):
+            yield Weighted(self.population.columns(range(begin, min(begin + _CHUNK, users.stop))))
+
+
+@dataclass(slots=True)
+class Drawn(Crowd):
+    """As many users as are wanted, drawn from a distribution: how many hold each example is one multinomial draw.
+
+    The distribution of every histogram is exactly that of so many independent users, at a cost that does not depend on
+    how many they are: for the sample sizes of the papers' theorems, which no machine would go through one by one.
+    """
+
+    examples: Weighted
+    seed: int
+    users: int = 1 << 48
+    asked: int = 0
+    _source: np.random.Generator = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._source = np.random.default_rng([self.seed, 2])
+
+    @property
+    def schema(self) -> Schema:
+        """The distribution's."""
+        return self.examples.columns.schema
+
+    @property
+    def left(self) -> int:
+        """As many as were said."""
+        return self.users - self.asked
+
+    def _portion(self, users: range) -> Iterator[Weighted]:
+        count = len(self.examples.columns)
+        weights = np.full(count, 1 / count) if self.examples.weights is None else self.examples.weights
+        yield Weighted(self.examples.columns, self._source.multinomial(len(users), weights / weights.sum()))
+
+
+def check_size(population: Population, users: int) -> None:
+    """Refuse more users than there are."""
+    if users < 1 or (population.size is not None and users > population.size):
+        raise ProtocolError(
+            f"{users} is not from 1 to {population.size or 'as many as there are'}",
+            where="users",
+            remedy="a file has a user in each row, and each is asked once",
+        )

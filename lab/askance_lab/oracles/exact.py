@@ -1,0 +1,32 @@
+"""The exact oracle: E[g] itself, over a distribution that is known or over examples that are all there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from askance_lab.oracles.oracle import Oracle, Spent
+from askance_lab.oracles.weighted import Weighted, histogram, mean
+from askance_protocol.queries import prepare
+from askance_server.strategies import Answer, Ask
+
+
+@dataclass(frozen=True, slots=True)
+class Exact(Oracle):
+    """KLNRS11, Def. 5.4, with no error at all. Without weights the distribution is that of a row drawn at random."""
+
+    examples: Weighted
+
+    def answer(self, asks: Sequence[Ask]) -> Sequence[Answer]:
+        """The expectations."""
+        return [self.expectation(ask) for ask in asks]
+
+    def expectation(self, ask: Ask) -> Answer:
+        """Of one query."""
+        query = prepare(ask.query, self.examples.columns.schema)
+        return mean(ask.query, histogram(query, self.examples))
+
+    @property
+    def spent(self) -> Spent:
+        """Nobody is asked."""
+        return Spent()

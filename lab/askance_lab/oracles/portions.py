@@ -1,0 +1,61 @@
+"""How many fresh users each query of a round gets, and the oracles that ask a portion for each."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from askance_lab.oracles.crowds import Crowd
+from askance_lab.oracles.oracle import Oracle
+from askance_lab.oracles.weighted import Floats, gathered
+from askance_protocol.queries import PreparedQuery, prepare
+from askance_server.strategies import Answer, Ask, Strategy
+
+Deal: TypeAlias = Callable[[int, Sequence[Ask], int], Sequence[int]]
+"""From the number of a round, its asks and the users who are left: how many users each ask gets."""
+
+
+def evenly(strategy: Strategy) -> Deal:
+    """All users: the rounds share them as the strategy says, the asks of a round evenly."""
+
+    def deal(number: int, asks: Sequence[Ask], left: int) -> Sequence[int]:
+        each = int(left * strategy.portion(number)) // len(asks)
+        return [each] * len(asks)
+
+    return deal
+
+
+def by_bound(need: Callable[[Ask], int]) -> Deal:
+    """As many as a bound says: of those who are left, no more."""
+    return lambda _number, asks, _left: [need(ask) for ask in asks]
+
+
+@dataclass(slots=True)
+class Portioned(Oracle):
+    """Each query is answered by users of its own, so that each user answers once, whatever is asked."""
+
+    crowd: Crowd
+    deal: Deal
+    received: list[int] = field(default_factory=list[int])
+    """Users of each round."""
+
+    def answer(self, asks: Sequence[Ask]) -> Sequence[Answer]:
+        """A portion for each."""
+        sizes = self.deal(len(self.received) + 1, asks, self.crowd.left)
+        answers = [self.estimate(ask, size) for ask, size in zip(asks, sizes, strict=True)]
+        self.received.append(sum(sizes))
+        return answers
+
+    @abstractmethod
+    def estimate(self, ask: Ask, size: int) -> Answer:
+        """The answer, from the next `size` users."""
+
+    def prepared(self, ask: Ask) -> PreparedQuery:
+        """The query, checked against the users' examples."""
+        return prepare(ask.query, self.crowd.schema)
+
+    def counts(self, ask: Ask, size: int) -> Floats:
+        """How often each answer is given by the next `size` users."""
+        return gathered(self.prepared(ask), self.crowd.take(size))

@@ -1,0 +1,69 @@
+"""Samples: an SQ algorithm run on examples that are seen in the clear (BB-notes, Thms 6 and 8). Nothing is private."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from askance_lab.oracles.oracle import Spent
+from askance_lab.oracles.portions import Portioned
+from askance_lab.oracles.weighted import Floats, Weighted, histogram, mean
+from askance_protocol.errors import ProtocolError
+from askance_protocol.queries import PreparedQuery
+from askance_server.strategies import Answer, Ask
+
+
+@dataclass(slots=True)
+class Samples(Portioned):
+    """Empirical means. All queries of a round share its examples: they were asked before anybody looked at these.
+
+    (The proof of Thm 6 breaks the sample into a piece for each query. `apart` does so; where a round has one query, or
+    its union bound is taken over the round, both are as sound.)
+    """
+
+    eta: float = 0.0
+    """The rate at which the labels are wrong, of which the answers are cleared. The naive answer is that of 0."""
+    apart: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.eta < 0.5:
+            raise ProtocolError("is not below 1/2", where="eta", remedy="at 1/2 labels say nothing")
+
+    def answer(self, asks: Sequence[Ask]) -> Sequence[Answer]:
+        """One piece for the round."""
+        if self.apart:
+            # Not super(): a dataclass with slots is a new class, which the empty form does not find.
+            return Portioned.answer(self, asks)
+        size = sum(self.deal(len(self.received) + 1, asks, self.crowd.left))
+        queries = [self.prepared(ask) for ask in asks]
+        sums: list[Floats | float] = [0.0 for _ in asks]
+        for some in self.crowd.take(size):
+            for number, query in enumerate(queries):
+                sums[number] = sums[number] + self._counts(query, some)
+        self.received.append(size)
+        return [mean(query.query, np.asarray(total)) for query, total in zip(queries, sums, strict=True)]
+
+    def estimate(self, ask: Ask, size: int) -> Answer:
+        """From a piece of its own."""
+        query = self.prepared(ask)
+        return mean(ask.query, np.sum([self._counts(query, some) for some in self.crowd.take(size)], axis=0))
+
+    def _counts(self, query: PreparedQuery, some: Weighted) -> Floats:
+        """A histogram; under noise a signed one, which stands for the examples without noise.
+
+        BB-notes, proof of Thm 8: with e(x) = (φ(x, 1) + φ(x, −1))/2 and f(x) = (φ(x, 1) − φ(x, −1))/2 the query is
+        e(x) + f(x)·y, noise leaves e alone and shrinks the mean of f(x)·y by 1 − 2η. On an example (x, y) seen under
+        noise, e + f·y/(1 − 2η) = ((1 − η)·φ(x, y) − η·φ(x, −y))/(1 − 2η).
+        """
+        seen: Floats = histogram(query, some).astype(np.float64)
+        if not self.eta:
+            return seen
+        turned = histogram(query, some.flipped())
+        return ((1 - self.eta) * seen - self.eta * turned) / (1 - 2 * self.eta)
+
+    @property
+    def spent(self) -> Spent:
+        """Whole examples."""
+        return Spent(self.crowd.asked, None if self.crowd.asked else 0)

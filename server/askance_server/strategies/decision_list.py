@@ -1,0 +1,59 @@
+"""Decision lists over bits, after Rivest (1987), by statistical queries: what goes with one label only is a rule."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from askance_protocol.queries.expressions import AnyNumber, Compare, Dot, If, Integer
+from askance_protocol.schema import Schema
+from askance_server.strategies import bits
+from askance_server.strategies import parameters as read
+from askance_server.strategies.bits import joint, width
+from askance_server.strategies.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
+
+Rule = tuple[int, int, int]
+ROUNDS: Final = 4
+
+
+def schema(parameters: Parameters) -> Schema:
+    """An x of d bits and a label."""
+    read.only(parameters, "d", "alpha")
+    read.decimal(parameters, "alpha", below=1, default="0.1")
+    return bits.schema(parameters)
+
+
+def undecided(d: int, rules: list[Rule]) -> AnyNumber:
+    """0 for an x that no rule (i, v, label) decides, as x_i = v for none of them; −1 for the others."""
+    weights = tuple(sum(2 * v - 1 for i, v, _ in rules if i == j) for j in range(d))
+    none, dot = Integer(of=sum(v - 1 for _, v, _ in rules)), Dot(field="x", weights=weights)
+    return If(test=Compare(left=dot, relation="=", right=none), then=Integer(of=0), otherwise=Integer(of=-1))
+
+
+def run(parameters: Parameters) -> Asking:
+    """With error at most α, if the label changes less than ROUNDS times along the list: a round for each change."""
+    d = width(parameters)
+    alpha = float(read.decimal(parameters, "alpha", below=1, default="0.1"))
+    # Each of d rules is wrong on less than twice the threshold, and the end, which has two cells, on less than four.
+    threshold, tau = alpha / (2 * d + 4), alpha / (2 * d + 5)
+    rules, labels = list[Rule](), np.zeros(2)
+    for number in range(1, ROUNDS + 1):
+        shares = np.array((yield [Ask(joint(i, undecided(d, rules), 1), tau) for i in range(d)])).reshape(d, 2, 2)
+        labels = shares.sum(axis=2).mean(axis=0)
+        if number == ROUNDS or labels.min() <= 2 * threshold:
+            break
+        wrong, right = shares.min(axis=1), shares.max(axis=1)
+        # Purest first, if the oracle lies as it may. The target's next rule is wrong on nobody who gets to it.
+        purity = (right - wrong - 2 * tau) / (np.maximum(right + wrong, 0) + 2 * tau)
+        order = [divmod(int(at), 2) for at in np.argsort(-purity, axis=None, kind="stable")]
+        new = [(i, v, int(2 * shares[i, :, v].argmax() - 1)) for i, v in order if all(i != j for j, _, _ in rules)]
+        rules += [rule for rule in new if wrong[rule[:2]] <= threshold] or new[:1]
+    otherwise = int(2 * labels.argmax() - 1)
+    tests = "".join(f"if {'' if v else '¬'}x_{i} then {label:+d}, else " for i, v, label in rules)
+    return Hypothesis(f"{tests}{otherwise:+d}", {"rules": [list(rule) for rule in rules], "otherwise": otherwise})
+
+
+DECISION_LIST: Final = Strategy(
+    name="decision-list", summary="A list of tests of one bit", interactive=True, rounds=ROUNDS, schema=schema, run=run
+)

@@ -1,0 +1,53 @@
+"""Decision trees over bits, one of SuLQ's uses, grown as CART does (Breiman et al. 1984): greedily, without a bound."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from askance_protocol.schema import Schema
+from askance_server.strategies import bits
+from askance_server.strategies import parameters as read
+from askance_server.strategies.bits import joint, width
+from askance_server.strategies.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
+from askance_server.strategies.trees import Numbers, leaf_of, said
+
+ROUNDS: Final = 4
+
+
+def schema(parameters: Parameters) -> Schema:
+    """An x of d bits and a label."""
+    read.only(parameters, "d", "depth", "tolerance")
+    read.whole(parameters, "depth", 1, ROUNDS, default=ROUNDS)
+    read.decimal(parameters, "tolerance", below=1, default="0.02")
+    return bits.schema(parameters)
+
+
+def run(parameters: Parameters) -> Asking:
+    """A round for each level, whose leaves are cells of one query for each bit."""
+    d = width(parameters)
+    depth = min(d, read.whole(parameters, "depth", 1, ROUNDS, default=ROUNDS))
+    tau = float(read.decimal(parameters, "tolerance", below=1, default="0.02"))
+    bit, label, leaves = Numbers(), Numbers({1: -1}), [1]
+    while leaves and leaves[0] < 2**depth:
+        leaf = leaf_of(bit, {n: k for k, n in enumerate(leaves)})
+        shares = np.array((yield [Ask(joint(i, leaf, len(leaves)), tau) for i in range(d)])).reshape(d, -1, 2, 2)
+        more, mass = shares[:, :, 1] - shares[:, :, 0], np.maximum(shares.sum(axis=2), 4 * tau)
+        # Gini's impurity 2p(1 − p) is the least where this is the most.
+        told = (more**2 / mass).sum(axis=2)
+        for k, n in enumerate(leaves):
+            asked = {bit[n >> up] for up in range(1, n.bit_length())}
+            bit[n] = max(set(range(d)) - asked, key=lambda i: told[i, k])
+            for child, surplus in enumerate(more[bit[n], k], 2 * n):
+                # Within 2τ either label may be the right one: then the parent's stays.
+                label[child] = int(np.sign(surplus)) if abs(surplus) > 2 * tau else label[n]
+        # A leaf is split again unless it seems to have one label only.
+        leaves = [2 * n + v for k, n in enumerate(leaves) for v in (0, 1) if shares[bit[n], k, :, v].min() > tau]
+    text, tree = said(bit, label)
+    return Hypothesis(text, {"tree": tree})
+
+
+DECISION_TREE: Final = Strategy(
+    name="decision-tree", summary="A tree of tests of bits", interactive=True, rounds=ROUNDS, schema=schema, run=run
+)

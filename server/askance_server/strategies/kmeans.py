@@ -1,0 +1,55 @@
+"""k-means by statistical queries, SuLQ's (KLNRS11, §1.1.1): a round moves each centre to the mean of who is nearest."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from askance_protocol.queries import CellQuery, RealQuery
+from askance_protocol.queries.expressions import Compare, If, Integer
+from askance_protocol.schema import Schema
+from askance_server.strategies import parameters as read
+from askance_server.strategies.mean import denominator
+from askance_server.strategies.points import Centre, cube, form, grid, nearest, start
+from askance_server.strategies.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
+
+PORTIONS: Final = (1, 3, 3, 3)
+"""The start is one question, each later round one for every coordinate of every centre."""
+
+
+def schema(parameters: Parameters) -> Schema:
+    """A point of the cube."""
+    read.only(parameters, "d", "k", "denominator", "tolerance")
+    read.whole(parameters, "k", 2, 8, default=3)
+    read.decimal(parameters, "tolerance", below=1, default="0.05")
+    return Schema(fields=cube(parameters, read.whole(parameters, "d", 1, 4, default=2)))
+
+
+def total(j: int, c: int, centres: list[Centre], one: int) -> RealQuery:
+    """x_j of whom centre c is the nearest to, 0 of the others."""
+    mine = Compare(left=nearest(centres), relation="=", right=Integer(of=c))
+    return RealQuery(numerator=If(test=mine, then=form({j: 1}), otherwise=Integer(of=0)), denominator=one)
+
+
+def run(parameters: Parameters) -> Asking:
+    """A round for the start, then a round for each step."""
+    k, d = read.whole(parameters, "k", 2, 8, default=3), read.whole(parameters, "d", 1, 4, default=2)
+    one, tau = denominator(parameters), float(read.decimal(parameters, "tolerance", below=1, default="0.05"))
+    [shares] = yield [Ask(grid(d, one), tau)]
+    centres = start(np.asarray(shares, np.float64), k, d)
+    for _ in PORTIONS[1:]:
+        now: list[Centre] = np.rint(one * centres).astype(int).tolist()
+        sums = [Ask(total(j, c, now, one), tau) for c in range(k) for j in range(d)]
+        counts, *totals = yield [Ask(CellQuery(cells=k, cell=nearest(now)), tau), *sums]
+        counted = np.asarray(counts, np.float64)[:, np.newaxis]
+        means = np.array(totals).reshape(k, d) / np.maximum(counted, tau)
+        # A centre that seems to have nobody stays where it is.
+        centres = np.where(counted > 2 * tau, means.clip(-1, 1), centres)
+    text = ", ".join(f"({', '.join(f'{x:.3f}' for x in centre)})" for centre in centres.tolist())
+    return Hypothesis(f"centres {text}", {"centres": centres.tolist()})
+
+
+KMEANS: Final = Strategy(
+    name="kmeans", summary="Centres of clusters", interactive=True, rounds=4, schema=schema, run=run, portions=PORTIONS
+)

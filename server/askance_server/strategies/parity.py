@@ -1,0 +1,59 @@
+"""PARITY over uniform examples, by asking about every parity: the wall that statistical queries stand before.
+
+KLNRS11, §5.2: no learner does with 2^(d/3) queries of tolerance 2^(−d/3), so that every local learner needs a number of
+users exponential in d. This one asks 2^d queries, each of a portion of the users, and does not pretend otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from askance_protocol.queries import BooleanQuery
+from askance_protocol.queries.expressions import Label, Parity, Xor
+from askance_protocol.schema import MAX_WIDTH, BitsField, LabelField, Schema
+from askance_server.strategies import parameters as read
+from askance_server.strategies.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
+
+MOST: Final = 12
+"""2^12 queries are as many as one study asks (`MAX_QUERIES`, `MAX_PARTS`)."""
+
+
+def dimension(parameters: Parameters) -> int:
+    """How many bits x has."""
+    d = read.whole(parameters, "d", 1, MAX_WIDTH)
+    if d > MOST:
+        what = f"would take 2^{d} queries here, and takes more than 2^(d/3) of any learner (KLNRS11, 5.2)"
+        raise read.refused("d", what, f"give a whole number from 1 to {MOST}")
+    return d
+
+
+def schema(parameters: Parameters) -> Schema:
+    """An x of d bits and the parity of those that count: y = (−1)^(r⊙x). KLNRS11, §4."""
+    read.only(parameters, "d")
+    return Schema(fields=(BitsField(name="x", width=dimension(parameters)), LabelField(name="y")))
+
+
+def differs(s: int) -> BooleanQuery:
+    """Whether y ≠ (−1)^(s⊙x): as a mean over uniform x, 0 where s = r and ½ for every other s."""
+    return BooleanQuery(test=Xor(of=(Label(sign=-1), Parity(field="x", mask=f"{s:x}"))))
+
+
+def run(parameters: Parameters) -> Asking:
+    """The parity that differs least."""
+    d = dimension(parameters)
+    # Any tolerance below ¼ tells 0 from ½.
+    answers = yield [Ask(differs(s), 1 / 5) for s in range(2**d)]
+    r = f"{int(np.argmin(np.array(answers))):0{d}b}"[::-1]
+    return Hypothesis(f"y = (-1)^(r.x) with r = {r}", {"r": r})
+
+
+PARITY: Final = Strategy(
+    name="parity",
+    summary="The parity of some bits, by 2^d queries",
+    interactive=False,
+    rounds=1,
+    schema=schema,
+    run=run,
+)
