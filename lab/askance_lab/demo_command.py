@@ -1,6 +1,6 @@
 """`askance demo`: a server, four client processes, and what a second round is worth.
 
-The same users answer two learners of MASKED-PARITY, each at ε = 1: A_MP, which asks in two rounds, and the strongest
+The same users answer two learners of MASKED-PARITY, each at ε = 1: A_MP, which asks in rounds, and the strongest
 learner we know that asks everything at once (KLNRS11, §5.3). With `--server` it conducts clients that run elsewhere.
 """
 

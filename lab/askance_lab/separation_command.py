@@ -33,7 +33,7 @@ def separation(
     resume: Annotated[bool, typer.Option("--resume", help="Go on with what was measured there before.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure what two rounds learn and one does not, and draw it."""
+    """Measure what is learned in rounds and not at once, and draw it."""
     measured = out / "measured.json"
     if measured.exists() and not resume:
         raise ProtocolError(

@@ -41,8 +41,10 @@ def test_a_clean_clone_shows_its_first_estimate_within_a_minute(tmp_path: Path) 
     assert (first["learner"], second["learner"]) == ("masked-parity-pooled", "masked-parity-noninteractive")
     assert first["rounds"] >= 2
     assert second["rounds"] == 1
+    # Whoever asks in rounds may be sure before all users were asked.
+    assert 4000 < first["users"] <= second["users"] == 8000
     for row in (first, second):
-        assert (row["users"], row["refusals"], row["state"]) == (8000, 0, "finished")
+        assert (row["refusals"], row["state"]) == (0, "finished")
         assert row["max_spent_micro_epsilon"] == 1_000_000
     # Nobody was asked anything: it ended by itself, where there was no terminal.
     assert "Enter" not in run.stdout
