@@ -65,12 +65,21 @@ def _draw_errors(points: Sequence[Point]) -> Any:
             panel.fill_between(users, low, high, color=_COLOURS[learner], alpha=0.12, linewidth=0)
         panel.axhline(BLIND, color="#555", linestyle=":", linewidth=1)
         panel.set(xscale="log", title=f"d = {d}", xlabel="users", ylim=(-0.02, 0.6))
+        measured = sorted({p.users for p in points if p.d == d})
+        panel.set_xticks(measured, labels=[_short(users) for users in measured])
+        panel.minorticks_off()
     panels[0].set_ylabel("mean error")
     panels[0].annotate(
         "¼: a guess of the mask bit", (0.03, BLIND + 0.01), xycoords=("axes fraction", "data"), fontsize=8
     )
     panels[-1].legend(frameon=False)
     return figure
+
+
+def _short(users: int) -> str:
+    """Few characters, for an axis."""
+    unit, name = (10**6, "M") if users >= 10**6 else (1000, "k") if users >= 1000 else (1, "")
+    return f"{users / unit:.3g}{name}"
 
 
 def _draw_needed(results: dict[str, Any]) -> Any:
