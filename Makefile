@@ -70,6 +70,7 @@ benchmark: install
 	$(BIN)/python benchmarks/kernels.py
 	$(BIN)/python benchmarks/ingest.py
 	$(BIN)/python benchmarks/fleet.py
+	$(BIN)/python benchmarks/masked_parity.py
 
 clean:
 	rm -rf .venv build dist .hypothesis .pytest_cache .ruff_cache

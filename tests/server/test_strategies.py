@@ -397,6 +397,7 @@ BUILT_IN = {
     "decision-tree": True,
     "perceptron": True,
     "kmeans": True,
+    "masked-parity-two-rounds": True,
 }
 """By name, in order: whether they are interactive."""
 

@@ -97,6 +97,7 @@ FOR_STRATEGY: Final[Mapping[str, str]] = {
     "masked-parity": "masked-parity",
     "masked-parity-pooled": "masked-parity",
     "masked-parity-noninteractive": "masked-parity",
+    "masked-parity-two-rounds": "masked-parity",
     "masked-parity-weak": "masked-parity",
     "parity": "parity",
     "decision-list": "decision-list",

@@ -16,6 +16,7 @@ from askance_server.strategies.kmeans import KMEANS
 from askance_server.strategies.masked_parity import MASKED_PARITY
 from askance_server.strategies.masked_parity_noninteractive import MASKED_PARITY_NONINTERACTIVE
 from askance_server.strategies.masked_parity_pooled import MASKED_PARITY_POOLED
+from askance_server.strategies.masked_parity_two_rounds import MASKED_PARITY_TWO_ROUNDS
 from askance_server.strategies.masked_parity_weak import MASKED_PARITY_WEAK
 from askance_server.strategies.mean import MEAN
 from askance_server.strategies.parity import PARITY
@@ -36,6 +37,7 @@ BUILT_IN: Final = (
     DECISION_TREE,
     PERCEPTRON,
     KMEANS,
+    MASKED_PARITY_TWO_ROUNDS,
 )
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,63}", re.ASCII)
 
