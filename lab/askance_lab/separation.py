@@ -65,7 +65,12 @@ class Point:
     @property
     def success(self) -> tuple[float, float, float]:
         """Their share, and Clopper and Pearson's interval at 95 %."""
-        return (self.successes / len(self.errors), *clopper_pearson(self.successes, len(self.errors)))
+        import numpy as np  # noqa: PLC0415 - takes a while, as what follows
+
+        from askance_protocol.estimators import clopper_pearson  # noqa: PLC0415
+
+        low, high = clopper_pearson(np.array([self.successes]), len(self.errors), 0.95)
+        return self.successes / len(self.errors), float(low[0]), float(high[0])
 
     @property
     def error(self) -> tuple[float, float, float]:
@@ -78,16 +83,6 @@ class Point:
         mean = sum(self.errors) / len(self.errors)
         variance = sum((error - mean) ** 2 for error in self.errors) / max(len(self.errors) - 1, 1)
         return (mean, *bounded_interval(mean, variance, len(self.errors), (0.0, WORST), 0.95))
-
-
-def clopper_pearson(successes: int, of: int, confidence: float = 0.95) -> tuple[float, float]:
-    """An interval for a share that holds for every share."""
-    from scipy.stats import beta  # noqa: PLC0415 - takes a while
-
-    tail = (1 - confidence) / 2
-    low = float(beta.ppf(tail, successes, of - successes + 1)) if successes else 0.0
-    high = float(beta.ppf(1 - tail, successes + 1, of - successes)) if successes < of else 1.0
-    return low, high
 
 
 def trial(setting: Setting, seed: int) -> float:

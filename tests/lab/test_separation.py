@@ -18,7 +18,6 @@ from askance_lab.separation import (
     NONINTERACTIVE,
     Point,
     Setting,
-    clopper_pearson,
     measure,
     needed,
     results_of,
@@ -81,10 +80,8 @@ def test_a_real_trial_learns_with_many_users_and_not_with_few() -> None:
 
 
 def test_intervals_are_those_of_the_books() -> None:
-    assert clopper_pearson(0, 10)[0] == 0
-    assert clopper_pearson(10, 10)[1] == 1
-    assert clopper_pearson(10, 10)[0] == pytest.approx(0.025 ** (1 / 10))
-    assert point(INTERACTIVE, 1, (0.0,) * 10).success[1:] == clopper_pearson(10, 10)
+    assert point(INTERACTIVE, 1, (0.0,) * 10).success == pytest.approx((1, 0.025 ** (1 / 10), 1))
+    assert point(INTERACTIVE, 1, (0.5,) * 10).success == pytest.approx((0, 0, 1 - 0.025 ** (1 / 10)))
     mean, low, high = point(NONINTERACTIVE, 1, (0.0, 0.5) * 50).error
     assert low < mean == 0.25 < high
     assert high - low < 0.25
