@@ -10,24 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from askance_client.population import Population, synthetic
-from askance_protocol.budget import MICRO
-from askance_protocol.errors import ProtocolError
-from askance_protocol.estimators import Tally, clopper_pearson, estimate, tally_round
-from askance_protocol.queries import CellQuery
-from askance_protocol.randomness import SimulatedRandom
-from askance_protocol.rounds import PreparedPart, PreparedRound, StudySpec, prepare_round
+from askance_lab.oracles.oracle import run
+from askance_lab.oracles.pooled import Pooled, study_for
+from askance_protocol.estimators import clopper_pearson
 from askance_server import planning
-from askance_server.rounds import study_of
-from askance_server.strategies import Answer, Ask, Hypothesis, Run, Strategy
+from askance_server.strategies import Strategy
 from askance_server.strategies.strategy import Parameters
 
-CHUNK: Final = 1 << 18
 Learner = Callable[[int, int], "Outcome"]
 """From users and a seed to how a study ended."""
 
@@ -138,68 +132,10 @@ def learner_of(strategy: Strategy, parameters: Parameters, kind: str = "masked-p
 
 def study(strategy: Strategy, parameters: Parameters, population: Population, users: int, seed: int) -> Outcome:
     """One study, to its end. It fails, as on the server, where a part hears of nobody or too few are left."""
-    title, nonce = f"{strategy.name}, {users} users", f"{seed:032x}"
-    strategies = {strategy.name: strategy}
-    spec = study_of(strategies, strategy=strategy.name, parameters=parameters, title=title, nonce=nonce, simulated=True)
-    asking, people = Run(strategy, planning.strategy_parameters(parameters)), _People(spec, population, users, seed)
-    said = asking.step(None)
-    while not isinstance(said, Hypothesis):
-        answers = people.answer(strategy, said)
-        if answers is None:
-            return Outcome(False, people.asked, people.rounds)
-        said = asking.step(answers)
-    learned = said.value
+    people = Pooled(study_for(strategy, parameters, seed), strategy, population, users, seed)
+    try:
+        learned = run(strategy, planning.strategy_parameters(parameters), people).hypothesis.value
+    except planning.TooFewUsersError:
+        return Outcome(False, sum(people.received), len(people.rounds))
     success = all(learned.get(name) == value for name, value in population.truth.items())
-    return Outcome(success, people.asked, people.rounds)
-
-
-class _People:
-    """The users of one study, and which of them have reported."""
-
-    def __init__(self, study: StudySpec, population: Population, users: int, seed: int) -> None:
-        self._study, self._population, self._users = study, population, users
-        self._source = SimulatedRandom(seed)
-        self._first_slot = self.asked = self.rounds = 0
-        # Everybody pays once at most, since rounds ask runs of slots that no earlier round took: so all can pay.
-        charge = planning.terms_of(study.parameters).epsilon
-        self._payers = planning.payers(study, users, charge, _all)
-
-    def answer(self, strategy: Strategy, asks: Sequence[Ask]) -> list[Answer] | None:
-        """Publish the next round, hear its users, estimate."""
-        number = self.rounds + 1
-        place = planning.Place(number, strategy.portion(number), self._first_slot)
-        demand = planning.demand(self._study, asks, strategy.rounds)
-        try:
-            spec = planning.plan(self._study, demand, place, self._users, self._payers, now=0)
-        except planning.TooFewUsersError:
-            return None
-        self.rounds, self._first_slot = number, spec.cohort.first_slot + spec.cohort.slot_count
-        tallies = self._hear(prepared := prepare_round(self._study, spec))
-        if not all(tally.received for tally in tallies):
-            return None
-        return [_answer(*pair) for pair in zip(prepared.parts, tallies, strict=True)]
-
-    def _hear(self, round_: PreparedRound) -> list[Tally]:
-        total: list[Tally] | None = None
-        for begin in range(0, self._users, CHUNK):
-            users = range(begin, min(begin + CHUNK, self._users))
-            mine = np.flatnonzero(round_.asked(users))
-            columns = self._population.columns(users).take(mine)
-            numbers = (mine + begin).astype(np.uint64)
-            outcomes = round_.respond_all(numbers, columns, self._source).outcomes
-            tallies = tally_round(round_, numbers, outcomes)
-            total = tallies if total is None else [a + b for a, b in zip(total, tallies, strict=True)]
-            self.asked += len(mine)
-        if total is None:
-            raise ProtocolError("nobody takes part", where="users", remedy="give one user at least")
-        return total
-
-
-def _answer(part: PreparedPart, tally: Tally) -> Answer:
-    """As the server reads its tallies."""
-    values = estimate(part, tally).values
-    return values if isinstance(part.query.query, CellQuery) else float(values[0])
-
-
-def _all(users: range, charge: int) -> NDArray[np.bool]:
-    return np.full(len(users), charge <= 1000 * MICRO)
+    return Outcome(success, sum(people.received), len(people.rounds))
