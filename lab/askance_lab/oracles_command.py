@@ -15,6 +15,7 @@ from askance_lab.fleet_command import JsonOption
 from askance_lab.local_server import local_server
 from askance_lab.oracles.names import OracleName
 from askance_protocol.errors import ProtocolError
+from askance_protocol.parameters import Parameters
 
 if TYPE_CHECKING:
     from askance_client.population import Population
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from askance_lab.oracles.oracle import Oracle
     from askance_server.strategies import Strategy
 
-Parameters: TypeAlias = Mapping[str, int | bool | str]
 Error: TypeAlias = tuple[float | None, bool | None]
 """How large it is, and whether that is what was promised."""
 

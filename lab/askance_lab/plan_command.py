@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from askance_lab.fleet_command import JsonOption
-from askance_protocol.errors import ProtocolError
+from askance_lab.named import named
 
 if TYPE_CHECKING:
-    from askance_protocol.examples import Columns
-    from askance_server.strategies import Answer, Ask, Strategy
+    from askance_server.strategies import Ask, Strategy
 
 SCHEMA_VERSION: Final = 1
 _SAMPLE: Final = 20_000
@@ -53,27 +52,18 @@ def plan(
     as_json: JsonOption = False,
 ) -> None:
     """Say how many users a strategy needs: by the papers' bound, as stated and as repaired, and as planned."""
-    own = {"d": d, "alpha": alpha, **_given(parameter or [])}
+    own = {"d": d, "alpha": alpha, **named(parameter or [])}
     asked = {name: value for name, value in own.items() if value is not None}
     rounds = plan_of(strategy, {**asked, "epsilon": epsilon, "beta": beta})
     said = _said(strategy, asked, epsilon, beta, rounds)
     typer.echo(json.dumps(said) if as_json else _text(said))
 
 
-def _given(pairs: Sequence[str]) -> dict[str, int | str]:
-    """Whole numbers are numbers, all else is text: as a study's parameters are."""
-    given: dict[str, int | str] = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise ProtocolError("has no =", where=f"--set {pair}", remedy="write --set NAME=VALUE")
-        given[name] = int(value) if value.isascii() and value.isdigit() else value
-    return given
-
-
 def plan_of(name: str, parameters: dict[str, int | bool | str]) -> list[Round]:
     """Each round of a strategy over a population that stands for all."""
     from askance_client.population import for_strategy  # noqa: PLC0415 - takes a while
+    from askance_lab.oracles.exact import Exact  # noqa: PLC0415
+    from askance_lab.oracles.weighted import Weighted  # noqa: PLC0415
     from askance_server import planning, rounds  # noqa: PLC0415
     from askance_server.strategies import Hypothesis, Run  # noqa: PLC0415
     from askance_server.strategies.registry import registry  # noqa: PLC0415
@@ -82,14 +72,14 @@ def plan_of(name: str, parameters: dict[str, int | bool | str]) -> list[Round]:
     study = rounds.study_of(
         strategies, strategy=name, parameters=parameters, title="A plan", nonce="0" * 32, simulated=True
     )
-    columns = for_strategy(name, parameters, {}, _SEED).columns(range(_SAMPLE))
+    oracle = Exact(Weighted(for_strategy(name, parameters, {}, _SEED).columns(range(_SAMPLE))))
     strategy, found = strategies[name], list[Round]()
     run = Run(strategy, planning.strategy_parameters(parameters))
     said = run.step(None)
     while not isinstance(said, Hypothesis):
         demand = planning.demand(study, said, strategy.rounds)
         found.append(_round(said, strategy, parameters, demand.target))
-        said = run.step([_mean(ask, columns) for ask in said])
+        said = run.step(oracle.answer(said))
     return found
 
 
@@ -113,23 +103,6 @@ def _round(asks: Sequence[Ask], strategy: Strategy, parameters: dict[str, int | 
         queries=queries, bound=1, tolerance=tolerance, epsilon=epsilon, failure=failure
     )
     return Round(queries, tolerance, stated, repaired, planned)
-
-
-def _mean(ask: Ask, columns: Columns) -> Answer:
-    """What the queries come to on the sample."""
-    import numpy as np  # noqa: PLC0415 - takes a while
-
-    from askance_protocol.queries import BooleanQuery, CellQuery, prepare  # noqa: PLC0415
-
-    answers = prepare(ask.query, columns.schema).answers(columns)
-    match ask.query:
-        case BooleanQuery():
-            return float(answers.mean())
-        case CellQuery(cells=cells):
-            signs = np.sign(answers).astype(np.float64)
-            return np.bincount(np.abs(answers), weights=signs, minlength=cells + 1)[1:] / len(columns)
-        case real:
-            return float(answers.mean()) / real.denominator
 
 
 def _said(

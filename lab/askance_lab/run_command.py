@@ -17,6 +17,7 @@ from askance_lab import oracles_command
 from askance_lab.exits import Exit
 from askance_lab.fleet_command import EnrolmentOption, JsonOption, token_of
 from askance_lab.local_server import LocalServer, local_server
+from askance_lab.named import named
 from askance_lab.oracles.names import EngineName, OracleName
 from askance_lab.reaching import reaching
 from askance_protocol.errors import ProtocolError
@@ -109,7 +110,7 @@ def run(
 ) -> None:
     """Run a strategy against an oracle and say what it learned, and how wrong that is."""
     chosen = oracle or (OracleName.LOCAL if server is None else OracleName.HTTP)
-    said = {"d": d, "alpha": alpha, "beta": beta, "tolerance": tolerance, **_named(more or [])}
+    said = {"d": d, "alpha": alpha, "beta": beta, "tolerance": tolerance, **named(more or [])}
     parameters = {
         "users": "all",
         "epsilon": epsilon,
@@ -128,19 +129,6 @@ def run(
 
 
 # ----------------------------------------------------------------------------------------------------- what is asked
-
-
-def _named(more: list[str]) -> dict[str, int | bool | str]:
-    """NAME=VALUE: a whole number, a truth, or text."""
-    words: dict[str, bool] = {"true": True, "false": False}
-    said: dict[str, int | bool | str] = {}
-    for each in more:
-        name, equals, value = each.partition("=")
-        if not equals or not name:
-            raise ProtocolError(f"{each!r} is not NAME=VALUE", where="--set", remedy="write --set cells=4")
-        digits = value.removeprefix("-")
-        said[name] = int(value) if digits.isascii() and digits.isdigit() else words.get(value, value)
-    return said
 
 
 def _check(asked: Asked, server: str | None) -> None:

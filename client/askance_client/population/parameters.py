@@ -3,37 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from fractions import Fraction
-from typing import Final, TypeAlias
+from typing import Final
 
-from askance_protocol.errors import ProtocolError
+from askance_protocol.parameters import Parameters, only, refused, whole
 
-Parameters: TypeAlias = Mapping[str, int | bool | str]
-"""As a study carries them: no floats, because its canonical form has none."""
+__all__ = ["Parameters", "bits", "decimal", "only", "refused", "whole", "word"]
 
 _DECIMAL: Final = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?", re.ASCII)
-
-
-def refused(name: str, what: str, remedy: str) -> ProtocolError:
-    """An error at one parameter."""
-    return ProtocolError(what, where=f"parameters.{name}", remedy=remedy)
-
-
-def only(parameters: Parameters, *known: str) -> None:
-    """Refuse parameters of other names: a misspelt one must not pass for a default."""
-    for name in parameters:
-        if name not in known:
-            raise refused(name, "is not a parameter here", f"use {', '.join(known)}")
-
-
-def whole(parameters: Parameters, name: str, least: int, most: int, default: int | None = None) -> int:
-    """A whole number from `least` to `most`."""
-    value = parameters.get(name, default)
-    if type(value) is not int or not least <= value <= most:
-        what = "is missing" if value is None else "is not such a number"
-        raise refused(name, what, f"give a whole number from {least} to {most}")
-    return value
 
 
 def decimal(parameters: Parameters, name: str, default: str, *, least: str, most: str) -> Fraction:

@@ -6,31 +6,11 @@ import re
 from fractions import Fraction
 from typing import Final
 
-from askance_protocol.errors import ProtocolError
-from askance_server.strategies.strategy import Parameters
+from askance_protocol.parameters import Parameters, only, refused, whole
+
+__all__ = ["Parameters", "decimal", "only", "refused", "whole"]
 
 _DECIMAL: Final = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?", re.ASCII)
-
-
-def refused(name: str, what: str, remedy: str) -> ProtocolError:
-    """An error at one parameter."""
-    return ProtocolError(what, where=f"parameters.{name}", remedy=remedy)
-
-
-def only(parameters: Parameters, *known: str) -> None:
-    """Refuse parameters of other names: a misspelt one must not pass for a default."""
-    for name in parameters:
-        if name not in known:
-            raise refused(name, "is not a parameter here", f"use {', '.join(known) or 'none'}")
-
-
-def whole(parameters: Parameters, name: str, least: int, most: int, default: int | None = None) -> int:
-    """A whole number from `least` to `most`."""
-    value = parameters.get(name, default)
-    if type(value) is not int or not least <= value <= most:
-        what = "is missing" if value is None else "is not such a number"
-        raise refused(name, what, f"give a whole number from {least} to {most}")
-    return value
 
 
 def decimal(parameters: Parameters, name: str, below: int, default: str) -> Fraction:

@@ -10,10 +10,12 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from askance_protocol.parameters import Parameters
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
 from askance_protocol.schema import Schema
 
-Parameters: TypeAlias = Mapping[str, int | bool | str]
+__all__ = ["Answer", "Ask", "Asking", "Hypothesis", "Parameters", "Strategy"]
+
 Answer: TypeAlias = float | NDArray[np.float64]
 
 
