@@ -17,12 +17,13 @@ from scipy import stats
 from askance_client import Server
 from askance_client.population import Population, from_file, synthetic
 from askance_lab import oracles_command
+from askance_lab.curator.draws import below, discrete_laplace
 from askance_lab.fresh_error import error_of
 from askance_lab.load_command import enrol_many
 from askance_lab.local_server import local_server
 from askance_lab.oracles.adversarial import HidesMask, Lie, WorstCase
 from askance_lab.oracles.crowds import Drawn, People
-from askance_lab.oracles.curator import Curator, below, discrete_laplace
+from askance_lab.oracles.curator import Curator
 from askance_lab.oracles.domain import domain_of
 from askance_lab.oracles.engines import Engine, engine
 from askance_lab.oracles.exact import Exact
