@@ -1,0 +1,185 @@
+"""The compression version of the private Occam's razor: rounds that double, and ever longer descriptions.
+
+KLNRS11, p. 12: the learner "proceeds in rounds: at each round it requests twice as many examples as in the previous
+round, and uses a restricted hypothesis class consisting of sufficiently concise hypotheses", and the text omits "the
+straightforward details". These are ours:
+
+1. Round k = 1, 2, … takes n_k = 2^{k−1}·n_1 unused examples, and H_k: the hypotheses of at most s_k bits, where s_k is
+   what Thm 3.4 affords with n_k examples at error α/2 and failure β/2k(k+1) (`bounds.central.compression_bits`).
+2. It runs the generic learner on them.
+3. It tests what was learned on t_k more unused examples. The count of its mistakes gets noise, integer z with
+   probability in proportion to e^{−ε|z|}, and must be at most 3αt_k/4. t_k is a statistical query's, of tolerance α/4
+   and failure β/2k(k+1) (BB-notes, Thm 7, one query). If it passes, that is the output; else the next round.
+4. Where a round needs more examples than are left, the output is ⊥.
+
+Accuracy: an output with error above α has passed a test it should not have: Σ_k β/2k(k+1) = β/2. Once the target has a
+description of at most s_k bits, a round ends with an output of error at most α but for β/k(k+1). So the next round is
+reached with no more than that probability, and though it costs twice as much, what is to be expected of it is little
+(`expected_examples`). Where no concept is perfect it may go on until the examples end.
+
+Privacy: which examples a round learns from and tests with follows from n_1, ε, α, β and the round's number, all public.
+An example is in one round's learning or in one round's test, or in none. What is said before does not depend on it,
+and what is said after depends on it through what that one mechanism said only. So the whole transcript is ε-private,
+each mechanism at the full ε: nothing adds up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+from askance_lab.curator import generic
+from askance_lab.curator.distributions import Distribution
+from askance_lab.curator.draws import Below, discrete_laplace
+from askance_lab.curator.generic import FiniteClass, generic_distribution
+from askance_lab.curator.privacy import Paid, checked
+from askance_protocol.bounds import checks
+from askance_protocol.bounds.central import compression_bits, examples_generic_repaired, examples_sulq_repaired
+
+Example = TypeVar("Example")
+Hypothesis = TypeVar("Hypothesis", bound=Hashable)
+
+Concise: TypeAlias = Callable[[int], FiniteClass[Sequence[tuple[Example, Any]], Hypothesis]]
+"""The hypotheses of at most so many bits: fewer than 2^{bits + 1}, at least one."""
+Says: TypeAlias = Callable[[Any, Sequence[Example]], Sequence[Any]]
+
+
+class Round(NamedTuple):
+    """What one round takes, all public."""
+
+    number: int
+    learning: int
+    testing: int
+    bits: int
+    most_mistakes: int
+
+    @property
+    def examples(self) -> int:
+        """Of both steps."""
+        return self.learning + self.testing
+
+
+class Learned(NamedTuple):
+    """A hypothesis, and the round that ended with it."""
+
+    hypothesis: Any
+    round: int
+
+
+def rounds(*, epsilon: Fraction, error: float, failure: float, first: int | None = None) -> Iterator[Round]:
+    """Step 1 and 3's sizes, without end. `first` is n_1; else the least that affords descriptions of one bit."""
+    rate, half = float(checked(epsilon).epsilon), checks.open_unit("error", error) / 2
+    share = checks.open_unit("failure", failure) / 2
+    least = examples_generic_repaired(hypotheses=4, epsilon=rate, error=half, failure=share / 2)
+    learning = least if first is None else checks.count("first", first)
+    number = 1
+    while True:
+        bits = compression_bits(examples=learning, doubling=number, epsilon=rate, error=half, failure=share)
+        wrong = share / (number * (number + 1))
+        testing = examples_sulq_repaired(queries=1, tolerance=error / 4, epsilon=rate, failure=wrong)
+        yield Round(number, learning, testing, bits, math.floor(3 * error * testing / 4))
+        number, learning = number + 1, 2 * learning
+
+
+def learn(
+    concise: Concise[Example, Hypothesis],
+    says: Says[Example],
+    database: Sequence[tuple[Example, Any]],
+    *,
+    epsilon: Fraction,
+    error: float,
+    failure: float,
+    draw: Below,
+    first: int | None = None,
+) -> Learned | None:
+    """The rounds; None, which is ⊥, where the examples end first. `says` are a hypothesis's labels."""
+    begin = 0
+    for each in rounds(epsilon=epsilon, error=error, failure=failure, first=first):
+        if begin + each.examples > len(database):
+            return None  # Step 4
+        middle, end = begin + each.learning, begin + each.examples
+        hypothesis = generic.learn(_class(concise, each), database[begin:middle], epsilon=epsilon, draw=draw)
+        noisy = _mistakes(says, hypothesis, database[middle:end]) + discrete_laplace(1 / epsilon, draw)
+        if noisy <= each.most_mistakes:
+            return Learned(hypothesis, each.number)
+        begin = end
+    raise AssertionError("the rounds have no end")
+
+
+def paid(epsilon: Fraction) -> Paid:
+    """ε, all rounds together: parallel composition."""
+    return checked(epsilon)
+
+
+def compression_distribution(
+    concise: Concise[Example, Hypothesis],
+    says: Says[Example],
+    database: Sequence[tuple[Example, Any]],
+    schedule: Sequence[Round],
+    *,
+    epsilon: Fraction,
+) -> Distribution:
+    """The exact distribution of (hypothesis, round), or None, over those rounds that the database allows."""
+    total: dict[Hashable, float] = {}
+    left, begin = 1.0, 0
+    for each in schedule:
+        if begin + each.examples > len(database):
+            break
+        middle, end = begin + each.learning, begin + each.examples
+        drawn = generic_distribution(_class(concise, each), database[begin:middle], epsilon=epsilon)
+        passed = {
+            Learned(hypothesis, each.number): left
+            * chance
+            * _passes(says, hypothesis, database[middle:end], each, epsilon)
+            for hypothesis, chance in drawn.items()
+        }
+        total |= passed
+        left, begin = left - math.fsum(passed.values()), end
+    return {**total, None: max(left, 0.0)}
+
+
+def expected_examples(*, bits: int, epsilon: Fraction, error: float, failure: float, first: int | None = None) -> float:
+    """At most so many examples are to be expected, where the target is perfect and has a description of `bits` bits.
+
+    All the rounds up to the first that affords it, and each after it by the chance that it is reached.
+    """
+    checks.count("bits", bits, least=0)
+    expected, reached, afforded = 0.0, 1.0, False
+    for each in rounds(epsilon=epsilon, error=error, failure=failure, first=first):
+        expected += reached * each.examples
+        afforded = afforded or each.bits >= bits
+        if afforded:
+            reached *= failure / (each.number * (each.number + 1))
+        if reached * each.examples < 1e-9:
+            return expected
+    raise AssertionError("the rounds have no end")
+
+
+def _class(
+    concise: Concise[Example, Hypothesis], each: Round
+) -> FiniteClass[Sequence[tuple[Example, Any]], Hypothesis]:
+    found = concise(each.bits)
+    few = len(found) < 2 << each.bits
+    remedy = "a description is a string of bits: there are fewer than 2^(s+1) of at most s"
+    checks.require(few, "has more hypotheses than descriptions", where="class", remedy=remedy)
+    return found
+
+
+def _mistakes(says: Says[Example], hypothesis: Any, database: Sequence[tuple[Example, Any]]) -> int:
+    said = says(hypothesis, [example for example, _ in database])
+    return sum(bool(one) != bool(label) for one, (_, label) in zip(said, database, strict=True))
+
+
+def _passes(
+    says: Says[Example],
+    hypothesis: Any,
+    database: Sequence[tuple[Example, Any]],
+    each: Round,
+    epsilon: Fraction,
+) -> float:
+    """Pr[mistakes + z ≤ most], z with probability in proportion to e^{−ε|z|}."""
+    room = each.most_mistakes - _mistakes(says, hypothesis, database)
+    q = math.exp(-epsilon)
+    return 1 - q ** (room + 1) / (1 + q) if room >= 0 else q ** (-room) / (1 + q)

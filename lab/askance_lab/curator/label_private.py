@@ -1,0 +1,117 @@
+"""A learner that protects labels only: one concept for each labelling of the public examples.
+
+BNS13, Def. 13 and Thm 7: x_1 … x_m are public, and two neighbours have the same x's and one label different. The text
+gives no construction. This one: H has a concept for each way in which the class labels the distinct x's, at most
+(em/VC)^VC of them; then the exponential mechanism on the labels. H depends on what is public only, so what is paid is ε
+*for a label*. Whoever changes an x changes H, and nothing is promised about that: the price is not that of a
+curator's other learners (KLNRS11, Def. 2.1).
+
+So ln|H| = VC·ln(em/VC), with no |X| in it, and the examples needed do not grow with d.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+from typing import Any, TypeVar
+
+import numpy as np
+
+from askance_lab.curator import generic
+from askance_lab.curator.databases import Sample
+from askance_lab.curator.distributions import Distribution
+from askance_lab.curator.draws import Below
+from askance_lab.curator.exponential import probabilities
+from askance_lab.curator.piecewise import Runs, interval_runs, point_runs
+from askance_lab.curator.privacy import Paid, checked
+from askance_lab.curator.sauer import Dichotomies, dichotomies
+from askance_protocol.bounds import checks
+
+Example = TypeVar("Example")
+Concept = TypeVar("Concept")
+
+
+def learn(
+    xs: Sequence[Example],
+    labels: Sequence[Any],
+    concepts: Callable[[Sequence[Example]], Iterable[Concept]],
+    says: Callable[[Concept, Sequence[Example]], Any],
+    *,
+    epsilon: Fraction,
+    draw: Below,
+) -> Concept:
+    """`concepts` lists some that label the given x's in every way in which the class does; it never sees a label."""
+    return generic.learn(of_public(xs, concepts, says), _pairs(xs, labels), epsilon=epsilon, draw=draw)
+
+
+def label_private_distribution(
+    xs: Sequence[Example],
+    labels: Sequence[Any],
+    concepts: Callable[[Sequence[Example]], Iterable[Concept]],
+    says: Callable[[Concept, Sequence[Example]], Any],
+    *,
+    epsilon: Fraction,
+) -> Distribution:
+    """The exact output distribution."""
+    return generic.generic_distribution(of_public(xs, concepts, says), _pairs(xs, labels), epsilon=epsilon)
+
+
+def of_public(
+    xs: Sequence[Example],
+    concepts: Callable[[Sequence[Example]], Iterable[Concept]],
+    says: Callable[[Concept, Sequence[Example]], Any],
+) -> Dichotomies[Example, Concept]:
+    """H: from the public x's alone."""
+    distinct = list(dict.fromkeys(xs))
+    return dichotomies(distinct, concepts(distinct), says)
+
+
+def _pairs(xs: Sequence[Example], labels: Sequence[Any]) -> list[tuple[Example, Any]]:
+    remedy = "give each public example its label"
+    checks.require(len(xs) == len(labels), "are not as many as the examples", where="labels", remedy=remedy)
+    return list(zip(xs, labels, strict=True))
+
+
+def learn_interval(sample: Sample, *, epsilon: Fraction, draw: Below) -> int:
+    """A threshold of INTERVAL_d, at any d: among one for each cut between the public x's."""
+    return _chosen(interval_runs(sample), sample, epsilon, draw)
+
+
+def learn_point(sample: Sample, *, epsilon: Fraction, draw: Below) -> int:
+    """A point of POINT_d, at any d: a public x, or one that is none of them."""
+    return _chosen(_one_unseen(point_runs(sample), sample), sample, epsilon, draw)
+
+
+def interval_distribution(sample: Sample, *, epsilon: Fraction) -> Distribution:
+    """Its exact output distribution, at any d."""
+    return _distribution(interval_runs(sample), epsilon)
+
+
+def point_distribution(sample: Sample, *, epsilon: Fraction) -> Distribution:
+    """Its exact output distribution, at any d."""
+    return _distribution(_one_unseen(point_runs(sample), sample), epsilon)
+
+
+def paid(epsilon: Fraction) -> Paid:
+    """ε, for one *label* replaced. BNS13, Def. 13. For one example replaced there is no finite price."""
+    return checked(epsilon)
+
+
+def _one_unseen(runs: Runs, sample: Sample) -> Runs:
+    """All points that were not seen label the x's alike: the first of them stands for them."""
+    seen = set(sample.points)
+    unseen = [run for run in runs if run.start not in seen]
+    return [run for run in runs if run.start in seen] + unseen[:1]
+
+
+# A run is one labelling of the x's, so its first solution stands for all of it: each run counts once, not by its size.
+
+
+def _chosen(runs: Runs, sample: Sample, epsilon: Fraction, draw: Below) -> int:
+    mistakes = np.array([run.mistakes for run in runs], np.int64)
+    return runs[generic.selected(mistakes, examples=len(sample), epsilon=epsilon, draw=draw)].start
+
+
+def _distribution(runs: Runs, epsilon: Fraction) -> Distribution:
+    chances = probabilities([-run.mistakes for run in runs], epsilon=epsilon)
+    return {run.start: chance for run, chance in zip(runs, chances, strict=True)}

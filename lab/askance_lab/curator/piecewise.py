@@ -1,0 +1,140 @@
+"""The generic learner for POINT_d and INTERVAL_d, at any d: no table of 2^d.
+
+BNS13, §3.1, §3.2: point functions c_j(x) = 1 iff x = j, and thresholds c_j(x) = 1 iff x < j, 0 ≤ j ≤ 2^d. Their
+mistakes change only at the examples. So the class falls into at most 2n + 1 runs of solutions that score alike; one run
+may hold 2^1024 of them, which the exponential mechanism takes as so many at once. How many mistakes is drawn exactly,
+and then which solution with so many, uniformly.
+
+This is KLNRS11, Thm 3.4 on these classes. Its n grows with ln|H| = d·ln 2: what BNS13 does without, for δ > 0.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from itertools import accumulate, pairwise
+from typing import NamedTuple, TypeAlias
+
+from askance_lab.curator.databases import Sample
+from askance_lab.curator.distributions import Distribution
+from askance_lab.curator.draws import Below
+from askance_lab.curator.exponential import choose, probabilities
+from askance_lab.curator.generic import public_size
+from askance_lab.curator.privacy import Paid, checked
+from askance_protocol.bounds import checks
+
+
+class Run(NamedTuple):
+    """Solutions start .. end − 1, which all make the same mistakes."""
+
+    start: int
+    end: int
+    mistakes: int
+
+    @property
+    def solutions(self) -> int:
+        """How many they are."""
+        return self.end - self.start
+
+
+Runs: TypeAlias = list[Run]
+
+
+def point_runs(sample: Sample) -> Runs:
+    """Each observed point by itself, and what lies between: c_j errs on all 1s, but for x = j, and there on the 0s."""
+    ones = sum(sample.labels)
+    better = _balance(sample)
+    runs: Runs = []
+    last = 0
+    for x in sorted(better):
+        if last < x:
+            runs.append(Run(last, x, ones))
+        runs.append(Run(x, x + 1, ones - better[x]))
+        last = x + 1
+    if last < 1 << sample.d:
+        runs.append(Run(last, 1 << sample.d, ones))
+    return runs
+
+
+def interval_runs(sample: Sample) -> Runs:
+    """From one observed point to the next: c_j errs on the 0s below j, and on the 1s from j on."""
+    better = _balance(sample)
+    xs = sorted(better)
+    # j = 0 errs on all 1s. At j = x + 1 the label of x turns to 1.
+    wrong = accumulate((-better[x] for x in xs), initial=sum(sample.labels))
+    borders = [0, *(x + 1 for x in xs), (1 << sample.d) + 1]
+    return [Run(start, end, mistakes) for (start, end), mistakes in zip(pairwise(borders), wrong, strict=True)]
+
+
+def _balance(sample: Sample) -> Counter[int]:
+    """For each observed point, its 1s less its 0s."""
+    better: Counter[int] = Counter()
+    for x, label in zip(sample.points, sample.labels, strict=True):
+        better[x] += 1 if label else -1
+    return better
+
+
+def learn_point(sample: Sample, *, epsilon: Fraction, draw: Below) -> int:
+    """The point j of c_j."""
+    return learn(point_runs, sample, epsilon=epsilon, draw=draw)
+
+
+def learn_interval(sample: Sample, *, epsilon: Fraction, draw: Below) -> int:
+    """The threshold j of c_j, 0 to 2^d."""
+    return learn(interval_runs, sample, epsilon=epsilon, draw=draw)
+
+
+def learn(runs_of: Callable[[Sample], Runs], sample: Sample, *, epsilon: Fraction, draw: Below) -> int:
+    """Solution j with probability in proportion to e^{−ε·mistakes(j)/2}. KLNRS11, Thm 3.4."""
+    examples = public_size(sample)
+    runs = runs_of(sample)
+    # As many levels as there can be mistakes, whatever the examples are: n is public.
+    counts = [0] * (examples + 1)
+    for run in runs:
+        counts[run.mistakes] += run.solutions
+    found = choose([-k for k in range(examples + 1)], epsilon=epsilon, draw=draw, multiplicities=counts)
+    return _ranked(runs, found, draw(counts[found]))
+
+
+def _ranked(runs: Runs, wanted: int, rank: int) -> int:
+    """The rank-th of the solutions with so many mistakes."""
+    for run in runs:
+        if run.mistakes == wanted:
+            if rank < run.solutions:
+                return run.start + rank
+            rank -= run.solutions
+    raise AssertionError("a rank is below the count it was drawn from")
+
+
+def paid(epsilon: Fraction) -> Paid:
+    """ε, on any database."""
+    return checked(epsilon)
+
+
+def point_distribution(sample: Sample, *, epsilon: Fraction) -> Distribution:
+    """The exact output distribution, point by point: for small d."""
+    return _spread(point_runs(sample), epsilon)
+
+
+def interval_distribution(sample: Sample, *, epsilon: Fraction) -> Distribution:
+    """The exact output distribution, threshold by threshold: for small d."""
+    return _spread(interval_runs(sample), epsilon)
+
+
+def run_chances(runs: Runs, *, epsilon: Fraction) -> list[float]:
+    """The probability that the solution is in each run, at any d."""
+    scores = [-run.mistakes for run in runs]
+    return probabilities(scores, epsilon=epsilon, multiplicities=[run.solutions for run in runs])
+
+
+def _spread(runs: Runs, epsilon: Fraction) -> Distribution:
+    remedy = "there is a probability for each solution: give d up to 20"
+    checks.require(runs[-1].end <= (1 << 20) + 1, "has too many solutions to list", where="d", remedy=remedy)
+    return dict(_listed(runs, run_chances(runs, epsilon=epsilon)))
+
+
+def _listed(runs: Runs, chances: list[float]) -> Iterator[tuple[int, float]]:
+    for run, chance in zip(runs, chances, strict=True):
+        for j in range(run.start, run.end):
+            yield j, chance / run.solutions
