@@ -173,3 +173,11 @@ def test_stated_theorem_2_is_its_formula():
     expected = math.ceil(4096 * math.sqrt(27 * math.log2(3 * 512)))
 
     assert expected == approximate.examples_interval_stated(dimension=16, delta=2**-9, constant=1)
+
+
+def test_a_promise_over_more_solutions_than_a_float_can_count_is_a_number():
+    promise = approximate.rec_promise_repaired(
+        top=2**1024, epsilon=1, delta=1e-6, error=0.1, failure=0.1, base_case=2**1024
+    )
+
+    assert promise == pytest.approx(20 * (1024 * math.log(2) - math.log(0.1)))

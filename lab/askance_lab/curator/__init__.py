@@ -9,6 +9,6 @@ user's own device against PPAC = PAC with somebody whom everybody trusts (KLNRS1
 | mechanisms | `laplace`, `geometric`, `exponential`, `distance` (A_dist), `choosing` |
 | learners, ε | `generic`, `walsh`, `piecewise`, `sauer`, `compression`, `label_private` |
 | the PARITY learner | `affine`, `parity`, `retry`, `train_test` |
-| learners, (ε,δ) | `point`, `rec`, `interval` |
-| sanitizers | `point_sanitizer`, `interval_sanitizer`, `proper`, `sanitizer_learner` |
+| learners, (ε,δ) | `point`, `rec`, `rec_plan`, `interval` |
+| sanitizers | `point_sanitizer`, `interval_sanitizer`, `interval_sanitizer_plan`, `proper`, `sanitizer_learner` |
 """

@@ -186,7 +186,7 @@ def rec_promise_repaired(
     _check(epsilon, delta, failure, error)
     checks.between("inner_error", checks.positive("inner_error", inner_error), 0, 0.5)
     if rec_depth(top=top, base_case=base_case) == 0:
-        return 2 / (epsilon * error) * math.log((top + 1) / failure)
+        return 2 / (epsilon * error) * (math.log(top + 1) - math.log(failure))
     kept = (1 - inner_error) * error / 2
     gap = distance_gap_repaired(epsilon=epsilon, delta=delta, failure=failure)
     loss = 2 / epsilon * math.log(32 / failure)

@@ -1,0 +1,148 @@
+"""The proper (ε,δ) learner of INTERVAL_d, by Rec. BNS13, §3.3, Thm 2.
+
+c_j(x) = 1 where x < j, 0 ≤ j ≤ 2^d. The text leaves out the application, "straight forward": here it is.
+
+Q(S,j) is the number of examples that c_j labels right. Replacing an example changes it by at most 1. Where some c_j
+made the labels, Q rises up to it and falls after it, so it is concave, and Q(S,j) = m: the promise is r = m.
+
+Rec leaves at most a·m mistakes. On each side of the target take the shortest interval of mass α: a threshold with error
+above α errs on all of one of them, and it shows am examples or fewer with Pr[Bin(m,α) ≤ am]. So a is as near to α as a
+quarter of β allows, for both sides; Rec has the rest of β. For few examples it is α/2, and there is no promise. m is
+public, so a is, and Rec's plan. The protocol package's bound has α/2 and e^{−αm/8} in their place.
+
+Remark 1's way, a k-good interval (trap 16), is the text's motivation and not part of it: Rec takes the place of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from fractions import Fraction
+from itertools import accumulate
+from typing import Final
+
+from scipy.stats import binom
+
+from askance_lab.curator import rec as algorithm
+from askance_lab.curator import rec_plan
+from askance_lab.curator.databases import Sample
+from askance_lab.curator.distributions import Distribution
+from askance_lab.curator.draws import Below
+from askance_lab.curator.privacy import Paid, checked
+from askance_lab.curator.rec import Quality
+from askance_lab.curator.rec_plan import Plan
+from askance_protocol.bounds import checks
+
+_SAMPLING: Final = Fraction(1, 4)
+"""Of β, for what the examples may hide."""
+
+
+def quality(sample: Sample) -> Quality:
+    """Q(S,·) on [0, 2^d]: an example (x,1) is right from x+1 on, (x,0) up to x. So there is a step after each x."""
+    steps: Counter[int] = Counter()
+    for point, label in zip(sample.points, sample.labels, strict=True):
+        steps[point] += 1 if label else -1
+    points = sorted(steps)
+    zeros = len(sample) - sum(sample.labels)
+    values = tuple(accumulate((steps[point] for point in points), initial=zeros))
+    return Quality(1 << sample.d, (0, *(point + 1 for point in points)), values)
+
+
+def plan(
+    dimension: int,
+    examples: int,
+    *,
+    epsilon: Fraction,
+    delta: Fraction,
+    error: Fraction,
+    failure: Fraction,
+    base_case: int | None = None,
+) -> Plan:
+    """How Rec is run on so many examples: (ε,δ) shared out, one level by default, a as above."""
+    checked(epsilon, delta)
+    top = 1 << checks.count("dimension", dimension)
+    aim = _aim(checks.count("examples", examples), error, failure)
+    return rec_plan.tuned(
+        top, epsilon=epsilon, delta=delta, error=aim, failure=failure * (1 - _SAMPLING), base_case=base_case
+    )
+
+
+def _aim(examples: int, error: Fraction, failure: Fraction) -> Fraction:
+    """The a of above."""
+    checks.open_unit("error", float(error))
+    checks.open_unit("failure", float(failure))
+    shown = int(binom.ppf(float(failure * _SAMPLING / 2), examples, float(error)))
+    return max(Fraction(shown - 1, examples), error / 2)
+
+
+def learn(
+    sample: Sample,
+    *,
+    epsilon: Fraction,
+    delta: Fraction,
+    error: Fraction,
+    failure: Fraction,
+    draw: Below,
+    base_case: int | None = None,
+) -> int:
+    """A threshold j: c_j has error at most α but for β, on as many examples as `examples_needed` says."""
+    how = plan(sample.d, len(sample), epsilon=epsilon, delta=delta, error=error, failure=failure, base_case=base_case)
+    return follow(sample, how, draw)
+
+
+def follow(sample: Sample, how: Plan, draw: Below) -> int:
+    """The same with a plan of one's own, such as `rec_plan.equal`, the text's."""
+    return algorithm.rec(quality(sample), len(sample), plan=how, draw=draw)
+
+
+def interval_distribution(sample: Sample, how: Plan) -> Distribution:
+    """Exact: threshold → probability."""
+    return algorithm.rec_distribution(quality(sample), len(sample), plan=how)
+
+
+def paid(dimension: int, how: Plan) -> Paid:
+    """All mechanisms, by basic composition."""
+    return rec_plan.paid(1 << checks.count("dimension", dimension), how)
+
+
+def failure_bound(
+    dimension: int,
+    examples: int,
+    *,
+    epsilon: Fraction,
+    delta: Fraction,
+    error: Fraction,
+    failure: Fraction,
+    base_case: int | None = None,
+) -> float:
+    """Bound on Pr[error > α]: both tails, and what Rec may fail with at the promise m. May be 1."""
+    how = plan(dimension, examples, epsilon=epsilon, delta=delta, error=error, failure=failure, base_case=base_case)
+    sampling = 2 * float(binom.cdf(math.floor(how.error * examples), examples, float(error)))
+    return min(1.0, sampling + rec_plan.failure(1 << dimension, examples, how))
+
+
+def examples_needed(
+    dimension: int,
+    *,
+    epsilon: Fraction,
+    delta: Fraction,
+    error: Fraction,
+    failure: Fraction,
+    base_case: int | None = None,
+) -> int:
+    """Examples that are proved enough: ours, for `plan`. BNS13, Thm 2 is `examples_interval_stated` and `_repaired`."""
+
+    def enough(examples: int) -> bool:
+        bound = failure_bound(
+            dimension, examples, epsilon=epsilon, delta=delta, error=error, failure=failure, base_case=base_case
+        )
+        return bound <= failure
+
+    high = 64
+    while not enough(high):
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

@@ -1,0 +1,105 @@
+"""The proper (ε,δ) learner of POINT_d: A_dist, or a guess. BNS13, §3.1, Lemma 1.
+
+c_j(x) = 1 where x = j. If the target's own point shows often, no other point has a 1, and A_dist finds it, however many
+points there are. If it hardly shows, nearly every c_i is a good hypothesis, and so is a guess.
+
+Derived, as the proof is left out: write t for the mass of the target's point j.
+
+* Where the learner does not guess it returns c_j: only j has a 1. So it errs only by guessing.
+* A guess i has error at most t + D(i). For t ≤ α/2 that is above α for fewer than 2/α points, so for less than
+  2/(α·2^d) of the guesses; generally, for t ≤ sα, for less than 1/((1−s)α·2^d). The text's 2^d ≥ 1/(αβ) may leave only
+  s = 0: 13 points of mass .074 and t = .03 are .102 of the guesses at d = 7, α = β = .1 (trap 18: 2^d ≥ 4/(αβ)).
+* For t ≥ sα, j shows Bin(m,t) times, and A_dist misses the more rarely the more it shows. With s = 1 − 1/(αβ·2^d), m
+  examples are enough if Bin(m, sα) is missed with at most β: an exact sum, `missed`, without a constant.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+from scipy.stats import binom
+
+from askance_lab.curator import distance
+from askance_lab.curator.databases import Sample
+from askance_lab.curator.distributions import Distribution
+from askance_lab.curator.draws import Below
+from askance_lab.curator.privacy import Paid
+from askance_protocol.bounds import checks
+
+_LISTED: Final = 20
+"""d up to which a distribution is written down, point by point."""
+_TAIL: Final = 1e-15
+
+
+def learn(sample: Sample, *, epsilon: Fraction, delta: Fraction, draw: Below, stated: bool = False) -> int:
+    """A point j, for c_j. `stated`: with A_dist as written, which spends half as much (trap 18)."""
+    best, gap = _ahead(sample)
+    # Step 2. The text hands it α/2 and β/2 as well; A_dist has no such parameters.
+    found = distance.choose(gap, epsilon=epsilon, delta=delta, draw=draw, stated=stated)
+    # Steps 3 and 4.
+    return best if found and best is not None else draw(1 << sample.d)
+
+
+def point_distribution(sample: Sample, *, epsilon: Fraction, delta: Fraction, stated: bool = False) -> Distribution:
+    """Exact: point → probability."""
+    checks.require(sample.d <= _LISTED, "has too many points to list", where="d", remedy=f"use d up to {_LISTED}")
+    best, gap = _ahead(sample)
+    found = distance.found_chance(gap, epsilon=epsilon, delta=delta, stated=stated)
+    guess = (1 - found) / (1 << sample.d)
+    return {j: guess + (found if j == best else 0.0) for j in range(1 << sample.d)}
+
+
+def paid(*, epsilon: Fraction, delta: Fraction, stated: bool = False) -> Paid:
+    """A_dist's: a guess does not look."""
+    return distance.paid(epsilon=epsilon, delta=delta, stated=stated)
+
+
+def _ahead(sample: Sample) -> distance.Ahead[int]:
+    """Step 1: q(S,x) is how often (x,1) appears. The points that do not appear score 0 (trap 13)."""
+    scores = Counter(point for point, label in zip(sample.points, sample.labels, strict=True) if label)
+    return distance.ahead(scores, others=len(scores) < 1 << sample.d)
+
+
+def missed(examples: int, mass: float, *, epsilon: Fraction, delta: Fraction, stated: bool = False) -> float:
+    """Exact probability that a target of this mass is not found in so many examples."""
+    checks.count("examples", examples)
+    checks.between("mass", mass, 0, 1)
+    least, most = (int(binom.ppf(tail, examples, mass)) for tail in (_TAIL, 1 - _TAIL))
+    shown = range(max(0, least), most + 1)
+    found = [distance.found_chance(k, epsilon=epsilon, delta=delta, stated=stated) for k in shown]
+    return float(1 - np.asarray(binom.pmf(shown, examples, mass)) @ np.array(found))
+
+
+def examples_needed(
+    dimension: int, *, epsilon: Fraction, delta: Fraction, error: Fraction, failure: Fraction, stated: bool = False
+) -> int:
+    """Examples that are enough at every d from log2(2/αβ) on: what Lemma 1 leaves open, with no constant.
+
+    The bounds of the protocol package have the Chernoff form of it, `examples_point_repaired`, for A_dist as written.
+    """
+    lightest = _lightest(dimension, error, failure)
+
+    def enough(examples: int) -> bool:
+        return missed(examples, lightest, epsilon=epsilon, delta=delta, stated=stated) <= failure
+
+    high = 1
+    while not enough(high):
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def _lightest(dimension: int, error: Fraction, failure: Fraction) -> float:
+    """The sα below which guessing is right but for β; s = ½ at least, above which few guesses are."""
+    for name, value in (("error", error), ("failure", failure)):
+        checks.open_unit(name, float(value))
+    guesses = error * failure * (1 << checks.count("dimension", dimension))
+    remedy = "a smaller domain is for the generic learner"
+    checks.require(guesses >= 2, "Lemma 1 needs 2^d ≥ 2/(αβ)", where="dimension", remedy=remedy)
+    return float(error * (1 - 1 / guesses))
