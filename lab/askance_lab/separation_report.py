@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import html
-import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from askance_lab import drawing
 from askance_lab.separation import BLIND, INTERACTIVE, NONINTERACTIVE, Point
 
 NAMES: Final = {INTERACTIVE: "in rounds", NONINTERACTIVE: "at once"}
 
 _COLOURS: Final = {INTERACTIVE: "#0b6e99", NONINTERACTIVE: "#c2410c"}
 _MARKS: Final = {INTERACTIVE: "o", NONINTERACTIVE: "s"}
-_INK: Final = {"axes.edgecolor": "#555", "axes.labelcolor": "#222", "font.size": 10, "svg.hashsalt": "askance"}
 _STYLE: Final = """
     body { font: 1rem/1.5 system-ui; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; color: #222 }
     svg { max-width: 100%; height: auto }
@@ -30,31 +29,16 @@ def write(out: Path, points: Sequence[Point], results: dict[str, Any]) -> None:
     drawn = {"error": _draw_errors(points), "needed": _draw_needed(results)}
     for name, figure in drawn.items():
         figure.savefig(out / f"{name}.png", dpi=160)
-        (out / f"{name}.svg").write_text(_svg(figure), "utf-8")
+        (out / f"{name}.svg").write_text(drawing.svg(figure), "utf-8")
     (out / "report.html").write_text(
-        _page(points, results, {name: _svg(figure) for name, figure in drawn.items()}), "utf-8"
+        _page(points, results, {name: drawing.svg(figure) for name, figure in drawn.items()}), "utf-8"
     )
-
-
-def _svg(figure: Any) -> str:
-    text = io.StringIO()
-    figure.savefig(text, format="svg", metadata={"Date": None})
-    return text.getvalue()
-
-
-def _figure(width: float, height: float) -> Any:
-    from matplotlib import rcParams  # noqa: PLC0415 - takes a while
-    from matplotlib.figure import Figure  # noqa: PLC0415 - no display is looked for
-
-    parameters: Any = rcParams
-    parameters.update(_INK)
-    return Figure(figsize=(width, height), layout="constrained")
 
 
 def _draw_errors(points: Sequence[Point]) -> Any:
     """The mean error against the users, a panel a dimension; ¼ is what a guess of the mask bit costs."""
     dimensions = sorted({point.d for point in points})
-    figure = _figure(3.2 * len(dimensions) + 0.6, 3.4)
+    figure = drawing.figure(3.2 * len(dimensions) + 0.6, 3.4)
     panels = figure.subplots(1, len(dimensions), sharey=True, squeeze=False)[0]
     for d, panel in zip(dimensions, panels, strict=True):
         for learner, mark in _MARKS.items():
@@ -84,7 +68,7 @@ def _short(users: int) -> str:
 
 def _draw_needed(results: dict[str, Any]) -> Any:
     """Users needed against the dimension: full marks are measured, hollow ones are the formula's."""
-    figure = _figure(5.6, 3.8)
+    figure = drawing.figure(5.6, 3.8)
     panel = figure.subplots()
     for learner, mark in _MARKS.items():
         mine = [each for each in results["needed"] if each["learner"] == learner]

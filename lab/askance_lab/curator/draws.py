@@ -46,6 +46,8 @@ def below(source: RandomSource) -> Below:
         return words.pop()
 
     def draw(count: int) -> int:
+        if count < 1:
+            raise ProtocolError("leaves nothing to draw", where="count", remedy="give 1 or more")
         bits = (count - 1).bit_length()
         while True:
             value = 0
@@ -136,10 +138,12 @@ def _by_decimals(
         context.multiply(Decimal(many), _exp(rate * (least - loss), context)) if many else Decimal(0)
         for loss, many in zip(losses, multiplicities, strict=True)
     ]
-    sums = list(accumulate(map(Fraction, weights)))
-    borders = [each / sums[-1] for each in sums[:-1]]
+    # As whole numbers of 10^-digits of the heaviest: what is lighter (e^{-10^6}) costs no million digits.
+    heaviest = max(weights)
+    sums = list(accumulate(int(context.scaleb(context.divide(each, heaviest), digits)) for each in weights))
     slack = Fraction(1, 10 ** (digits - 25))
-    first, last = bisect_right(borders, place - slack), bisect_right(borders, place + width + slack)
+    low, high = (place - slack) * sums[-1], (place + width + slack) * sums[-1]
+    first, last = bisect_right(sums, low, hi=len(sums) - 1), bisect_right(sums, high, hi=len(sums) - 1)
     return first, first == last
 
 

@@ -31,6 +31,7 @@ from askance_lab.curator.draws import Below
 from askance_lab.curator.privacy import Paid, checked
 from askance_lab.curator.rec import Quality
 from askance_lab.curator.rec_plan import Plan
+from askance_lab.curator.search import least
 from askance_protocol.bounds import checks
 
 _SAMPLING: Final = Fraction(1, 4)
@@ -138,11 +139,4 @@ def examples_needed(
         )
         return bound <= failure
 
-    high = 64
-    while not enough(high):
-        high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    return least(enough, 64)

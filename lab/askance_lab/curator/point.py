@@ -27,6 +27,7 @@ from askance_lab.curator.databases import Sample
 from askance_lab.curator.distributions import Distribution
 from askance_lab.curator.draws import Below
 from askance_lab.curator.privacy import Paid
+from askance_lab.curator.search import least
 from askance_protocol.bounds import checks
 
 _LISTED: Final = 20
@@ -85,14 +86,7 @@ def examples_needed(
     def enough(examples: int) -> bool:
         return missed(examples, lightest, epsilon=epsilon, delta=delta, stated=stated) <= failure
 
-    high = 1
-    while not enough(high):
-        high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    return least(enough)
 
 
 def _lightest(dimension: int, error: Fraction, failure: Fraction) -> float:

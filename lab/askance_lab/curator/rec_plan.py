@@ -23,6 +23,7 @@ from typing import Final
 
 from askance_lab.curator import distance
 from askance_lab.curator.privacy import Paid, checked
+from askance_lab.curator.search import least
 from askance_protocol.bounds import checks
 from askance_protocol.bounds.approximate import rec_depth
 
@@ -194,11 +195,4 @@ def promise_needed(top: int, plan: Plan, beta: Fraction) -> int:
     checks.open_unit("failure", float(beta))
     above = 2 / plan.spread if plan.spread and rec_depth(top=top, base_case=plan.base_case) else 0
     checks.require(beta > above, "is below what the shift costs", where="failure", remedy="use a wider spread, or 0")
-    high = 1
-    while failure(top, high, plan) > beta:
-        high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if failure(top, middle, plan) <= beta else (middle, high)
-    return high
+    return least(lambda promise: failure(top, promise, plan) <= beta)

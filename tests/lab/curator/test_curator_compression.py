@@ -16,24 +16,12 @@ from scipy import stats
 from askance_lab.curator import compression
 from askance_lab.curator.compression import Learned, Round, compression_distribution, expected_examples, learn, rounds
 from askance_lab.curator.distributions import loss
-from askance_lab.curator.draws import below
 from askance_lab.curator.generic import Listed, generic_distribution
 from askance_lab.curator.privacy import Paid
 from askance_lab.curator.sauer import lies_below
 from askance_protocol.bounds import central
 from askance_protocol.errors import ProtocolError
-from askance_protocol.randomness import SimulatedRandom
-
-RARE = 1e-6
-ONE = Fraction(1)
-
-
-def draws(seed: int = 1) -> Any:
-    return below(SimulatedRandom(seed))
-
-
-def too_few(successes: int, runs: int, chance: float) -> bool:
-    return bool(stats.binom.cdf(successes, runs, chance) < RARE)
+from curating import ONE, RARE, draws, too_few
 
 
 def thresholds(bits: int) -> Listed[int, int]:

@@ -16,25 +16,12 @@ from scipy import stats
 from askance_lab.curator import generic
 from askance_lab.curator.databases import BitSample
 from askance_lab.curator.distributions import worst_loss
-from askance_lab.curator.draws import below
 from askance_lab.curator.exponential import probabilities
 from askance_lab.curator.generic import Conjunctions, Listed, generic_distribution, learn, selected
 from askance_lab.curator.privacy import Paid
 from askance_protocol.bounds import central
 from askance_protocol.errors import ProtocolError
-from askance_protocol.randomness import SimulatedRandom
-
-RARE = 1e-6
-ONE = Fraction(1)
-
-
-def draws(seed: int = 1) -> Any:
-    return below(SimulatedRandom(seed))
-
-
-def too_few(successes: int, runs: int, chance: float) -> bool:
-    """So few successes that their chance is below this but for one case in a million."""
-    return bool(stats.binom.cdf(successes, runs, chance) < RARE)
+from curating import ONE, RARE, draws, too_few
 
 
 def contains(variables: Sequence[int], xs: Sequence[Sequence[int]]) -> list[bool]:

@@ -16,7 +16,6 @@ from scipy import stats
 from askance_lab.curator import label_private
 from askance_lab.curator.databases import Sample
 from askance_lab.curator.distributions import loss, worst_loss
-from askance_lab.curator.draws import below
 from askance_lab.curator.exponential import probabilities
 from askance_lab.curator.label_private import (
     interval_distribution,
@@ -32,19 +31,9 @@ from askance_lab.curator.privacy import Paid
 from askance_lab.curator.sauer import is_at, lies_below
 from askance_protocol.bounds import central
 from askance_protocol.errors import ProtocolError
-from askance_protocol.randomness import SimulatedRandom
+from curating import ONE, RARE, draws, too_few
 
-RARE = 1e-6
-ONE = Fraction(1)
 PUBLIC = [(5,), (0, 7), (2, 2, 6), (0, 3, 4, 4, 7), (1, 2, 3, 5, 6, 7)]
-
-
-def draws(seed: int = 1) -> Any:
-    return below(SimulatedRandom(seed))
-
-
-def too_few(successes: int, runs: int, chance: float) -> bool:
-    return bool(stats.binom.cdf(successes, runs, chance) < RARE)
 
 
 def cuts(xs: Any) -> list[int]:

@@ -31,6 +31,7 @@ from askance_lab.curator.privacy import Paid
 from askance_protocol.bounds.parity import examples_parity_sharp, examples_parity_stated
 from askance_protocol.errors import ProtocolError
 from askance_protocol.randomness import SimulatedRandom
+from curating import hard
 
 Entry: TypeAlias = tuple[tuple[int, ...], int]
 TINY = 1e-6
@@ -56,14 +57,6 @@ def by_subsets(sample: BitSample, p: Fraction) -> Distribution:
         for choice in range(1 << space.dimension):
             total[space.solution(choice)] += chance / (1 << space.dimension)
     return total
-
-
-def hard(d: int, n: int, alpha: float, seed: int) -> tuple[BitSample, int]:
-    """Where x = 0 but for a share of 2·1.05α, there uniform: every wrong parity has the error 1.05α."""
-    rng = np.random.default_rng(seed)
-    x = rng.integers(0, 2, (n, d)) * (rng.random(n) < 2.1 * alpha)[:, None]
-    r = rng.integers(0, 2, d)
-    return BitSample.of(x, x @ r % 2), int(r @ (1 << np.arange(d)))
 
 
 @pytest.mark.parametrize("stated", [False, True], ids=["tanh", "quarter"])

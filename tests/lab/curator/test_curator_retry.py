@@ -34,24 +34,16 @@ from askance_lab.curator.retry import (
 from askance_protocol.bounds.parity import parity_retry_repaired, parity_retry_sharp
 from askance_protocol.errors import ProtocolError
 from askance_protocol.randomness import SimulatedRandom
+from curating import ONE, hard
 
 Entry: TypeAlias = tuple[tuple[int, ...], int]
 TINY = 1e-6
-ONE = Fraction(1)
 TWO_BITS: list[Entry] = [(x, y) for x in itertools.product((0, 1), repeat=2) for y in (0, 1)]
 CONTRADICTORY: list[Entry] = [((1, 0), 0), ((1, 0), 1)] * 20
 
 
 def sample_of(rows: Sequence[Entry]) -> BitSample:
     return BitSample.from_rows(len(rows[0][0]), rows)
-
-
-def hard(d: int, n: int, alpha: float, seed: int) -> tuple[BitSample, int]:
-    """Where x = 0 but for a share of 2·1.05α, there uniform: every wrong parity has the error 1.05α."""
-    rng = np.random.default_rng(seed)
-    x = rng.integers(0, 2, (n, d)) * (rng.random(n) < 2.1 * alpha)[:, None]
-    r = rng.integers(0, 2, d)
-    return BitSample.of(x, x @ r % 2), int(r @ (1 << np.arange(d)))
 
 
 def insistent(sample: BitSample, p: Fraction, s: float = float(SILENCE)) -> Distribution:

@@ -23,13 +23,7 @@ from askance_lab.curator.sauer import dichotomies, intervals, points, thresholds
 from askance_protocol.bounds import central
 from askance_protocol.errors import ProtocolError
 from askance_protocol.randomness import SimulatedRandom
-
-RARE = 1e-6
-ONE = Fraction(1)
-
-
-def too_few(successes: int, runs: int, chance: float) -> bool:
-    return bool(stats.binom.cdf(successes, runs, chance) < RARE)
+from curating import ONE, RARE, too_few
 
 
 def odd(r: int, xs: Sequence[int]) -> list[bool]:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from askance_client.population import synthetic
 from askance_lab.curator.distributions import loss, worst_loss
@@ -22,8 +21,8 @@ from askance_protocol.budget import MICRO
 from askance_protocol.queries import BooleanQuery
 from askance_protocol.queries.expressions import And, Bit, Label, Not
 from askance_server.strategies import Ask
+from curating import too_few
 
-RARE = 1e-6
 M, TAU, DELTA, RUNS = 100, 0.05, 0.05, 200
 EXAMPLES = domain_of(synthetic("conjunction", {"d": 4}, 1))
 ASKS = [
@@ -31,10 +30,6 @@ ASKS = [
     for k in range(M)
 ]
 TRUTHS = np.array(Exact(EXAMPLES).answer(ASKS), float)
-
-
-def too_few(successes: int, runs: int, chance: float) -> bool:
-    return bool(stats.binom.cdf(successes, runs, chance) < RARE)
 
 
 class AsWritten(Curator):

@@ -35,11 +35,11 @@ from askance_protocol.bounds.parity import (
 )
 from askance_protocol.errors import ProtocolError
 from askance_protocol.randomness import SimulatedRandom
+from curating import ONE, hard
 
 Entry: TypeAlias = tuple[tuple[int, ...], int]
 Selection: TypeAlias = Literal["laplace", "exponential"]
 TINY = 1e-6
-ONE = Fraction(1)
 ONE_BIT: list[Entry] = [((x,), y) for x in (0, 1) for y in (0, 1)]
 SELECTIONS: list[Selection] = ["laplace", "exponential"]
 SMALL = [TrainTest(2, 1, 1), TrainTest(2, 1, 2), TrainTest(3, 1, 1)]
@@ -47,14 +47,6 @@ SMALL = [TrainTest(2, 1, 1), TrainTest(2, 1, 2), TrainTest(3, 1, 1)]
 
 def sample_of(rows: Sequence[Entry]) -> BitSample:
     return BitSample.from_rows(len(rows[0][0]), rows)
-
-
-def hard(d: int, n: int, alpha: float, seed: int) -> tuple[BitSample, int]:
-    """Where x = 0 but for a share of 2·1.05α, there uniform: every wrong parity has the error 1.05α."""
-    rng = np.random.default_rng(seed)
-    x = rng.integers(0, 2, (n, d)) * (rng.random(n) < 2.1 * alpha)[:, None]
-    r = rng.integers(0, 2, d)
-    return BitSample.of(x, x @ r % 2), int(r @ (1 << np.arange(d)))
 
 
 def replaced(size: int) -> Iterator[tuple[tuple[Entry, ...], tuple[Entry, ...]]]:

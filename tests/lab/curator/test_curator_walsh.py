@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from fractions import Fraction
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
 from scipy.linalg import hadamard
 
 from askance_client.population.rules import MaskedParity, Parity
 from askance_lab.curator import generic
 from askance_lab.curator.databases import BitSample, packed, unpacked
 from askance_lab.curator.distributions import worst_loss
-from askance_lab.curator.draws import below
 from askance_lab.curator.exponential import probabilities
 from askance_lab.curator.privacy import Paid
 from askance_lab.curator.walsh import (
@@ -31,18 +28,7 @@ from askance_lab.curator.walsh import (
     transform,
 )
 from askance_protocol.errors import ProtocolError
-from askance_protocol.randomness import SimulatedRandom
-
-RARE = 1e-6
-ONE = Fraction(1)
-
-
-def draws(seed: int = 1) -> Any:
-    return below(SimulatedRandom(seed))
-
-
-def too_few(successes: int, runs: int, chance: float) -> bool:
-    return bool(stats.binom.cdf(successes, runs, chance) < RARE)
+from curating import ONE, draws, too_few
 
 
 def string(r: int, d: int) -> str:
@@ -169,17 +155,12 @@ def test_a_masked_parity_is_learned_by_a_curator_from_a_few_hundred_examples() -
     assert not too_few(right, runs, 0.9)
 
 
-def test_a_parity_of_20_bits_is_learned_in_less_than_a_third_of_a_second() -> None:
+def test_a_parity_of_20_bits_is_learned() -> None:
     rng, d, n, r = np.random.default_rng(8), 20, 4000, 0xABCDE
     x = rng.integers(0, 1 << d, n).astype(np.uint64)
     sample = BitSample(d, x[:, None], (np.bitwise_count(x & np.uint64(r)) & 1).astype(bool))
-    times = []
-    for _ in range(3):
-        begin = time.perf_counter()
-        assert parity(sample, epsilon=ONE, draw=draws()) == r
-        times.append(time.perf_counter() - begin)
 
-    assert min(times) < 0.3
+    assert parity(sample, epsilon=ONE, draw=draws()) == r
 
 
 # ---------------------------------------------------------------------------------------------------------- refusals

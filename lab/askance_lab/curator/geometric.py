@@ -1,0 +1,84 @@
+"""Symmetric geometric noise on a whole number, clamped to a range where it must lie in one: N21, §2.
+
+The pmf is α^{−|k|}(α−1)/(α+1) with α^Δ = e^ε: it is the discrete Laplace distribution of scale Δ/ε. N21's "truncate"
+has to mean *clamp*, which is post-processing and costs nothing. Conditioning on the range (drawing again until the
+response lies in it) is not: the chance of lying in the range depends on the secret (THEORY.md, "Smaller").
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import NamedTuple
+
+from askance_lab.curator.distributions import Distribution
+from askance_lab.curator.draws import Below, discrete_laplace
+from askance_lab.curator.privacy import Paid, checked
+from askance_protocol.bounds import checks
+
+
+class Range(NamedTuple):
+    """The whole numbers low..high that a response may take."""
+
+    low: int
+    high: int
+
+    def clamp(self, value: int) -> int:
+        """The nearest of them."""
+        return min(max(value, self.low), self.high)
+
+
+def rate(epsilon: Fraction, sensitivity: int = 1) -> Fraction:
+    """ε/Δ = ln α: what one step of noise costs."""
+    return checked(epsilon).epsilon / checks.count("sensitivity", sensitivity)
+
+
+def release(
+    value: int, *, epsilon: Fraction, draw: Below, sensitivity: int = 1, within: Range | tuple[int, int] | None = None
+) -> int:
+    """A whole number with noise, clamped last."""
+    inside = None if within is None else _range(within)
+    response = value + discrete_laplace(1 / rate(epsilon, sensitivity), draw)
+    return response if inside is None else inside.clamp(response)
+
+
+def clamped_distribution(
+    value: int, *, epsilon: Fraction, within: Range | tuple[int, int], sensitivity: int = 1
+) -> Distribution:
+    """The exact distribution of `release` within a range: the ends hold what would lie beyond them."""
+    steep, inside = rate(epsilon, sensitivity), _range(within)
+    if inside.low == inside.high:
+        return {inside.low: 1.0}
+    ends = {
+        inside.low: at_least(value - inside.low, rate=steep),
+        inside.high: at_least(inside.high - value, rate=steep),
+    }
+    return {
+        each: ends[each] if each in ends else pmf(each - value, rate=steep)
+        for each in range(inside.low, inside.high + 1)
+    }
+
+
+def pmf(noise: int, *, rate: Fraction) -> float:
+    """Pr[noise = k] = α^{−|k|}(α−1)/(α+1). N21, §2."""
+    steep = float(rate)
+    return math.exp(-steep * abs(noise)) * math.tanh(steep / 2)
+
+
+def at_least(noise: int, *, rate: Fraction) -> float:
+    """Pr[noise ≥ k], exactly: α^{−k}·α/(α+1) for k ≥ 0, and by symmetry below."""
+    steep = float(rate)
+    if noise < 0:
+        return 1 - at_least(1 - noise, rate=rate)
+    return math.exp(-steep * noise) / (1 + math.exp(-steep))
+
+
+def paid(epsilon: Fraction) -> Paid:
+    """ε, clamped or not."""
+    return checked(epsilon)
+
+
+def _range(within: Range | tuple[int, int]) -> Range:
+    inside = Range(*within)
+    checks.require(inside.low <= inside.high, "is empty", where="within", remedy="give (low, high), low ≤ high")
+    return inside
