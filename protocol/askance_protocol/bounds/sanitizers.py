@@ -49,9 +49,10 @@ def require_choosing_examples(
 def point_rounds(*, epsilon: float, delta: float, error: float, failure: float) -> PointRounds:
     """The POINT sanitizer's construction (THEORY.md §1): 2/α rounds with accuracy α/2, β' = αβ/4, δ' = αδ/5.
 
-    ε' = ε/√(32 ln(5/δ)/α). Each round runs the choosing mechanism and one noisy count, 4/α mechanisms in all: advanced
-    composition with δ/5 gives ε/2 + ε²/(4ln(5/δ)) <= ε for ε <= 2ln(5/δ), and δ in all 3δ/5. A round that finds a
-    point deletes αm/2 entries or more, so ⌊2/α⌋ rounds leave no point with αm of them.
+    ε' = ε/√(32 ln(5/δ)/α). Each round runs the choosing mechanism and one noisy count, 4/α mechanisms in all: where
+    ε' <= 5/4, advanced composition with δ/5 gives ε/2 + ε²/(4ln(5/δ)) <= ε for ε <= 2ln(5/δ); a larger ε' comes with
+    rounds so few that basic composition keeps to ε. And δ in all is 3δ/5. A round that finds a point deletes αm/2
+    entries or more, so ⌊2/α⌋ rounds leave no point with αm of them.
     """
     _check(epsilon, delta, error, failure)
     remedy = "ask for less ε"
@@ -88,7 +89,7 @@ def examples_interval_sanitizer_stated(
 ) -> int:
     """BNS13, Thm 4 as stated: c·(1/(α^2.5·ε))·8^{log*d}·√log*d·log(1/αδ)·log(log*d/αβεδ).
 
-    The text omits the construction, and its privacy accounting is not in THEORY.md: there is no repaired form here.
+    The text omits the construction. The lab's has its own count, from its own accounting (docs/sanitizers.md).
     """
     _check(epsilon, delta, error, failure)
     levels = max(1, log_star(checks.count("dimension", dimension)))

@@ -1,0 +1,172 @@
+"""The POINT_d sanitizer: how often each of 2^d points is in the database, whatever d. BNS13, §4.2, Thm 3.
+
+The extended abstract omits the construction (THEORY.md, section 1): ⌊2/α⌋ rounds of the choosing mechanism, each
+followed by a noisy count of the point that it found, which is then deleted. Points that are not found are estimated 0.
+
+Accuracy, re-derived: while some point has αm entries, the point found has αm/2 at least (α/2-good, but for β' = αβ/4 a
+round). Were one left after ⌊2/α⌋ > 2/α − 1 rounds, they would be more than (2/α − 1)·αm/2 + αm > m together.
+
+Privacy, re-derived. A round's choosing mechanism is (ε',δ')-private, its noisy count ε'-private. The construction has
+ε' = ε/√(32 ln(5/δ)/α), by advanced composition of 4/α mechanisms. Less is spent: a point is counted once at most, so an
+entry is in one count at most, and replacing it changes all the counts together by 2, whatever the rounds chose. The
+counts cost 2ε', the ⌊2/α⌋ choices what basic or advanced composition says, whichever is less. `tight=True` takes the
+largest ε' that this allows: α = .1, ε = 1, δ = 1e−6 has 20 rounds, and ε' = ε/22 instead of ε/70.
+
+A deleted entry becomes a null element, which no solution scores: m stays what it was. Were m to shrink with the data,
+the choosing mechanism's threshold αm/2 would depend on them, and whether its bound on m is met, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple, TypeAlias
+
+from askance_lab.curator import choosing, geometric
+from askance_lab.curator.distributions import Distribution
+from askance_lab.curator.draws import Below
+from askance_lab.curator.privacy import Paid, advanced, checked
+from askance_lab.curator.proper import Multiset, multiset, nearest_point_database
+from askance_protocol.bounds import checks
+from askance_protocol.bounds.sanitizers import examples_choosing, point_rounds
+
+Found: TypeAlias = tuple[tuple[int, Hashable], ...]
+
+
+class Rounds(NamedTuple):
+    """How many, and what each mechanism of a round is given: α' and β' are the choosing mechanism's."""
+
+    rounds: int
+    epsilon: Fraction
+    delta: Fraction
+    error: Fraction
+    failure: Fraction
+
+
+def rounds_for(
+    *, epsilon: Fraction, delta: Fraction, error: Fraction, failure: Fraction, tight: bool = False
+) -> Rounds:
+    """The construction's, from what the whole sanitizer is to keep: (ε,δ) and (α,β)."""
+    checked(epsilon, delta)
+    stated = point_rounds(epsilon=float(epsilon), delta=float(delta), error=float(error), failure=float(failure))
+    share = _tight_share(stated.rounds, epsilon, delta / 5) if tight else Fraction(stated.epsilon)
+    return Rounds(stated.rounds, share, error * delta / 5, error / 2, error * failure / 4)
+
+
+def paid(*, epsilon: Fraction, delta: Fraction, error: Fraction, failure: Fraction, tight: bool = False) -> Paid:
+    """What is really spent of (ε,δ): ⌊2/α⌋ choices, and counts that share one sensitivity of 2."""
+    each = rounds_for(epsilon=epsilon, delta=delta, error=error, failure=failure, tight=tight)
+    spent, slack = _spent(each.rounds, each.epsilon, delta / 5)
+    return Paid(spent, each.rounds * each.delta + slack)
+
+
+def examples_needed(
+    *, epsilon: Fraction, delta: Fraction, error: Fraction, failure: Fraction, tight: bool = False
+) -> int:
+    """The m below which `sanitize` refuses: the choosing mechanism's. The counts need less."""
+    each = rounds_for(epsilon=epsilon, delta=delta, error=error, failure=failure, tight=tight)
+    return examples_choosing(
+        growth=1,
+        epsilon=float(each.epsilon),
+        delta=float(each.delta),
+        error=float(each.error),
+        failure=float(each.failure),
+    )
+
+
+def _spent(rounds: int, each: Fraction, slack: Fraction) -> tuple[Fraction, Fraction]:
+    """The ε of all, and the δ that advanced composition takes for itself, or basic does not."""
+    basic = rounds * each + 2 * each
+    if each >= 1:
+        return basic, Fraction(0)  # e^{ε'} − 1 > 1: the other is more
+    spread, _ = advanced(Paid(each), rounds, slack)
+    rounded_up = Fraction(spread) * (1 + Fraction(1, 1 << 40))
+    return min((basic, Fraction(0)), (rounded_up + 2 * each, slack))
+
+
+def _tight_share(rounds: int, epsilon: Fraction, slack: Fraction) -> Fraction:
+    """The largest ε' with which ε is not exceeded, but for 2^-40 of it: bisection from what is safe in any case."""
+    low, step = epsilon / (rounds + 2), epsilon
+    for _ in range(40):
+        step /= 2
+        if _spent(rounds, low + step, slack)[0] <= epsilon:
+            low += step
+    return low
+
+
+@dataclass(frozen=True, slots=True)
+class PointEstimates:
+    """Estimated counts of at most ⌊2/α⌋ points among m entries of X_d, and 0 elsewhere."""
+
+    d: int
+    m: int
+    counts: Mapping[int, int]
+
+    def of(self, point: int) -> Fraction:
+        """The estimate of Q_c for the concept that holds at this point only."""
+        return Fraction(self.counts.get(point, 0), self.m)
+
+    def database(self) -> dict[int, int]:
+        """A database of m entries that is 2α-close where the estimates are α-close. BNS13, §2.3."""
+        return nearest_point_database(self.d, self.counts, self.m)
+
+
+def sanitize(
+    d: int,
+    database: Multiset | Iterable[int],
+    *,
+    epsilon: Fraction,
+    delta: Fraction,
+    error: Fraction,
+    failure: Fraction,
+    draw: Below,
+    tight: bool = False,
+) -> PointEstimates:
+    """Estimates that are within α for all points at once, but for β, of a database that may be counted already.
+
+    BNS13, Thm 3.
+    """
+    each = rounds_for(epsilon=epsilon, delta=delta, error=error, failure=failure, tight=tight)
+    left = multiset(d, database)
+    m = left.total()
+    found: dict[int, int] = {}
+    for _ in range(each.rounds):
+        point = _choose(left, m, each, draw)
+        if point is None:
+            break  # ⊥: no point is left that counts. That is in the output anyway
+        # a noisy count, clamped to where it lies anyway; then the point's entries become null elements: m stays
+        found[point] = geometric.release(left.pop(point), epsilon=each.epsilon, draw=draw, within=(0, m))
+    return PointEstimates(d, m, found)
+
+
+def _choose(left: Multiset, m: int, each: Rounds, draw: Below) -> int | None:
+    """Points that only null elements are left of score 0; an entry raises the score of one point, so k = 1."""
+    return choosing.choose(
+        left, m, growth=1, epsilon=each.epsilon, delta=each.delta, error=each.error, failure=each.failure, draw=draw
+    )
+
+
+def sanitize_distribution(counts: Multiset, m: int, *, rounds: int, epsilon: Fraction, error: Fraction) -> Distribution:
+    """The exact distribution of what is found, in order, as ((point, count), …). For a few points and entries.
+
+    `counts` are of the entries that are no null elements. It refuses no m: that is `sanitize`'s part.
+    """
+    checks.require(sum(counts.values()) <= m, "has more than m entries", where="database", remedy="count them again")
+    return {**_found(counts, m, rounds, epsilon, error)}
+
+
+def _found(counts: Multiset, m: int, rounds: int, epsilon: Fraction, error: Fraction) -> dict[Found, float]:
+    if rounds == 0:
+        return {(): 1.0}
+    chosen = choosing.choosing_distribution(counts, m, epsilon=epsilon, error=error)
+    total: dict[Found, float] = {(): chosen[None]}
+    for point, count in counts.items():
+        if not chosen.get(point):
+            continue
+        rest = {other: each for other, each in counts.items() if other != point}
+        later = _found(rest, m, rounds - 1, epsilon, error)
+        for noisy, chance in geometric.clamped_distribution(count, epsilon=epsilon, within=(0, m)).items():
+            for tail, there in later.items():
+                total[((point, noisy), *tail)] = chosen[point] * chance * there
+    return total

@@ -1,0 +1,175 @@
+"""A sanitizer for C^label is a proper learner of C: BNS13, §5.1, Thm 5.
+
+c^label(x∘y) = 1 where c(x) ≠ y: an entry is a labelled example, and Q_{c^label}(S) is c's empirical error on S. So the
+learner sanitizes its sample and returns the concept with the least error on the database that comes out. All that it
+knows of the sample is that database: it costs what the sanitizer costs.
+
+Accuracy, re-derived: where c made the labels, Q_{c^label}(S) = 0, so it is at most α on Ŝ, hence at most α for the
+concept returned, and at most 2α for that one on S. On t ≥ (6/α)ln(|C|/β) examples no concept with error above 3α errs
+on 2αt or less, but for |C|·e^{−αt/6} ≤ β (Chernoff). That is 3α but for 2β; the text has 3α + 2β, and bounds t by the m
+of the sanitizer alone.
+
+The sanitizer is anybody's. The one here is pure: the exponential mechanism over all databases of n entries (Blum,
+Ligett, Roth), for domains that are small enough to list them. In whole numbers their score is −max_c |n·#_c(S) −
+m·#_c(Ŝ)|, where # counts the entries on which a predicate holds: an entry replaced changes it by n at most.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import chain, combinations_with_replacement
+from typing import Final, Generic, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from askance_lab.curator import exponential
+from askance_lab.curator.databases import Sample
+from askance_lab.curator.distributions import Distribution
+from askance_lab.curator.draws import Below
+from askance_lab.curator.privacy import Paid
+from askance_protocol.bounds import checks
+from askance_protocol.bounds.mechanisms import exponential_loss
+
+Hypothesis = TypeVar("Hypothesis", bound=Hashable)
+Entry = TypeVar("Entry", bound=Hashable)
+Labelled: TypeAlias = tuple[int, bool]
+"""An entry x∘y of X_{d+1}."""
+Sanitizer: TypeAlias = Callable[[Sequence[Labelled]], Sequence[Labelled]]
+"""A database in, a database out: proper, and private."""
+Exact: TypeAlias = Mapping[tuple[Labelled, ...], float]
+Concept: TypeAlias = Callable[[int], bool]
+
+_MOST: Final = 1 << 20
+
+
+# --- The reduction -----------------------------------------------------------------------------------------------
+
+
+def labelled(concept: Concept) -> Callable[[Labelled], bool]:
+    """The predicate c^label(x∘y) = y ⊕ c(x): that c mislabels the example. BNS13, §5.1."""
+    return lambda entry: concept(entry[0]) != entry[1]
+
+
+def thresholds(d: int) -> dict[int, Concept]:
+    """INTERVAL_d: c_j(x) = 1 where x < j, 0 ≤ j ≤ 2^d. For small d only."""
+    return {j: lambda x, j=j: x < j for j in range((1 << d) + 1)}
+
+
+def learn(sample: Sample, concepts: Mapping[Hypothesis, Concept], sanitizer: Sanitizer) -> Hypothesis:
+    """The concept with the least error on the sanitized sample. BNS13, Thm 5."""
+    # 1. sanitize S, as a database over X_{d+1}
+    sanitized = sanitizer(_entries(sample))
+    # 2. return argmin_c Q_{c^label}(Ŝ)
+    return best(concepts, sanitized)
+
+
+def _entries(sample: Sample) -> tuple[Labelled, ...]:
+    return tuple(zip(sample.points, sample.labels, strict=True))
+
+
+def best(concepts: Mapping[Hypothesis, Concept], database: Sequence[Labelled]) -> Hypothesis:
+    """Of those with the least Q_{c^label}, the first."""
+    checks.require(bool(concepts), "are none", where="concepts", remedy="give at least one")
+    return min(concepts, key=lambda name: sum(map(labelled(concepts[name]), database)))
+
+
+def learn_distribution(
+    sample: Sample, concepts: Mapping[Hypothesis, Concept], sanitizer: Callable[[Sequence[Labelled]], Exact]
+) -> Distribution:
+    """The exact distribution of the hypothesis, from that of the sanitizer's database."""
+    total: dict[Hashable, float] = defaultdict(float)
+    for database, chance in sanitizer(_entries(sample)).items():
+        total[best(concepts, database)] += chance
+    return dict(total)
+
+
+def examples_to_generalize(*, concepts: int, error: float, failure: float) -> int:
+    """(6/α)ln(|C|/β): above 3α on the distribution is above 2α on the sample, for all concepts, but for β."""
+    checks.open_unit("error", error)
+    checks.open_unit("failure", failure)
+    return checks.whole(6 / error * math.log(checks.count("concepts", concepts) / failure), "examples")
+
+
+# --- A pure sanitizer for small domains --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SmallDatabases(Generic[Entry]):
+    """The exponential mechanism over all databases of `size` entries: what each predicate counts on each of them."""
+
+    universe: tuple[Entry, ...]
+    holds: NDArray[np.int64]
+    """Predicates × universe."""
+    databases: NDArray[np.int64]
+    """Databases × size: places in the universe."""
+    size: int
+
+    @classmethod
+    def of(
+        cls, universe: Sequence[Entry], predicates: Sequence[Callable[[Entry], bool]], size: int
+    ) -> SmallDatabases[Entry]:
+        """All multisets of the universe, 2^20 at most."""
+        fits = (
+            bool(universe and predicates) and math.comb(len(universe) + checks.count("size", size) - 1, size) <= _MOST
+        )
+        remedy = "use a smaller domain, or smaller databases, and at least one predicate"
+        checks.require(fits, "are none, or too many to list", where="databases", remedy=remedy)
+        holds = np.array([[predicate(entry) for entry in universe] for predicate in predicates], np.int64)
+        places = chain.from_iterable(combinations_with_replacement(range(len(universe)), size))
+        listed = np.fromiter(places, np.int64).reshape(-1, size)
+        return cls(tuple(universe), holds, listed, size)
+
+    def sanitize(self, database: Sequence[Entry], *, epsilon: Fraction, draw: Below) -> tuple[Entry, ...]:
+        """A database of `size` entries that is close on all predicates. It is ε-private."""
+        found = exponential.choose(self.scores(database), epsilon=epsilon, sensitivity=self.size, draw=draw)
+        return self._of(found)
+
+    def sanitize_distribution(self, database: Sequence[Entry], *, epsilon: Fraction) -> dict[tuple[Entry, ...], float]:
+        """Exact."""
+        chances = exponential.probabilities(self.scores(database), epsilon=epsilon, sensitivity=self.size)
+        return {self._of(index): chance for index, chance in enumerate(chances)}
+
+    def scores(self, database: Sequence[Entry]) -> NDArray[np.int64]:
+        """−max_c |n·#_c(S) − m·#_c(Ŝ)| of every Ŝ."""
+        counts = self._counts(database)
+        there = self.holds @ counts
+        listed = np.stack([row[self.databases].sum(axis=1) for row in self.holds])
+        return -np.abs(self.size * there[:, None] - len(database) * listed).max(axis=0)
+
+    def examples_needed(self, *, epsilon: float, error: float, rounding: float, failure: float) -> int:
+        """Where some database of n entries is within `rounding`: what is lost of the score is at most α's rest."""
+        checks.positive("error - rounding", error - rounding)
+        loss = exponential_loss(solutions=len(self.databases), epsilon=epsilon, failure=failure)
+        return checks.whole(loss / (error - rounding), "examples")
+
+    def _counts(self, database: Sequence[Entry]) -> NDArray[np.int64]:
+        places = {entry: place for place, entry in enumerate(self.universe)}
+        inside = bool(database) and all(entry in places for entry in database)
+        remedy = "give at least one entry, and those of the universe only"
+        checks.require(inside, "is empty, or not within the universe", where="database", remedy=remedy)
+        return np.bincount([places[entry] for entry in database], minlength=len(places)).astype(np.int64)
+
+    def _of(self, index: int) -> tuple[Entry, ...]:
+        places: list[int] = self.databases[index].tolist()
+        return tuple(self.universe[place] for place in places)
+
+
+def for_thresholds(d: int, size: int) -> SmallDatabases[Labelled]:
+    """For C^label of INTERVAL_d. Some database of n entries is within 1/n of any: `rounding`.
+
+    In the order of ones, then zeros, each by x, c_j^label holds on consecutive entries: the ones from j on, the zeros
+    below. Round how many entries come up to each to multiples of 1/n: both ends are off by 1/2n at most.
+    """
+    checks.count("d", d)
+    universe = [(x, y) for y in (True, False) for x in range(1 << d)]
+    return SmallDatabases[Labelled].of(universe, [labelled(concept) for concept in thresholds(d).values()], size)
+
+
+def paid(sanitizer: Paid) -> Paid:
+    """What the sanitizer costs: the rest looks at its output only."""
+    return sanitizer
