@@ -71,6 +71,8 @@ benchmark: install
 	$(BIN)/python benchmarks/ingest.py
 	$(BIN)/python benchmarks/fleet.py
 	$(BIN)/python benchmarks/masked_parity.py
+	$(BIN)/python benchmarks/curator.py
+	$(BIN)/python benchmarks/curator_users.py
 
 clean:
 	rm -rf .venv build dist .hypothesis .pytest_cache .ruff_cache

@@ -10,8 +10,10 @@ import typer
 
 from askance_lab import (
     channel_command,
+    curator_command,
     demo_command,
     fleet_command,
+    landscape_command,
     load_command,
     plan_command,
     run_command,
@@ -34,6 +36,8 @@ app.add_typer(load_command.app)
 app.add_typer(run_command.app)
 app.add_typer(plan_command.app)
 app.add_typer(separation_command.app)
+app.add_typer(curator_command.app)
+app.add_typer(landscape_command.app)
 app.add_typer(demo_command.app)
 
 

@@ -1,0 +1,165 @@
+"""Users needed for error α but with probability β: searched for, with an interval, and kept.
+
+A learner is run on as many fresh problems as there are seeds. It needs n users if at n, and at no smaller number that
+the search tried, the share 1 − β of them succeeds. The ends of the interval are tried as well: with fewer users than
+`low` the chance of success is below 1 − β, with `high` it is above, each at 97.5 % by Clopper and Pearson.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final
+
+from askance_lab.landscape.cells import BY_KEY, Cell
+from askance_lab.landscape.terms import Terms
+from askance_lab.needed import Learner, Measured, Outcome, measure, users_needed
+
+SCHEMA_VERSION: Final = 1
+_STEP: Final = Fraction(1, 10)
+_FARTHEST: Final = 12
+"""Steps in which an end of the interval is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One point of the landscape."""
+
+    cell: str
+    d: int
+    terms: Terms
+    seeds: int
+
+    @property
+    def key(self) -> str:
+        """Names it among the results."""
+        terms = f"epsilon={self.terms.epsilon} delta={self.terms.delta} alpha={self.terms.alpha} beta={self.terms.beta}"
+        return f"{self.cell} · d={self.d} {terms} seeds={self.seeds}"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Users needed, and between which numbers they lie."""
+
+    cell: str
+    d: int
+    users: int
+    low: int | None
+    """With so many it is too seldom right; None: not even few enough were tried."""
+    high: int | None
+    """With so many it is right often enough."""
+    rate: float
+    seeds: int
+
+
+def find(task: Task) -> Found:
+    """Search, then look for both ends."""
+    cell, learner = BY_KEY[task.cell], _learner(task)
+    seeds, rate = range(task.seeds), 1 - Fraction(str(task.terms.beta))
+    needed = users_needed(learner, seeds, max(2, int(cell.start(task.d))), rate)
+    [there] = [tried for tried in needed.tried if tried.users == needed.users]
+    low = _end(learner, seeds, needed.tried, lambda users: users - max(1, int(users * _STEP)), _too_seldom(rate))
+    high = _end(
+        learner, seeds, needed.tried[::-1], lambda users: users + max(1, int(users * _STEP)), _often_enough(rate)
+    )
+    return Found(task.cell, task.d, needed.users, low, high, there.rate, task.seeds)
+
+
+def _too_seldom(rate: Fraction) -> Callable[[Measured], bool]:
+    return lambda tried: tried.interval()[1] < rate
+
+
+def _often_enough(rate: Fraction) -> Callable[[Measured], bool]:
+    return lambda tried: tried.interval()[0] >= rate
+
+
+def _end(
+    learner: Learner,
+    seeds: Sequence[int],
+    tried: Sequence[Measured],
+    further: Callable[[int], int],
+    surely: Callable[[Measured], bool],
+) -> int | None:
+    """The number of users, nearest to those needed, of which it is sure. `tried` begins at the far end."""
+    sure = [each.users for each in tried if surely(each)]
+    if sure:
+        return sure[-1]
+    users = tried[0].users
+    for _ in range(_FARTHEST):
+        users = further(users)
+        if users < 1:
+            return None
+        if surely(measure(learner, users, seeds)):
+            return users
+    return None
+
+
+def _learner(task: Task) -> Learner:
+    from askance_lab.landscape.learners import LEARNERS  # noqa: PLC0415 - takes a while
+    from askance_lab.landscape.problems import PROBLEMS  # noqa: PLC0415
+
+    make, learn = PROBLEMS[BY_KEY[task.cell].problem], LEARNERS[task.cell]
+
+    def run(users: int, seed: int) -> Outcome:
+        problem = make(task.d, task.terms.alpha, users, seed)
+        return Outcome(problem.good(learn(problem, task.terms, seed)), users, 1)
+
+    return run
+
+
+def tasks_of(cells: Iterable[Cell], terms: Terms, seeds: int, dimensions: Sequence[int] = ()) -> list[Task]:
+    """Each cell where it is measured; of given dimensions those at which it is."""
+    tasks = (
+        Task(cell.measured_as, d, terms, seeds)
+        for cell in cells
+        for d in cell.dimensions
+        if not dimensions or d in dimensions
+    )
+    return list(dict.fromkeys(tasks))
+
+
+def run_all(
+    tasks: Sequence[Task],
+    results: Path,
+    *,
+    workers: int = 1,
+    tell: Callable[[int], None] = lambda _: None,
+    run: Callable[[Task], Found] = find,
+) -> list[Found]:
+    """All that does not stand in the results file already, each kept as soon as it is there."""
+    kept = _known(results)
+    missing = [task for task in tasks if task.key not in kept]
+    tell(len(tasks) - len(missing))
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+        started = {pool.submit(run, task): task for task in missing}
+        for done, future in enumerate(as_completed(started), len(tasks) - len(missing) + 1):
+            kept[started[future].key] = future.result()
+            _store(results, kept)
+            tell(done)
+    return [kept[task.key] for task in tasks]
+
+
+def known(tasks: Iterable[Task], results: Path) -> list[Found]:
+    """Of these what was measured before."""
+    kept = _known(results)
+    return [kept[task.key] for task in tasks if task.key in kept]
+
+
+def _known(results: Path) -> dict[str, Found]:
+    if not results.exists():
+        return {}
+    return {key: Found(**found) for key, found in json.loads(results.read_text("utf-8"))["found"].items()}
+
+
+def _store(results: Path, found: Mapping[str, Found]) -> None:
+    """Beside it first, then in its place: whoever is interrupted leaves the old or the new."""
+    kept: dict[str, Any] = {key: asdict(each) for key, each in found.items()}
+    fresh = results.with_name(f"{results.name}.{os.getpid()}")
+    fresh.write_text(json.dumps({"schema_version": SCHEMA_VERSION, "found": kept}, indent=1), "utf-8")
+    fresh.replace(results)
