@@ -5,7 +5,13 @@ from __future__ import annotations
 import io
 from typing import Any, Final
 
-_INK: Final = {"axes.edgecolor": "#555", "axes.labelcolor": "#222", "font.size": 10, "svg.hashsalt": "askance"}
+_INK: Final = {
+    "axes.edgecolor": "#555",
+    "axes.labelcolor": "#222",
+    "font.size": 10,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "askance",
+}
 
 
 def figure(width: float, height: float) -> Any:

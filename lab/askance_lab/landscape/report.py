@@ -16,8 +16,8 @@ from askance_lab.landscape.measurement import SCHEMA_VERSION, Found
 from askance_lab.landscape.terms import Terms
 
 _COLOURS: Final = {
-    (Model.AT_ONCE, "ε each"): "#c2410c",
-    (Model.IN_ROUNDS, "ε each"): "#b45309",
+    (Model.AT_ONCE, "ε each"): "#b91c1c",
+    (Model.IN_ROUNDS, "ε each"): "#d97706",
     (Model.CURATOR, PURE): "#0b6e99",
     (Model.CURATOR, APPROXIMATE): "#6d28d9",
     (Model.NOBODY, "–"): "#3f6212",
@@ -26,8 +26,8 @@ _MARKS: Final = {Model.AT_ONCE: "s", Model.IN_ROUNDS: "o", Model.CURATOR: "D", M
 _CROSSING: Final = (("POINT", "A_dist"), ("INTERVAL", "Rec"))
 _LARGE: Final = 64
 """A dimension at which every class is shown, measured or not."""
-_MOST: Final = 10**15
-"""Bounds beyond are not drawn."""
+_MOST: Final = 10**13
+"""Bounds beyond are not shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def tables(found: Sequence[Found], terms: Terms, cells: Iterable[Cell] = CELLS) 
 def _table(problem: str, found: Sequence[Found], terms: Terms) -> list[str]:
     mine = [cell for cell in CELLS if cell.problem == problem]
     measured = {(each.cell, each.d): each for each in found}
-    dimensions = sorted({each.d for each in found if BY_KEY[each.cell].problem == problem} | {_LARGE})
+    dimensions = _dimensions(problem, found)
     head = ["model", "learner", "private", "by", *(f"d = {d}" for d in dimensions)]
     rows = [
         [cell.model.value, cell.learner, cell.privacy, cell.theorem]
@@ -168,9 +168,9 @@ def _draw(found: Sequence[Found], terms: Terms) -> Any:
     panels = figure.subplots(1, len(problems), sharey=True, squeeze=False)[0]
     for problem, panel in zip(problems, panels, strict=True):
         for cell in (cell for cell in CELLS if cell.problem == problem):
-            _draw_cell(panel, cell, [each for each in found if each.cell == cell.measured_as], terms)
+            _draw_cell(panel, cell, found, terms)
         panel.set(xscale="log", yscale="log", title=problem, xlabel="d", ylim=(3, _MOST))
-        dimensions = sorted({each.d for each in found if BY_KEY[each.cell].problem == problem} | {64})
+        dimensions = [d for d in _dimensions(problem, found) if d & (d - 1) == 0]
         panel.set_xticks(dimensions, labels=[str(d) for d in dimensions])
         panel.tick_params(axis="x", labelsize=7)
         panel.minorticks_off()
@@ -180,38 +180,37 @@ def _draw(found: Sequence[Found], terms: Terms) -> Any:
     return figure
 
 
-def _draw_cell(panel: Any, cell: Cell, mine: Sequence[Found], terms: Terms) -> None:
-    colour = _COLOURS[cell.model, cell.privacy]
-    hollow = cell.learner not in _BEST.get((cell.problem, cell.model), (cell.learner,))
-    face = "white" if hollow else colour
-    if mine:
-        dimensions, users = [each.d for each in mine], [each.users for each in mine]
-        down = [each.users - (each.low or 1) for each in mine]
-        up = [(each.high or each.users) - each.users for each in mine]
-        panel.errorbar(
-            dimensions,
-            users,
-            yerr=[down, up],
-            marker=_MARKS[cell.model],
-            markersize=4,
-            markerfacecolor=face,
-            color=colour,
-            linewidth=1,
-            capsize=2,
-            label=f"{cell.model.value}: {cell.learner}" if cell.model is Model.CURATOR else cell.model.value,
-        )
-    domain = sorted({*cell.dimensions, 64})
-    bounds = [(d, bound) for d in domain if (bound := cell.bound(d, terms)) <= _MOST]
-    panel.plot([d for d, _ in bounds], [bound for _, bound in bounds], ":", color=colour, linewidth=0.9)
+def _dimensions(problem: str, found: Sequence[Found]) -> list[int]:
+    """Of the tables and the plots."""
+    return sorted({each.d for each in found if BY_KEY[each.cell].problem == problem} | {_LARGE})
 
 
-_BEST: Final = {
-    (cell.problem, cell.model): tuple(c.learner for c in CELLS if (c.problem, c.model) == (cell.problem, cell.model))[
-        :1
-    ]
-    for cell in CELLS
-}
-"""The first learner of a class and model has full marks, others have hollow ones."""
+def _draw_cell(panel: Any, cell: Cell, found: Sequence[Found], terms: Terms) -> None:
+    """A second learner of a model has hollow marks; squares of who needs no rounds lie around circles of who does."""
+    mine = [each for each in found if each.cell == cell.measured_as]
+    colour, at_once = _COLOURS[cell.model, cell.privacy], cell.model is Model.AT_ONCE
+    first = next(c for c in CELLS if (c.problem, c.model) == (cell.problem, cell.model))
+    hollow = at_once or cell != first
+    dimensions = _dimensions(cell.problem, found)
+    panel.plot(dimensions, [float(cell.bound(d, terms)) for d in dimensions], ":", color=colour, linewidth=0.9)
+    if not mine:
+        return
+    panel.errorbar(
+        [each.d for each in mine],
+        [each.users for each in mine],
+        yerr=[
+            [each.users - (each.low or 1) for each in mine],
+            [(each.high or each.users) - each.users for each in mine],
+        ],
+        marker=_MARKS[cell.model],
+        markersize=7 if at_once else 4,
+        markerfacecolor="white" if hollow else colour,
+        color=colour,
+        linewidth=1,
+        capsize=2,
+        zorder=2 if at_once else 3,
+        label=f"{cell.model.value}: {cell.learner}" if cell.model is Model.CURATOR else cell.model.value,
+    )
 
 
 def _draw_crossovers(found: Sequence[Found]) -> Any:
@@ -227,7 +226,7 @@ def _draw_crossovers(found: Sequence[Found]) -> Any:
             panel.plot(list(users), list(users.values()), "D-", markersize=4, color=colour, label=f"{name}: {privacy}")
         if crossing.d is not None:
             panel.axvline(crossing.d, color="#555", linestyle=":", linewidth=1)
-            panel.annotate(f"d ≈ {crossing.d:.0f}", (crossing.d, 1), (3, 6), ("data", "axes fraction"), "offset points")
+            panel.text(crossing.d * 1.08, 0.03, f"d ≈ {crossing.d:.0f}", transform=panel.get_xaxis_transform())
         panel.set(xscale="log", yscale="log", title=problem, xlabel="d")
         dimensions = sorted(_users(found, problem, "generic"))
         panel.set_xticks(dimensions, labels=[str(d) for d in dimensions])
