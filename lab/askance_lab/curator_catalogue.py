@@ -229,6 +229,8 @@ def _pairs(sample: Sample) -> list[tuple[int, bool]]:
 
 
 def _sauer(sample: Sample, asked: Asked) -> int:
+    remedy = "all its examples are listed: give at most 12 bits, or use generic-interval"
+    checks.require(sample.d <= 12, "is too large a domain", where="d", remedy=remedy)
     classes = sauer.thresholds(range(1 << sample.d))
     return generic.learn(classes, _pairs(sample), epsilon=asked.terms.epsilon, draw=asked.draw)
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from askance_lab.landscape.terms import Terms
 
 SCHEMA_VERSION: Final = 1
+MOST_USERS: Final = 10_000_000
+"""All of them are in memory."""
 
 app = typer.Typer()
 
@@ -44,7 +46,8 @@ class Asked:
 def curator(
     name: Annotated[str, typer.Argument(help="Which: generic-parity, point, interval, …; list: all of them.")],
     users: Annotated[
-        int | None, typer.Option("--users", min=1, help="How many made-up users; as many as its bound asks for.")
+        int | None,
+        typer.Option("--users", min=1, max=MOST_USERS, help="How many made-up users; as many as its bound asks for."),
     ] = None,
     d: Annotated[int | None, typer.Option("--d", min=1, max=4096, help="Bits of a made-up example.")] = None,
     epsilon: Annotated[str, typer.Option("--epsilon", help="ε of the whole.")] = "1",
@@ -115,8 +118,15 @@ def _given(asked: Asked, chosen: Entry) -> Given:
         labelled = chosen.off is None
         return own(asked.data, asked.label, asked.column, chosen.kind, asked.seed or 0, labelled=labelled)
     d = asked.d or chosen.d
-    users = asked.users or chosen.needed(d, asked.terms)
+    users = asked.users or _affordable(chosen.needed(d, asked.terms))
     return made_up(chosen.kind, d, asked.terms.alpha, users, asked.seed or 0)
+
+
+def _affordable(users: int) -> int:
+    what = f"would be {users:,}, as its bound asks for"
+    if users > MOST_USERS:
+        raise ProtocolError(what, where="--users", remedy=f"say how many, up to {MOST_USERS:,}, or allow a larger ε")
+    return users
 
 
 def _said(asked: Asked, chosen: Entry, given: Given, found: Any, *, real: bool) -> dict[str, Any]:

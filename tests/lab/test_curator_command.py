@@ -138,6 +138,9 @@ def test_the_list_names_all_with_their_theorems() -> None:
         (["interval", "--column", "x"], "--column"),
         (["generic-parity", "--d", "40", "--users", "10"], "d"),
         (["point", "--d", "2"], "dimension"),
+        (["sauer", "--d", "20", "--users", "10"], "d"),
+        (["interval", "--epsilon", "0.000001"], "--users"),
+        (["sanitizer-learner", "--d", "8", "--users", "10"], "databases"),
     ],
 )
 def test_what_cannot_be_is_refused(options: list[object], where: str) -> None:

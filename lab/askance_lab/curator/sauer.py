@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from operator import index
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,11 @@ from numpy.typing import NDArray
 from askance_lab.curator.generic import Mistakes
 from askance_protocol.bounds import checks
 from askance_protocol.errors import ProtocolError
+
+_MOST: Final = 1 << 12
+"""Examples of a domain that is cut once: as many labellings, and their table has a column an example."""
+_MOST_OF_PAIRS: Final = 1 << 8
+"""Of one that is cut twice: half its square of labellings."""
 
 Example = TypeVar("Example")
 Concept = TypeVar("Concept")
@@ -89,7 +94,7 @@ def points(domain: Iterable[int]) -> Dichotomies[int, int]:
 
 def intervals(domain: Iterable[int]) -> Dichotomies[int, tuple[int, int]]:
     """c(x) = 1 iff a ≤ x < b, for each stretch of the domain, the empty one too: |X|(|X|+1)/2 + 1 of them, VC = 2."""
-    xs = _ordered(domain)
+    xs = _ordered(domain, _MOST_OF_PAIRS)
     stretches = [(a, b + 1) for place, a in enumerate(xs) for b in xs[place:]]
     return dichotomies(xs, [(xs[0], xs[0]), *stretches], lies_within)
 
@@ -109,9 +114,11 @@ def lies_within(ends: tuple[int, int], xs: Sequence[int]) -> list[bool]:
     return [ends[0] <= x < ends[1] for x in xs]
 
 
-def _ordered(domain: Iterable[int]) -> list[int]:
+def _ordered(domain: Iterable[int], most: int = _MOST) -> list[int]:
     xs = sorted(set(map(index, domain)))
     checks.require(bool(xs), "is empty", where="domain", remedy="give the examples that there may be")
+    remedy = f"give {most} examples at most, or use `piecewise`, which makes no table"
+    checks.require(len(xs) <= most, "has too many labellings to list", where="domain", remedy=remedy)
     return xs
 
 

@@ -156,6 +156,9 @@ def test_draws_follow_the_exact_distribution() -> None:
         (lambda: dichotomies([], [1], sauer.is_at), "domain"),
         (lambda: dichotomies([1], [], sauer.is_at), "concepts"),
         (lambda: learn(points([1, 2]), [], epsilon=ONE, draw=below(SimulatedRandom(1))), "database"),
+        (lambda: thresholds(range(5000)), "domain"),
+        (lambda: points(range(5000)), "domain"),
+        (lambda: intervals(range(300)), "domain"),
     ],
 )
 def test_what_it_cannot_do_it_refuses_and_says_why(wrong: Any, where: str) -> None:
