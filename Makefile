@@ -73,6 +73,7 @@ benchmark: install
 	$(BIN)/python benchmarks/masked_parity.py
 	$(BIN)/python benchmarks/curator.py
 	$(BIN)/python benchmarks/curator_users.py
+	$(BIN)/python benchmarks/figures.py
 
 clean:
 	rm -rf .venv build dist .hypothesis .pytest_cache .ruff_cache

@@ -1,0 +1,53 @@
+"""Whether the figures in the documents that take minutes are still what their commands print.
+
+A document names a command, in a line that ends with a colon, and shows lines of its output in a block of text: each of
+these lines has to be printed. Prints one JSON object; exits 6 where a line is not.
+
+    python benchmarks/figures.py [document ...]
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[1]
+SHOWN: Final = re.compile(
+    r"^`askance (?P<command>[^`]+)`[^\n]*:\n\n```text\n(?P<lines>.*?)```", re.MULTILINE | re.DOTALL
+)
+
+
+def main() -> int:
+    """Each document, or those that are named."""
+    documents = [Path(name) for name in sys.argv[1:]] or sorted((ROOT / "docs").glob("*.md"))
+    shown = [(command, line) for path in documents for command, line in lines_of(path.read_text("utf-8"))]
+    printed = {command: run(command) for command in dict.fromkeys(command for command, _ in shown)}
+    missing = [{"command": command, "line": line} for command, line in shown if line not in printed[command]]
+    print(json.dumps({"schema_version": 1, "commands": len(printed), "lines": len(shown), "missing": missing}))
+    return 6 if missing else 0
+
+
+def lines_of(text: str) -> Iterator[tuple[str, str]]:
+    """The commands of a document, each with a line that it is said to print."""
+    for found in SHOWN.finditer(text):
+        for line in found["lines"].splitlines():
+            yield found["command"], line
+
+
+def run(command: str) -> set[str]:
+    """The lines that a command prints. It leaves its files in a folder that is thrown away."""
+    with tempfile.TemporaryDirectory() as folder:
+        whole = [str(Path(sys.executable).parent / "askance"), *shlex.split(command), "--out", f"{folder}/out"]
+        done = subprocess.run(whole, capture_output=True, text=True, check=True)  # noqa: S603 - what the documents say
+    return set(done.stdout.splitlines())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
