@@ -48,3 +48,30 @@ def test_the_documents_have_such_figures() -> None:
         sys.path.pop(0)
 
     assert len(list(lines_of((ROOT / "docs" / "separation.md").read_text("utf-8")))) >= 15
+
+
+def rows(text: str, heading: str) -> list[list[str]]:
+    """The rows of all tables below a heading of docs/masked-parity.md."""
+    section = text.split(f"\n## {heading}\n")[1].split("\n## ", maxsplit=1)[0]
+    lines = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")]
+    return [line for line in lines if line[0] != "learner"]
+
+
+def test_the_users_that_masked_parity_takes_are_what_the_benchmark_printed() -> None:
+    printed = json.loads((ROOT / "docs" / "masked-parity" / "measured.json").read_text("utf-8"))
+    told = rows((ROOT / "docs" / "masked-parity.md").read_text("utf-8"), "What was measured")
+    measured = [each for name in ("goals", "compared", "searched") for each in printed[name]]
+
+    assert sorted(told) == sorted(
+        [
+            each["strategy"].removeprefix("masked-parity-").replace("-", " "),
+            str(each["d"]),
+            f"{each['users']:,}",
+            f"{each['rate']:.3f}",
+            "{:.3f}–{:.3f}".format(*each["interval"]),
+            f"{each['mean_asked']:,}",
+            f"{each['mean_rounds']:.1f}",
+        ]
+        for each in measured
+    )
+    assert printed["missed"] == []
