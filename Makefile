@@ -71,6 +71,7 @@ benchmark: install
 	$(BIN)/python benchmarks/ingest.py
 	$(BIN)/python benchmarks/fleet.py
 	$(BIN)/python benchmarks/masked_parity.py
+	$(BIN)/python benchmarks/masked_parity_tried.py
 	$(BIN)/python benchmarks/curator.py
 	$(BIN)/python benchmarks/curator_users.py
 	$(BIN)/python benchmarks/figures.py

@@ -54,7 +54,7 @@ def rows(text: str, heading: str) -> list[list[str]]:
     """The rows of all tables below a heading of docs/masked-parity.md."""
     section = text.split(f"\n## {heading}\n")[1].split("\n## ", maxsplit=1)[0]
     lines = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")]
-    return [line for line in lines if line[0] != "learner"]
+    return [line for line in lines if line[0] not in ("learner", "form")]
 
 
 def test_the_users_that_masked_parity_takes_are_what_the_benchmark_printed() -> None:
@@ -75,3 +75,19 @@ def test_the_users_that_masked_parity_takes_are_what_the_benchmark_printed() -> 
         for each in measured
     )
     assert printed["missed"] == []
+
+
+def test_what_the_forms_of_it_gave_is_what_the_benchmark_printed() -> None:
+    printed = json.loads((ROOT / "docs" / "masked-parity" / "tried.json").read_text("utf-8"))["tried"]
+    told = rows((ROOT / "docs" / "masked-parity.md").read_text("utf-8"), "What was tried, and what each gave")
+
+    assert told == [
+        [
+            each["variant"],
+            f"{each['users']:,}",
+            f"{each['rate']:.3f}",
+            "{:.3f}–{:.3f}".format(*each["interval"]),
+            f"{each['mean_rounds']:.1f}",
+        ]
+        for each in printed
+    ]
