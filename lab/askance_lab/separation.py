@@ -6,15 +6,14 @@ concept, its users and their noise are all drawn anew. A point is measured once;
 
 from __future__ import annotations
 
-import json
 import multiprocessing
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from askance_lab import kept
 from askance_protocol.bounds.masked_parity import users_masked_parity_noninteractive, users_masked_parity_pooled
 
 SCHEMA_VERSION: Final = 1
@@ -112,7 +111,7 @@ def measure(
     run: Trial = trial,
 ) -> list[Point]:
     """Measure each point over so many seeds, in order, but for what stands in the results file already."""
-    known = _known(results)
+    known = {key: tuple(errors) for key, errors in kept.load(results, "errors").items()}
     points: list[Point] = []
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
         for setting in settings:
@@ -121,23 +120,10 @@ def measure(
                 more = range(len(errors), seeds)
                 errors += tuple(pool.map(run, [setting] * len(more), more))
                 known[setting.key] = errors
-                _store(results, known)
+                kept.store(results, "errors", known, SCHEMA_VERSION)
             points.append(Point(setting.learner, setting.d, setting.epsilon, setting.users, errors[:seeds]))
             tell(points[-1])
     return points
-
-
-def _known(results: Path) -> dict[str, tuple[float, ...]]:
-    if not results.exists():
-        return {}
-    return {key: tuple(errors) for key, errors in json.loads(results.read_text("utf-8"))["errors"].items()}
-
-
-def _store(results: Path, known: Mapping[str, Iterable[float]]) -> None:
-    """Beside it first, then in its place: whoever is interrupted leaves the old or the new."""
-    fresh = results.with_name(f"{results.name}.{os.getpid()}")
-    fresh.write_text(json.dumps({"schema_version": SCHEMA_VERSION, "errors": dict(known)}), "utf-8")
-    fresh.replace(results)
 
 
 # ------------------------------------------------------------------------------------------------------- what to ask

@@ -7,16 +7,15 @@ the search tried, the share 1 − β of them succeeds. The ends of the interval 
 
 from __future__ import annotations
 
-import json
 import multiprocessing
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from askance_lab import kept as stored
 from askance_lab.landscape.cells import BY_KEY, Cell
 from askance_lab.landscape.terms import Terms
 from askance_lab.needed import Learner, Measured, Outcome, measure, users_needed
@@ -140,7 +139,7 @@ def run_all(
         started = {pool.submit(run, task): task for task in missing}
         for done, future in enumerate(as_completed(started), len(tasks) - len(missing) + 1):
             kept[started[future].key] = future.result()
-            _store(results, kept)
+            stored.store(results, "found", {key: asdict(each) for key, each in kept.items()}, SCHEMA_VERSION)
             tell(done)
     return [kept[task.key] for task in tasks]
 
@@ -152,14 +151,4 @@ def known(tasks: Iterable[Task], results: Path) -> list[Found]:
 
 
 def _known(results: Path) -> dict[str, Found]:
-    if not results.exists():
-        return {}
-    return {key: Found(**found) for key, found in json.loads(results.read_text("utf-8"))["found"].items()}
-
-
-def _store(results: Path, found: Mapping[str, Found]) -> None:
-    """Beside it first, then in its place: whoever is interrupted leaves the old or the new."""
-    kept: dict[str, Any] = {key: asdict(each) for key, each in found.items()}
-    fresh = results.with_name(f"{results.name}.{os.getpid()}")
-    fresh.write_text(json.dumps({"schema_version": SCHEMA_VERSION, "found": kept}, indent=1), "utf-8")
-    fresh.replace(results)
+    return {key: Found(**found) for key, found in stored.load(results, "found").items()}
