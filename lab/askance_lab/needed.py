@@ -103,14 +103,15 @@ def users_needed(
 
 def _bracket(enough: Callable[[int], bool], start: int) -> tuple[int, int]:
     """Users that do not suffice, and users that do, an eighth apart."""
-    users, last = start, 0
+    users = start
     if enough(users):
         while users > 1 and enough(lower := users * 8 // 9):
             users = lower
         return users * 8 // 9, users
-    while not enough(users):
-        users, last = users + max(1, users // 8), users
-    return last, users
+    while True:
+        last, users = users, users + max(1, users // 8)
+        if enough(users):
+            return last, users
 
 
 def measure(learner: Learner, users: int, seeds: Sequence[int]) -> Measured:
