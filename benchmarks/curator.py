@@ -1,7 +1,7 @@
 """How fast the trusted curator's learners are: seconds, beside a plain numpy form of the same work in the same run.
 
 Prints one JSON object. Runs are interleaved and each figure is the median. Exits 6 where a time is above its goal.
-`curator_users.py` has the users that each version of the PARITY learner needs.
+`curator_users.py` has how many users they need.
 
     python benchmarks/curator.py
 """

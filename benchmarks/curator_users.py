@@ -1,7 +1,7 @@
-"""How often each version of the private PARITY learner is right, with about the least users that it needs.
+"""How many users the curator's learners need, beside the yardsticks that they were to keep to: no more than 1.3 times.
 
-On a distribution that is as hard as can be: x = 0 but for a share of 2·1.05α, there uniform, so that every wrong parity
-has the error 1.05α. Prints one JSON object.
+α = β = 0.1, ε = 1, δ = 10^−6, on the landscape's problems, where hypotheses err on 1.05α. A learner needs as many users
+as a search finds, with which nine of ten runs are right. Prints one JSON object; exits 6 where more are needed.
 
     python benchmarks/curator_users.py [runs]
 """
@@ -12,83 +12,98 @@ import json
 import sys
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Final, TypeAlias
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from askance_lab.curator import retry, train_test
+from askance_lab.curator import generic, label_private, retry
 from askance_lab.curator.databases import BitSample
 from askance_lab.curator.draws import Below, below
-from askance_protocol.bounds.parity import TrainTest
+from askance_lab.landscape.learners import LEARNERS
+from askance_lab.landscape.measurement import trial
+from askance_lab.landscape.problems import PROBLEMS, TOO_WRONG, Problem
+from askance_lab.landscape.terms import Terms
+from askance_lab.needed import Learner, Outcome, users_needed
 from askance_protocol.randomness import SimulatedRandom
 
-ALPHA: Final = 0.1
-BITS: Final = 10
-ONE: Final = Fraction(1)
+TERMS: Final = Terms()
+MOST: Final = 1.3
+VARIABLES: Final = (1, 4, 6)
 
-Learner: TypeAlias = Callable[[BitSample, Below], int | None]
+
+class Yardstick(NamedTuple):
+    """So many users a prototype needed, and a learner that is to keep to them."""
+
+    name: str
+    users: int
+    learner: Learner
 
 
 def main() -> int:
-    """Measure and print."""
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
-    print(json.dumps({"schema_version": 1, "runs": runs, "users": parity_users(runs)}))
-    return 0
+    """Search, print, compare."""
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+    found = {each.name: needed(each, runs) for each in yardsticks()}
+    missed = [name for name, each in found.items() if each["ratio"] > MOST]
+    print(json.dumps({"schema_version": 1, "runs": runs, "users": found, "missed": missed}))
+    return 6 if missed else 0
 
 
-def parity_users(runs: int) -> dict[str, dict[str, float]]:
-    """How often each version finds r at α = .1, ε = 1, d = 10, with as many users as its entry says."""
-    return {name: _success(users, learner, runs) for name, (users, learner) in versions().items()}
+def needed(yardstick: Yardstick, runs: int) -> dict[str, Any]:
+    """The fewest users, how often they do, and how many times the yardstick they are."""
+    found = users_needed(yardstick.learner, range(runs), yardstick.users, Fraction(9, 10))
+    [there] = [tried for tried in found.tried if tried.users == found.users]
+    return {**there.to_json(), "yardstick": yardstick.users, "ratio": round(found.users / yardstick.users, 2)}
 
 
-def versions() -> dict[str, tuple[int, Learner]]:
-    """Versions of A*, with about the least users at which they find r nine times of ten."""
-    parts = {"laplace": TrainTest(4, 160, 80), "exponential": TrainTest(4, 160, 60)}
-    return {
-        "insist": (240, lambda sample, draw: retry.insist(sample, epsilon=ONE, draw=draw)),
-        "retry_4": (296, lambda sample, draw: retry.learn(sample, epsilon=ONE, runs=4, draw=draw)),
-        "retry_5": (348, lambda sample, draw: retry.learn(sample, epsilon=ONE, runs=5, draw=draw)),
-        "retry_5_stated_rate": (
-            1540,
-            lambda sample, draw: retry.learn(sample, epsilon=ONE, runs=5, draw=draw, stated=True),
-        ),
-        "train_test_laplace": (
-            parts["laplace"].total,
-            lambda sample, draw: train_test.learn(sample, epsilon=ONE, parts=parts["laplace"], draw=draw),
-        ),
-        "train_test_exponential": (
-            parts["exponential"].total,
-            lambda sample, draw: train_test.learn(
-                sample, epsilon=ONE, parts=parts["exponential"], draw=draw, selection="exponential"
-            ),
-        ),
-    }
+def yardsticks() -> list[Yardstick]:
+    """THEORY.md, section 3; of a range the smaller end."""
+    return [
+        cell("PARITY · curator · generic", 10, 208),
+        cell("PARITY · curator · A*, insistent", 10, 352),
+        of("PARITY · curator · A*, 4 tries", "PARITY", parity_in_4_tries, 10, 352),
+        Yardstick("conjunctions, one bit missing · curator · generic d=8", 100, conjunction_with_one_bit_missing),
+        cell("conjunctions · curator · SuLQ", 8, 4224),
+        *(cell("POINT · curator · generic", d, users) for d, users in ((32, 512), (64, 960), (256, 3712))),
+        *(cell("POINT · curator · A_dist", d, 344) for d in (32, 256)),
+        *(cell("INTERVAL · curator · generic", d, users) for d, users in ((32, 544), (64, 992), (1024, 14336))),
+        *(cell("INTERVAL · curator · Rec", d, 1200) for d in (32, 1024)),
+        *(of("INTERVAL · curator · label-private", "INTERVAL", by_labels, d, 62) for d in (8, 64, 512)),
+    ]
 
 
-def _success(users: int, learner: Learner, runs: int) -> dict[str, float]:
-    rng, draw = np.random.default_rng(users), below(SimulatedRandom(users))
-    right = 0
-    for _ in range(runs):
-        sample, r = hard_sample(rng, users)
-        right += learner(sample, draw) == r
-    low, high = _interval(right, runs)
-    return {"users": users, "success": right / runs, "low": low, "high": high}
+def cell(key: str, d: int, users: int) -> Yardstick:
+    """One of the landscape."""
+    return of(key, key.split(" · ", maxsplit=1)[0], LEARNERS[key], d, users)
 
 
-def hard_sample(rng: np.random.Generator, users: int) -> tuple[BitSample, int]:
-    """Examples and their r."""
-    shown = rng.random(users) < 2.1 * ALPHA
-    x = rng.integers(0, 2, (users, BITS)) * shown[:, np.newaxis]
-    r = rng.integers(0, 2, BITS)
-    return BitSample.of(x, x @ r % 2), int(r @ (1 << np.arange(BITS)))
+def of(name: str, problem: str, learn: Callable[[Problem, Terms, int], Any], d: int, users: int) -> Yardstick:
+    """A learner of a problem of the landscape."""
+    return Yardstick(f"{name} d={d}", users, trial(PROBLEMS[problem], learn, d, TERMS))
 
 
-def _interval(right: int, runs: int) -> tuple[float, float]:
-    """Wilson's, 95 %."""
-    z, share = 1.96, right / runs
-    middle, shrunk = share + z * z / (2 * runs), 1 + z * z / runs
-    spread = z * (share * (1 - share) / runs + (z / (2 * runs)) ** 2) ** 0.5
-    return round((middle - spread) / shrunk, 4), round((middle + spread) / shrunk, 4)
+def parity_in_4_tries(problem: Problem, terms: Terms, seed: int) -> int | None:
+    """KLNRS08's A*, with the fewest tries that may fail with less than β."""
+    return retry.learn(problem.bits(), epsilon=terms.epsilon, runs=4, draw=draw(problem.users, seed))
+
+
+def by_labels(problem: Problem, terms: Terms, seed: int) -> int:
+    """BNS13, Thm 7."""
+    return label_private.learn_interval(problem.sample(), epsilon=terms.epsilon, draw=draw(problem.users, seed))
+
+
+def conjunction_with_one_bit_missing(users: int, seed: int) -> Outcome:
+    """All bits are 1 but one, each with mass 1.05α: a conjunction that is wrong in a variable is just too wrong."""
+    rng, mass = np.random.default_rng([users, seed]), TOO_WRONG * TERMS.alpha
+    which = rng.choice(9, users, p=[mass] * 8 + [1 - 8 * mass])
+    bits = (np.arange(9) != which[:, None]).astype(np.uint8)[:, :8]
+    sample = BitSample.of(bits, bits[:, list(VARIABLES)].all(axis=1))
+    found = generic.learn(generic.Conjunctions(8), sample, epsilon=TERMS.epsilon, draw=draw(users, seed))
+    return Outcome(found == VARIABLES, users, 1)
+
+
+def draw(users: int, seed: int) -> Below:
+    """Noise of its own for each number of users and seed."""
+    return below(SimulatedRandom(seed, stream=users))
 
 
 if __name__ == "__main__":

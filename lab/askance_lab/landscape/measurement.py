@@ -13,10 +13,11 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from askance_lab import kept as stored
 from askance_lab.landscape.cells import BY_KEY, Cell
+from askance_lab.landscape.problems import PROBLEMS, Maker, Problem
 from askance_lab.landscape.terms import Terms
 from askance_lab.needed import Learner, Measured, Outcome, measure, users_needed
 
@@ -101,13 +102,16 @@ def _end(
 
 def _learner(task: Task) -> Learner:
     from askance_lab.landscape.learners import LEARNERS  # noqa: PLC0415 - takes a while
-    from askance_lab.landscape.problems import PROBLEMS  # noqa: PLC0415
 
-    make, learn = PROBLEMS[BY_KEY[task.cell].problem], LEARNERS[task.cell]
+    return trial(PROBLEMS[BY_KEY[task.cell].problem], LEARNERS[task.cell], task.d, task.terms)
+
+
+def trial(make: Maker, learn: Callable[[Problem, Terms, int], Any], d: int, terms: Terms) -> Learner:
+    """A fresh problem for each number of users and seed; whether what is learned is good enough."""
 
     def run(users: int, seed: int) -> Outcome:
-        problem = make(task.d, task.terms.alpha, users, seed)
-        return Outcome(problem.good(learn(problem, task.terms, seed)), users, 1)
+        problem = make(d, terms.alpha, users, seed)
+        return Outcome(problem.good(learn(problem, terms, seed)), users, 1)
 
     return run
 
