@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from askance_lab.curator import generic, interval, piecewise, walsh
 from askance_lab.curator.affine import solve
-from askance_lab.curator.databases import Bits, BitSample, Sample, Truths, packed, unpacked
+from askance_lab.curator.databases import BitSample, LabelledSample, PackedBits, Truths, packed, unpacked
 from askance_lab.curator.draws import below
 from askance_protocol.randomness import SimulatedRandom
 
@@ -109,7 +109,7 @@ def solving(d: int, rank: int) -> Work:
     return work
 
 
-def system(d: int, examples: int, rank: int) -> tuple[Bits, Truths]:
+def system(d: int, examples: int, rank: int) -> tuple[PackedBits, Truths]:
     """Random equations that some r solves."""
     rng = np.random.default_rng(d + rank)
     words = random_words(rng, examples, d)
@@ -121,7 +121,7 @@ def system(d: int, examples: int, rank: int) -> tuple[Bits, Truths]:
     return words, (np.bitwise_count(words & r).sum(axis=1) % 2).astype(np.bool)
 
 
-def random_words(rng: np.random.Generator, rows: int, d: int) -> Bits:
+def random_words(rng: np.random.Generator, rows: int, d: int) -> PackedBits:
     """Rows of d uniform bits."""
     return rng.integers(0, 1 << 64, (rows, d // 64), np.uint64)
 
@@ -154,7 +154,7 @@ def plain_scores(sample: BitSample, hypotheses: int) -> None:
         np.count_nonzero(odd != sample.labels)
 
 
-def interval_sample(entries: int, d: int) -> Sample:
+def interval_sample(entries: int, d: int) -> LabelledSample:
     """Numbers of d bits at distances of all sizes from a threshold."""
     rng = np.random.default_rng(entries)
     j, far = 1 << d - 1, rng.integers(0, d - 2, entries)
@@ -162,7 +162,7 @@ def interval_sample(entries: int, d: int) -> Sample:
         j + (1 << int(i)) if up else j - 1 - (1 << int(i)) for i, up in zip(far, rng.random(entries) < 0.5, strict=True)
     ]
     scattered = [x ^ int(low) for x, low in zip(points, rng.integers(0, 1 << 20, entries), strict=True)]
-    return Sample.of(d, scattered, [x < j for x in scattered])
+    return LabelledSample.of(d, scattered, [x < j for x in scattered])
 
 
 def measure(pieces: Mapping[str, Piece]) -> dict[str, float]:

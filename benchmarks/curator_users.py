@@ -19,14 +19,14 @@ import numpy as np
 from askance_lab.curator import generic, label_private, retry
 from askance_lab.curator.databases import BitSample
 from askance_lab.curator.draws import Below, below
-from askance_lab.landscape.learners import LEARNERS
-from askance_lab.landscape.measurement import trial
-from askance_lab.landscape.problems import PROBLEMS, TOO_WRONG, Problem
-from askance_lab.landscape.terms import Terms
-from askance_lab.needed import Learner, Outcome, users_needed
+from askance_lab.data.problems import PROBLEMS, TOO_WRONG, LearningProblem
+from askance_lab.experiments.landscape.learners import LEARNERS
+from askance_lab.experiments.landscape.measurement import trial
+from askance_lab.experiments.sample_size import Learner, TrialOutcome, users_needed
+from askance_lab.theory.targets import Targets
 from askance_protocol.randomness import SimulatedRandom
 
-TERMS: Final = Terms()
+TERMS: Final = Targets()
 MOST: Final = 1.3
 VARIABLES: Final = (1, 4, 6)
 
@@ -76,29 +76,29 @@ def cell(key: str, d: int, users: int) -> Yardstick:
     return of(key, key.split(" · ", maxsplit=1)[0], LEARNERS[key], d, users)
 
 
-def of(name: str, problem: str, learn: Callable[[Problem, Terms, int], Any], d: int, users: int) -> Yardstick:
+def of(name: str, problem: str, learn: Callable[[LearningProblem, Targets, int], Any], d: int, users: int) -> Yardstick:
     """A learner of a problem of the landscape."""
     return Yardstick(f"{name} d={d}", users, trial(PROBLEMS[problem], learn, d, TERMS))
 
 
-def parity_in_4_tries(problem: Problem, terms: Terms, seed: int) -> int | None:
+def parity_in_4_tries(problem: LearningProblem, terms: Targets, seed: int) -> int | None:
     """KLNRS08's A*, with the fewest tries that may fail with less than β."""
     return retry.learn(problem.bits(), epsilon=terms.epsilon, runs=4, draw=draw(problem.users, seed))
 
 
-def by_labels(problem: Problem, terms: Terms, seed: int) -> int:
+def by_labels(problem: LearningProblem, terms: Targets, seed: int) -> int:
     """BNS13, Thm 7."""
     return label_private.learn_interval(problem.sample(), epsilon=terms.epsilon, draw=draw(problem.users, seed))
 
 
-def conjunction_with_one_bit_missing(users: int, seed: int) -> Outcome:
+def conjunction_with_one_bit_missing(users: int, seed: int) -> TrialOutcome:
     """All bits are 1 but one, each with mass 1.05α: a conjunction that is wrong in a variable is just too wrong."""
     rng, mass = np.random.default_rng([users, seed]), TOO_WRONG * TERMS.alpha
     which = rng.choice(9, users, p=[mass] * 8 + [1 - 8 * mass])
     bits = (np.arange(9) != which[:, None]).astype(np.uint8)[:, :8]
     sample = BitSample.of(bits, bits[:, list(VARIABLES)].all(axis=1))
     found = generic.learn(generic.Conjunctions(8), sample, epsilon=TERMS.epsilon, draw=draw(users, seed))
-    return Outcome(found == VARIABLES, users, 1)
+    return TrialOutcome(found == VARIABLES, users, 1)
 
 
 def draw(users: int, seed: int) -> Below:

@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
-from askance_lab.local_server import local_server
+from askance_lab.remote.local_server import local_server
 
 USERS: Final = 5_000
 MILLION: Final = 1_000_000

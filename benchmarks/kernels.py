@@ -23,12 +23,13 @@ from numpy.typing import NDArray
 
 from askance_protocol.budget import MICRO
 from askance_protocol.channels import BinaryResponse, Channel, DiscreteLaplace, KaryResponse, TwoSidedGeometric
-from askance_protocol.estimators import estimate, tally_round
 from askance_protocol.queries import CellQuery
 from askance_protocol.queries.expressions import FieldValue
 from askance_protocol.randomness import SimulatedRandom
 from askance_protocol.rounds import BinarySpec, Cohort, Part, PreparedRound, RoundSpec, StudySpec, prepare_round
 from askance_protocol.schema import IntegerField, Schema
+from askance_protocol.tally import tally_round
+from askance_server.core.estimators import estimate
 
 CELLS: Final = 128
 CHUNK: Final = 1 << 16

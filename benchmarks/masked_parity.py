@@ -13,9 +13,9 @@ import sys
 import time
 from typing import Any, Final, NamedTuple
 
-from askance_lab.needed import Measured, learner_of, measure, users_needed
-from askance_protocol.bounds.masked_parity import users_masked_parity_repaired
-from askance_server.strategies import Strategy
+from askance_lab.experiments.sample_size import SuccessRate, learner_of, measure, users_needed
+from askance_lab.theory.masked_parity import users_masked_parity_repaired
+from askance_server.core.strategy import Strategy
 from askance_server.strategies.masked_parity_noninteractive import MASKED_PARITY_NONINTERACTIVE
 from askance_server.strategies.masked_parity_pooled import MASKED_PARITY_POOLED
 from askance_server.strategies.masked_parity_two_rounds import MASKED_PARITY_TWO_ROUNDS
@@ -76,7 +76,7 @@ def main() -> int:
     return 6 if missed else 0
 
 
-def measured(goal: Goal, seeds: int) -> Measured:
+def measured(goal: Goal, seeds: int) -> SuccessRate:
     """As many studies as there are seeds."""
     return measure(learner_of(goal.strategy, {"d": goal.d}), goal.users, range(seeds))
 
@@ -88,7 +88,7 @@ def searched(begin: Goal, seeds: int) -> dict[str, Any]:
     return {"strategy": begin.strategy.name, "d": begin.d, **there.to_json()}
 
 
-def rows(goals: tuple[Goal, ...], all_measured: list[Measured]) -> list[dict[str, Any]]:
+def rows(goals: tuple[Goal, ...], all_measured: list[SuccessRate]) -> list[dict[str, Any]]:
     """With their names."""
     pairs = zip(goals, all_measured, strict=True)
     return [{"strategy": goal.strategy.name, "d": goal.d, **one.to_json()} for goal, one in pairs]

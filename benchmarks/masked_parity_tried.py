@@ -21,13 +21,15 @@ from unittest.mock import patch
 
 import numpy as np
 
-from askance_lab.needed import Outcome, measure
+from askance_lab.experiments.sample_size import TrialOutcome, measure
 from askance_lab.oracles.oracle import Oracle, Spent, run
 from askance_protocol.queries import CellQuery
-from askance_server.planning import TooFewUsersError
-from askance_server.strategies import Answer, Ask, Strategy, masked_parity_likeliest, masked_parity_pooled
-from askance_server.strategies.masked_parity_likeliest import DECIDED, Floats, above_water
+from askance_server.core.planning import TooFewUsersError
+from askance_server.core.strategy import Answer, Ask, Strategy
+from askance_server.strategies import masked_parity_pooled
 from askance_server.strategies.masked_parity_pooled import MASKED_PARITY_POOLED, PORTIONS, searched
+from askance_server.strategies.shared import posterior as masked_parity_likeliest
+from askance_server.strategies.shared.posterior import DECIDED, Floats, above_water
 
 D: Final = 64
 C: Final = (math.e + 1) / (math.e - 1)
@@ -176,7 +178,7 @@ def row(form: Form, users: int, seeds: int) -> dict[str, Any]:
     return {"variant": form.name, **measured.to_json()}
 
 
-def study(form: Form, users: int, seed: int) -> Outcome:
+def study(form: Form, users: int, seed: int) -> TrialOutcome:
     """One study, to its end."""
     strategy = replace(MASKED_PARITY_POOLED, rounds=len(form.portions), portions=form.portions)
     coins = np.random.default_rng(seed)
@@ -186,7 +188,7 @@ def study(form: Form, users: int, seed: int) -> Outcome:
         learned = run(strategy, {"d": D}, people).hypothesis.value
     except TooFewUsersError:
         learned = None
-    return Outcome(learned == truth.learned(), sum(people.rounds), len(people.rounds))
+    return TrialOutcome(learned == truth.learned(), sum(people.rounds), len(people.rounds))
 
 
 if __name__ == "__main__":

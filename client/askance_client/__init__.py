@@ -3,11 +3,12 @@
 from askance_client.history import History, Pin
 from askance_client.refusals import Reason, Refusal
 from askance_client.transport import Patience, Problem, Server, UnreachableError
-from askance_client.user import Answered, Result, Unanswered, User, Watch, count, enrol
+from askance_client.user import Answered, BulletinReader, Result, Unanswered, User, count, enrol
 from askance_client.wallet import Identity, State, Wallet, WalletError, WalletFile
 
 __all__ = [
     "Answered",
+    "BulletinReader",
     "History",
     "Identity",
     "Patience",
@@ -24,7 +25,6 @@ __all__ = [
     "Wallet",
     "WalletError",
     "WalletFile",
-    "Watch",
     "count",
     "enrol",
 ]

@@ -17,8 +17,8 @@ from typing import Any, Final, TypeVar, cast
 
 import httpx
 
+from askance_client.consent import AccountStatement
 from askance_client.history import Pin
-from askance_client.judgement import Claim
 from askance_client.refusals import Reason, Refusal
 from askance_protocol import canonical
 from askance_protocol.budget import LARGEST
@@ -138,7 +138,7 @@ class Server:
         answer = await self._ask("GET", f"/v1/studies/{study}/bulletin?after={after}")
         return answer if isinstance(answer, Problem) else _read(answer, _tail)
 
-    async def claim(self, token: str) -> Claim | Problem | Refusal:
+    async def claim(self, token: str) -> AccountStatement | Problem | Refusal:
         """What the server says of the user whose token this is."""
         answer = await self._ask("GET", "/v1/me", token=token)
         return answer if isinstance(answer, Problem) else _read(answer, _claim)
@@ -265,14 +265,16 @@ def _tail(body: bytes) -> Tail:
     return Tail(entries, pin)
 
 
-def _claim(body: bytes) -> Claim:
+def _claim(body: bytes) -> AccountStatement:
     names = {"user", "cap_micro_epsilon", "spent_micro_epsilon", "remaining_micro_epsilon", "charges"}
     document = _object(canonical.loads(body, limit=MOST_BYTES), names)
     charges: dict[str, int] = {}
     for item in _list(document["charges"]):
         charge = _object(item, {"round", "micro_epsilon"})
         charges[_text(charge["round"])] = _whole(charge["micro_epsilon"], LARGEST)
-    return Claim(_whole(document["user"], MAX_USER - 1), _whole(document["spent_micro_epsilon"], LARGEST), charges)
+    return AccountStatement(
+        _whole(document["user"], MAX_USER - 1), _whole(document["spent_micro_epsilon"], LARGEST), charges
+    )
 
 
 def _receipt(body: bytes) -> Receipt:

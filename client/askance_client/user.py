@@ -9,11 +9,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from askance_client.consent import AccountStatement, PublicFacts, asked, judge, refuse_study
 from askance_client.history import History
-from askance_client.judgement import Claim, Stance, asked, judge, refuse_study
 from askance_client.refusals import Reason, Refusal
 from askance_client.transport import Problem, Receipt, Server, Tail, UnreachableError
-from askance_client.wallet import Identity, Kept, State, Wallet
+from askance_client.wallet import Identity, State, StoredReport, Wallet
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Example
 from askance_protocol.randomness import OsRandom
@@ -47,7 +47,7 @@ Result: TypeAlias = Answered | Unanswered | Refusal
 
 
 @dataclass(slots=True)
-class Watch:
+class BulletinReader:
     """A study that is read again and again. Users of one process may share it: what it has checked is public."""
 
     server: Server
@@ -124,11 +124,11 @@ class User:
 
     async def take_part(self, server: Server, study: str) -> list[Result]:
         """Answer what a study asks now."""
-        return await self.answer(Watch(server, study))
+        return await self.answer(BulletinReader(server, study))
 
     async def follow(self, server: Server, study: str, *, every: float = 1.0) -> list[Result]:
         """Answer until the study has ended; each round's last result."""
-        watch, results = Watch(server, study), dict[str | None, Result]()
+        watch, results = BulletinReader(server, study), dict[str | None, Result]()
         while True:
             # Whatever was stored is sent when the server is back.
             with suppress(UnreachableError):
@@ -137,7 +137,7 @@ class User:
                 return list(results.values())
             await asyncio.sleep(every)
 
-    async def answer(self, watch: Watch, *, refresh: bool = True, via: Server | None = None) -> list[Result]:
+    async def answer(self, watch: BulletinReader, *, refresh: bool = True, via: Server | None = None) -> list[Result]:
         """Send what is stored and not acknowledged, and answer the rounds that are open.
 
         Users who share a watch may each have a connection `via` which they send.
@@ -147,7 +147,7 @@ class User:
         refusal = await watch.refresh() if refresh else watch.refusal
         if refusal is not None:
             return [refusal]
-        history, stance = watch.history, Stance(identity.user, self._example.schema, self._simulated)
+        history, stance = watch.history, PublicFacts(identity.user, self._example.schema, self._simulated)
         refusal = refuse_study(history, self._wallet.pin(watch.study), stance)
         if refusal is not None:
             return [refusal]
@@ -162,7 +162,9 @@ class User:
                 results.append(await self._send(server, kept, identity))
         return results
 
-    async def _keep(self, watch: Watch, server: Server, id_: str, stance: Stance, identity: Identity) -> Kept | Refusal:
+    async def _keep(
+        self, watch: BulletinReader, server: Server, id_: str, stance: PublicFacts, identity: Identity
+    ) -> StoredReport | Refusal:
         """Decide; then draw a report and store it with its charge."""
         claim = await server.claim(identity.token)
         if isinstance(claim, Problem):
@@ -172,7 +174,9 @@ class User:
         history = watch.history
         return await self._wallet.together(lambda: self._decide(history, id_, stance, claim))
 
-    def _decide(self, history: History, id_: str, stance: Stance, claim: Claim) -> Kept | Refusal:
+    def _decide(
+        self, history: History, id_: str, stance: PublicFacts, claim: AccountStatement
+    ) -> StoredReport | Refusal:
         """In one transaction, so that nothing is spent between the judgement and the report."""
         kept = self._wallet.kept(id_)
         if kept is not None:
@@ -194,7 +198,7 @@ class User:
         """The one place where her example is looked at."""
         return encode_report(round_.respond(user, self._example, OsRandom()), round_.outcomes)
 
-    async def _send(self, server: Server, kept: Kept, identity: Identity) -> Result:
+    async def _send(self, server: Server, kept: StoredReport, identity: Identity) -> Result:
         """The stored bytes, until there is an answer for good."""
         if kept.state is State.ACKNOWLEDGED:
             return Answered(kept.round, kept.charge)
@@ -213,7 +217,7 @@ class User:
         await self._settle(kept, State.ACKNOWLEDGED)
         return Answered(kept.round, kept.charge)
 
-    async def _settle(self, kept: Kept, state: State) -> None:
+    async def _settle(self, kept: StoredReport, state: State) -> None:
         # If it is lost, the same bytes are sent again, and get the same answer.
         await self._wallet.together(lambda: self._wallet.settle(kept.round, state), durable=False)
 

@@ -30,8 +30,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from askance_client.consent import Spending
 from askance_client.history import Pin
-from askance_client.judgement import Purse
 from askance_protocol.budget import to_text, whole_micro
 from askance_protocol.errors import ProtocolError
 
@@ -126,7 +126,7 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Kept:
+class StoredReport:
     """A stored report. Its body is private as long as it is not sent, so it has no readable form."""
 
     round: str
@@ -361,23 +361,23 @@ class Wallet:
     # ------------------------------------------------------------------------------------------------ what she knows
 
     @property
-    def purse(self) -> Purse:
+    def purse(self) -> Spending:
         """What she has spent, and on what."""
         row = self._file.row("SELECT elsewhere FROM owners WHERE id = ?", (self._owner,))
         charges = self._file.rows("SELECT round, charge FROM reports WHERE owner = ?", (self._owner,))
         heard = self._file.rows("SELECT round, charge FROM heard WHERE owner = ?", (self._owner,))
-        return Purse(self.cap, dict(charges), row[0] if row else 0, dict(heard))
+        return Spending(self.cap, dict(charges), row[0] if row else 0, dict(heard))
 
     def pin(self, study: str) -> Pin | None:
         """What she has seen of a study."""
         row = self._file.row("SELECT length, head FROM pins WHERE owner = ? AND study = ?", (self._owner, study))
         return None if row is None else Pin(row[0], row[1])
 
-    def kept(self, round_: str) -> Kept | None:
+    def kept(self, round_: str) -> StoredReport | None:
         """Her report to a round, if she has drawn one."""
         query = "SELECT round, charge, body, state FROM reports WHERE owner = ? AND round = ?"
         row = self._file.row(query, (self._owner, round_))
-        return None if row is None else Kept(row[0], row[1], row[2], State(row[3]))
+        return None if row is None else StoredReport(row[0], row[1], row[2], State(row[3]))
 
     # ------------------------------------------------------------------------------------------------ what she does
 
@@ -392,7 +392,9 @@ class Wallet:
         with self._file.transaction() as db:
             db.executemany(insert, [(self._owner, round_, charge) for round_, charge in rounds.items()])
 
-    def keep(self, study: str, pin: Pin, elsewhere: int, round_: str, charge: int, draw: Callable[[], bytes]) -> Kept:
+    def keep(
+        self, study: str, pin: Pin, elsewhere: int, round_: str, charge: int, draw: Callable[[], bytes]
+    ) -> StoredReport:
         """Draw a report and store it with its charge, on disk when this returns; or the one that is there already."""
         with self._file.transaction() as db:
             before = self.kept(round_)
@@ -402,7 +404,7 @@ class Wallet:
             body = draw()
             insert = "INSERT INTO reports (owner, round, charge, body) VALUES (?, ?, ?, ?)"
             db.execute(insert, (self._owner, round_, charge, body))
-        return Kept(round_, charge, body, State.KEPT)
+        return StoredReport(round_, charge, body, State.KEPT)
 
     async def together(self, work: Callable[[], T], *, durable: bool = True) -> T:
         """`WalletFile.together`."""

@@ -8,19 +8,17 @@ from typing import Annotated
 
 import typer
 
-from askance_lab import (
-    channel_command,
-    curator_command,
-    demo_command,
-    fleet_command,
-    landscape_command,
-    load_command,
-    plan_command,
-    run_command,
-    separation_command,
-    server_command,
-)
-from askance_lab.exits import Exit
+from askance_lab.commands import channel as channel_command
+from askance_lab.commands import curator as curator_command
+from askance_lab.commands import demo as demo_command
+from askance_lab.commands import fleet as fleet_command
+from askance_lab.commands import landscape as landscape_command
+from askance_lab.commands import load as load_command
+from askance_lab.commands import plan as plan_command
+from askance_lab.commands import run as run_command
+from askance_lab.commands import separation as separation_command
+from askance_lab.commands import server as server_command
+from askance_lab.commands.shared.exit_codes import Exit
 from askance_protocol.errors import ProtocolError
 
 app = typer.Typer(

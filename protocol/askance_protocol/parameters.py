@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import TypeAlias
+from fractions import Fraction
+from typing import Final, TypeAlias
 
 from askance_protocol.errors import ProtocolError
 
 Parameters: TypeAlias = Mapping[str, int | bool | str]
 """Whole numbers, truths and texts: no floats, because a study's canonical form has none."""
+
+
+_DECIMAL: Final = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?", re.ASCII)
 
 
 def refused(name: str, what: str, remedy: str) -> ProtocolError:
@@ -29,4 +34,13 @@ def whole(parameters: Parameters, name: str, least: int, most: int, default: int
     if type(value) is not int or not least <= value <= most:
         what = "is missing" if value is None else "is not such a number"
         raise refused(name, what, f"give a whole number from {least} to {most}")
+    return value
+
+
+def decimal(parameters: Parameters, name: str, below: int, default: str) -> Fraction:
+    """A decimal above 0 and below `below`, written as text because a study's canonical form has no floats."""
+    text = parameters.get(name, default)
+    value = Fraction(text) if isinstance(text, str) and _DECIMAL.fullmatch(text) else Fraction(0)
+    if not 0 < value < below:
+        raise refused(name, "is not such a number", f'give a decimal above 0 and below {below}, as text: "{default}"')
     return value

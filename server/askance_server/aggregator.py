@@ -15,15 +15,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from askance_protocol.errors import ProtocolError
-from askance_server import rounds
 from askance_server.auth import Keys
-from askance_server.commits import GroupCommitter
+from askance_server.core import study as rounds
+from askance_server.core.strategy import Parameters, Strategy
+from askance_server.group_commit import GroupCommitter
 from askance_server.ledger import Ledger, LedgerAwayError, LedgerError
 from askance_server.metrics import Metrics
 from askance_server.problems import ProblemError
 from askance_server.settings import Settings
-from askance_server.strategies import Strategy
-from askance_server.strategies.strategy import Parameters
 
 _LOG = logging.getLogger(__name__)
 _TICK = 1.0

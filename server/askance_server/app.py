@@ -22,7 +22,7 @@ from askance_server.api.limits import Limits
 from askance_server.api.reports import ReportPath
 from askance_server.api.routes import router, upkeep
 from askance_server.auth import AuthError, ForbiddenError, open_keys, write_tokens
-from askance_server.commits import QueueFullError
+from askance_server.group_commit import QueueFullError
 from askance_server.ledger import LedgerError, NotFoundError, open_ledger
 from askance_server.problems import ProblemError, detail_of, problem_response
 from askance_server.settings import Settings

@@ -59,7 +59,7 @@ def scrub(text: str) -> str:
     return text
 
 
-class Discretion(logging.Filter):
+class RedactingFilter(logging.Filter):
     """Lets every record through, less what must not be written."""
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -109,7 +109,7 @@ class Text(logging.Formatter):
 def configure(level: LogLevel = "info", format_: LogFormat = "auto", stream: TextIO | None = None) -> logging.Handler:
     """Send all of this process's logs through the filter to one stream, and nowhere else."""
     handler = logging.StreamHandler(sys.stderr if stream is None else stream)
-    handler.addFilter(Discretion())
+    handler.addFilter(RedactingFilter())
     for_people = format_ == "text" or (format_ == "auto" and handler.stream.isatty())
     handler.setFormatter(Text() if for_people else JsonLines())
     root = logging.getLogger()

@@ -30,7 +30,7 @@ _STEP: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ProblemType:
     """One way in which the server says no."""
 
     name: str
@@ -48,37 +48,41 @@ class Problem:
 _AGAIN_SOON: Final = MappingProxyType({"Retry-After": "1"})
 
 _ALL: Final = (
-    Problem("invalid-request", 422, "The request is not valid", "Correct what the detail names; see /openapi.json."),
-    Problem("invalid-report", 422, "The report is not valid", 'Send {"outcome": i}, an outcome that the part has.'),
-    Problem(
+    ProblemType(
+        "invalid-request", 422, "The request is not valid", "Correct what the detail names; see /openapi.json."
+    ),
+    ProblemType("invalid-report", 422, "The report is not valid", 'Send {"outcome": i}, an outcome that the part has.'),
+    ProblemType(
         "unauthorized",
         401,
         "There is no valid token",
         "Send Authorization: Bearer and a token. Users get theirs by enrolling; the operator's is in operator.token.",
         MappingProxyType({"WWW-Authenticate": 'Bearer realm="askance"'}),
     ),
-    Problem("forbidden", 403, "This token is not for that", "Use a token of the role that the detail names."),
-    Problem("not-found", 404, "There is no such thing", "Check the id; GET /v1/studies lists what there is."),
-    Problem("method-not-allowed", 405, "This has no such method", "Use a method that the Allow header names."),
-    Problem(
+    ProblemType("forbidden", 403, "This token is not for that", "Use a token of the role that the detail names."),
+    ProblemType("not-found", 404, "There is no such thing", "Check the id; GET /v1/studies lists what there is."),
+    ProblemType("method-not-allowed", 405, "This has no such method", "Use a method that the Allow header names."),
+    ProblemType(
         "conflict",
         409,
         "Another report of this user is there already",
         "Send the bytes that were sent the first time; nothing was charged for this report.",
     ),
-    Problem(
+    ProblemType(
         "version-mismatch", 409, "The two sides speak different versions", "Install the version that the server speaks."
     ),
     # 403 and not 409: a budget is for a lifetime, so no retry will ever pass.
-    Problem("budget-exceeded", 403, "The user's budget does not cover this", "Nothing: no budget is renewed."),
-    Problem(
+    ProblemType("budget-exceeded", 403, "The user's budget does not cover this", "Nothing: no budget is renewed."),
+    ProblemType(
         "round-not-open", 409, "The round takes no reports", "Read the study's bulletin: answer a round that is open."
     ),
-    Problem("not-in-cohort", 403, "This user is not asked in this round", "Nothing: wait for a round that asks her."),
-    Problem(
+    ProblemType(
+        "not-in-cohort", 403, "This user is not asked in this round", "Nothing: wait for a round that asks her."
+    ),
+    ProblemType(
         "unsupported-media-type", 415, "This body is of another kind", "Set the Content-Type that /openapi.json names."
     ),
-    Problem(
+    ProblemType(
         "body-too-large",
         413,
         "The body is too large",
@@ -86,14 +90,16 @@ _ALL: Final = (
         # What is on its way still is not read, so the connection is of no further use.
         MappingProxyType({"Connection": "close"}),
     ),
-    Problem("study-over", 409, "The study has ended", "Nothing: what a study has come to stays as it is."),
-    Problem(
+    ProblemType("study-over", 409, "The study has ended", "Nothing: what a study has come to stays as it is."),
+    ProblemType(
         "too-many-studies", 409, "Too many studies run", "Cancel one that is not needed, or raise ASKANCE_STUDY_LIMIT."
     ),
-    Problem("too-few-users", 409, "Too few users can answer", "Enrol more users, or ask for less: askance plan."),
-    Problem("queue-full", 503, "Too many reports wait", "Send the same bytes again after Retry-After.", _AGAIN_SOON),
-    Problem("not-ready", 503, "The server is not ready", "Ask again after Retry-After; see /readyz.", _AGAIN_SOON),
-    Problem(
+    ProblemType("too-few-users", 409, "Too few users can answer", "Enrol more users, or ask for less: askance plan."),
+    ProblemType(
+        "queue-full", 503, "Too many reports wait", "Send the same bytes again after Retry-After.", _AGAIN_SOON
+    ),
+    ProblemType("not-ready", 503, "The server is not ready", "Ask again after Retry-After; see /readyz.", _AGAIN_SOON),
+    ProblemType(
         "internal",
         500,
         "The server failed",
@@ -101,7 +107,7 @@ _ALL: Final = (
     ),
 )
 
-PROBLEMS: Final[Mapping[str, Problem]] = MappingProxyType({each.name: each for each in _ALL})
+PROBLEMS: Final[Mapping[str, ProblemType]] = MappingProxyType({each.name: each for each in _ALL})
 
 OF_VERDICT: Final[Mapping[Verdict, str]] = MappingProxyType(
     {
@@ -118,7 +124,7 @@ OF_VERDICT: Final[Mapping[Verdict, str]] = MappingProxyType(
 
 SCHEMA: Final[Mapping[str, Json]] = {
     "type": "object",
-    "title": "Problem",
+    "title": "ProblemType",
     "required": ["type", "title", "status", "next"],
     "properties": {
         "type": {"type": "string", "enum": [each.type for each in _ALL]},

@@ -48,6 +48,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import httpx
 
 from askance_client import (
+    BulletinReader,
     Identity,
     Patience,
     Refusal,
@@ -57,20 +58,19 @@ from askance_client import (
     UnreachableError,
     User,
     Wallet,
-    Watch,
     count,
 )
+from askance_client.consent import AccountStatement
 from askance_client.history import Pin
-from askance_client.judgement import Claim
 from askance_client.transport import Problem, Receipt
-from askance_client.wallet import Kept, WalletFile
+from askance_client.wallet import StoredReport, WalletFile
 from askance_protocol.budget import MICRO, to_text
 from askance_protocol.examples import Example
 from askance_protocol.rounds import PreparedRound
 
 if TYPE_CHECKING:  # The nursery needs nothing of a server, and would take a second longer to load.
     from askance_server.ledger.sqlite import SqliteLedger
-    from serving import ServerProcess
+    from tests.server.serving import ServerProcess
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -226,7 +226,9 @@ class MarkedWallet(Wallet):
         super().__init__(file, owner, file.wallet(owner).cap)
         self.mark = mark
 
-    def keep(self, study: str, pin: Pin, elsewhere: int, round_: str, charge: int, draw: Callable[[], bytes]) -> Kept:
+    def keep(
+        self, study: str, pin: Pin, elsewhere: int, round_: str, charge: int, draw: Callable[[], bytes]
+    ) -> StoredReport:
         """As it is."""
         kept = super().keep(study, pin, elsewhere, round_, charge, draw)
         self.mark(Where.DRAWN)
@@ -270,7 +272,7 @@ class Line(Server):
         super().__init__(url, patience=PATIENCE, transport=MarkedTransport(mark))
         self._mark = mark
 
-    async def claim(self, token: str) -> Claim | Problem | Refusal:
+    async def claim(self, token: str) -> AccountStatement | Problem | Refusal:
         """As it is."""
         claim = await super().claim(token)
         self._mark(Where.CLAIMED)
@@ -290,12 +292,12 @@ class Line(Server):
 class DrawsAnew(User):
     """Stores her report before she sends it, and when it has to be sent again she randomizes again."""
 
-    async def answer(self, watch: Watch, *, refresh: bool = True, via: Server | None = None) -> list[Result]:
+    async def answer(self, watch: BulletinReader, *, refresh: bool = True, via: Server | None = None) -> list[Result]:
         """As it is."""
         self._again = {id_: round_ for id_, round_ in watch.history.rounds.items() if self._wallet.kept(id_)}
         return await super().answer(watch, refresh=refresh, via=via)
 
-    async def _send(self, server: Server, kept: Kept, identity: Identity) -> Result:
+    async def _send(self, server: Server, kept: StoredReport, identity: Identity) -> Result:
         again = self._again.get(kept.round)
         if isinstance(again, PreparedRound):
             kept = replace(kept, body=self._draw(again, identity.user))
@@ -307,15 +309,17 @@ class StoresLate(MarkedWallet):
 
     def __init__(self, file: MarkedFile, owner: int, mark: Mark) -> None:
         super().__init__(file, owner, mark)
-        self._late: dict[str, Callable[[], Kept]] = {}
+        self._late: dict[str, Callable[[], StoredReport]] = {}
 
-    def keep(self, study: str, pin: Pin, elsewhere: int, round_: str, charge: int, draw: Callable[[], bytes]) -> Kept:
+    def keep(
+        self, study: str, pin: Pin, elsewhere: int, round_: str, charge: int, draw: Callable[[], bytes]
+    ) -> StoredReport:
         """In memory, for the time being."""
         body = draw()
         store = super().keep
         self._late[round_] = lambda: store(study, pin, elsewhere, round_, charge, lambda: body)
         self.mark(Where.DRAWN)
-        return Kept(round_, charge, body, State.KEPT)
+        return StoredReport(round_, charge, body, State.KEPT)
 
     def settle(self, round_: str, state: State) -> None:
         """Now it is time."""
@@ -373,7 +377,7 @@ class Life:
     file: MarkedFile
     kind: Kind
     order: Order
-    watches: dict[str, Watch] = field(default_factory=dict[str, Watch])
+    watches: dict[str, BulletinReader] = field(default_factory=dict[str, BulletinReader])
     results: list[Result] = field(default_factory=list[Result])
 
     async def run(self) -> None:
@@ -395,7 +399,7 @@ class Life:
 
     async def _read(self, lines: Sequence[Line], blocks: set[int]) -> None:
         for block in sorted(blocks):
-            watches = [Watch(line, study) for line, study in zip(lines, self.order.blocks[block], strict=True)]
+            watches = [BulletinReader(line, study) for line, study in zip(lines, self.order.blocks[block], strict=True)]
             self.watches |= {watch.study: watch for watch in watches}
             await asyncio.gather(*map(_refreshed, watches))
 
@@ -413,7 +417,7 @@ class Life:
                 mark(Where.OUTSIDE)
 
 
-async def _refreshed(watch: Watch) -> None:
+async def _refreshed(watch: BulletinReader) -> None:
     while not watch.history.heads:
         with contextlib.suppress(UnreachableError):
             assert await watch.refresh() is None
@@ -612,7 +616,7 @@ class Evidence:
 
     wire: Rounds[list[bytes]] = field(default_factory=lambda: defaultdict[tuple[int, str], list[bytes]](list))
     """All bodies that reached the wire."""
-    kept: Rounds[Kept] = field(default_factory=dict[tuple[int, str], Kept])
+    kept: Rounds[StoredReport] = field(default_factory=dict[tuple[int, str], StoredReport])
     """What the wallets say in the end."""
     caps: dict[int, int] = field(default_factory=dict[int, int])
     known: Rounds[int] = field(default_factory=dict[tuple[int, str], int])
@@ -742,7 +746,7 @@ class Campaign:
         return self.evidence
 
     async def _run(self, kills: int, seed: int) -> None:
-        from serving import serving
+        from tests.server.serving import serving
 
         proxy = Proxy(random.Random(seed), self.cuts)
         async with proxy.listening():
@@ -821,10 +825,10 @@ class Campaign:
             said = server.get("/v1/me", token=token).json()
             self.evidence.claimed |= {(user, each["round"]): each["micro_epsilon"] for each in said["charges"]}
 
-    def _kept(self) -> Rounds[Kept]:
+    def _kept(self) -> Rounds[StoredReport]:
         query = "SELECT user_number, round, charge, body, state FROM reports JOIN owners ON id = owner"
         with closing(sqlite3.connect(self.wallets)) as db:
-            return {(row[0], row[1]): Kept(*row[1:4], State(row[4])) for row in db.execute(query)}
+            return {(row[0], row[1]): StoredReport(*row[1:4], State(row[4])) for row in db.execute(query)}
 
     def _audit(self, ledger: SqliteLedger) -> None:
         """After the end."""

@@ -28,8 +28,8 @@ from askance_protocol.queries.expressions import (
 )
 from askance_protocol.rounds import BinarySpec, GeometricSpec, KarySpec, LaplaceSpec, Part, TableSpec
 from askance_protocol.schema import BitsField, Schema
-from liar import HOST, RICH, Change, Json, Liar, instead_of_an_answer, problem
-from studies import HEIGHT, LN_3, MASKED_BIT, TABLE, WHICH, D, part, study
+from tests.client.liar import HOST, RICH, Change, Json, Liar, instead_of_an_answer, problem
+from tests.protocol.studies import HEIGHT, LN_3, MASKED_BIT, TABLE, WHICH, D, part, study
 
 Plant = Callable[[Liar], object]
 

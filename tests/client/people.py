@@ -13,8 +13,8 @@ from askance_client import Identity, Refusal, Result, User, Wallet
 from askance_protocol.budget import MICRO
 from askance_protocol.examples import Example
 from askance_protocol.randomness import OsRandom
-from liar import ENROLMENT, USER, Liar
-from studies import SCHEMA
+from tests.client.liar import ENROLMENT, USER, Liar
+from tests.protocol.studies import SCHEMA
 
 T = TypeVar("T")
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from askance_client import State
-from askance_client.wallet import Kept
-from killing import CAP, CHARGE, MODES, STUDIES, Campaign, Evidence, Where, Writing, judge
+from askance_client.wallet import StoredReport
+from tests.client.killing import CAP, CHARGE, MODES, STUDIES, Campaign, Evidence, Where, Writing, judge
 
 TORTURE = os.environ.get("ASKANCE_TORTURE") == "1"
 KILLS = 200
@@ -73,7 +73,7 @@ def sound() -> Evidence:
     rounds = [f"{number}" * 64 for number in range(STUDIES)]
     charges = {(7, round_): CHARGE for round_ in rounds}
     evidence = Evidence(caps={7: CAP}, known=charges.copy(), claimed=charges.copy(), charged=charges.copy())
-    evidence.kept = {key: Kept(key[1], CHARGE, ONE, State.ACKNOWLEDGED) for key in charges}
+    evidence.kept = {key: StoredReport(key[1], CHARGE, ONE, State.ACKNOWLEDGED) for key in charges}
     evidence.wire.update({key: [ONE, ONE] for key in charges})
     evidence.tallied = {round_: [0, 1] for round_ in rounds}
     return evidence

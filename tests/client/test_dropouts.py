@@ -17,15 +17,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from askance_client import Answered, Identity, Result, Server, Unanswered, User, Wallet, Watch
+from askance_client import Answered, BulletinReader, Identity, Result, Server, Unanswered, User, Wallet
 from askance_protocol.budget import MICRO
-from askance_protocol.estimators import estimate, tally_round
 from askance_protocol.examples import Columns, Example
 from askance_protocol.randomness import SimulatedRandom
 from askance_protocol.rounds import Part, PreparedRound
-from liar import URL
-from serving import Service
-from studies import HEIGHT, MASKED_BIT, MASKED_CELL, SCHEMA, D, part, prepared
+from askance_protocol.tally import tally_round
+from askance_server.core.estimators import estimate
+from tests.client.liar import URL
+from tests.protocol.studies import HEIGHT, MASKED_BIT, MASKED_CELL, SCHEMA, D, part, prepared
+from tests.server.serving import Service
 
 SEEDS = 200
 USERS = 6_000
@@ -143,7 +144,7 @@ class Person:
 
     async def read(self, study: str) -> None:
         """She hears that the round is open."""
-        self.watch = Watch(self.server, study)
+        self.watch = BulletinReader(self.server, study)
         assert await self.watch.refresh() is None
         self.user = User(Example.of(self.watch.history.study.example, {"value": 0.5}), self.wallet)
 

@@ -11,16 +11,27 @@ from typing import Any
 import httpx
 import pytest
 
-from askance_client import Answered, Reason, Refusal, Result, State, Unanswered, UnreachableError, User, Wallet, Watch
+from askance_client import (
+    Answered,
+    BulletinReader,
+    Reason,
+    Refusal,
+    Result,
+    State,
+    Unanswered,
+    UnreachableError,
+    User,
+    Wallet,
+)
 from askance_client.history import History
 from askance_client.transport import Problem
 from askance_protocol import canonical
 from askance_protocol.budget import MICRO
 from askance_protocol.rounds import PreparedRound, RoundSpec, StudySpec, prepare_round
-from liar import ENROLMENT, HOST, TOKEN, USER, Change, Liar
-from lies import EVIL, LIES, Lie, charged, earlier_round_cost, instead, member, redirect, says
-from people import CAP, HERS, OTHERS, answers, enrolled, reasons, run, wallet_at
-from studies import part, study
+from tests.client.liar import ENROLMENT, HOST, TOKEN, USER, Change, Liar
+from tests.client.lies import EVIL, LIES, Lie, charged, earlier_round_cost, instead, member, redirect, says
+from tests.client.people import CAP, HERS, OTHERS, answers, enrolled, reasons, run, wallet_at
+from tests.protocol.studies import part, study
 
 ALL = [pytest.param(lie, id=lie.name) for lie in LIES]
 OTHER = "2" * 64
@@ -274,7 +285,7 @@ def in_one_watch(liar: Liar, user: User, lie: Callable[[], object]) -> tuple[lis
 
     async def three() -> tuple[list[Result], list[Result], list[Result]]:
         async with liar.server() as server:
-            watch = Watch(server, liar.id)
+            watch = BulletinReader(server, liar.id)
             first = await user.answer(watch)
             lie()
             return first, await user.answer(watch), await user.answer(watch)

@@ -12,11 +12,22 @@ import httpx
 import pytest
 
 import askance_client
-from askance_client import Patience, Problem, Reason, Refusal, Server, UnreachableError, User, Wallet, WalletFile, Watch
+from askance_client import (
+    BulletinReader,
+    Patience,
+    Problem,
+    Reason,
+    Refusal,
+    Server,
+    UnreachableError,
+    User,
+    Wallet,
+    WalletFile,
+)
 from askance_protocol.budget import MICRO
 from askance_protocol.errors import ProtocolError
-from liar import URL, USER, problem
-from people import run
+from tests.client.liar import URL, USER, problem
+from tests.client.people import run
 
 ROUND = "1" * 64
 BODY = b'{"outcome":1}'
@@ -291,7 +302,7 @@ def test_a_slash_at_the_end_names_the_same_server() -> None:
 SEEDS = ("seed", "rng", "random", "source", "generator", "entropy", "coin", "noise")
 
 
-@pytest.mark.parametrize("kind", [User, Wallet, WalletFile, Watch, Server])
+@pytest.mark.parametrize("kind", [User, Wallet, WalletFile, BulletinReader, Server])
 def test_no_parameter_of_a_user_takes_a_seed(kind: type) -> None:
     """Nobody may decide, nor know, what a user draws: not even by an option that is meant for tests."""
     routines = (each for _, each in inspect.getmembers(kind, inspect.isroutine))

@@ -16,6 +16,7 @@ import pytest
 
 from askance_client import (
     Answered,
+    BulletinReader,
     Identity,
     Patience,
     Problem,
@@ -28,7 +29,6 @@ from askance_client import (
     UnreachableError,
     User,
     Wallet,
-    Watch,
     count,
 )
 from askance_protocol.budget import MICRO
@@ -38,11 +38,11 @@ from askance_protocol.queries import RealQuery
 from askance_protocol.queries.expressions import FieldValue
 from askance_protocol.rounds import Cohort, GeometricSpec, Part
 from askance_protocol.schema import RealField, Schema
-from liar import Liar
-from people import HERS, OTHERS, Words, answers, enrolled, reasons, run, wallet_at
-from serving import Json, Service
-from studies import PARTS, SCHEMA, part
-from studies import study as study_of
+from tests.client.liar import Liar
+from tests.client.people import HERS, OTHERS, Words, answers, enrolled, reasons, run, wallet_at
+from tests.protocol.studies import PARTS, SCHEMA, part
+from tests.protocol.studies import study as study_of
+from tests.server.serving import Json, Service
 
 T = TypeVar("T")
 
@@ -189,7 +189,7 @@ def test_one_who_takes_part_again_sends_nothing_again(world: World) -> None:
 
 def test_users_who_share_a_watch_read_a_study_at_once_and_find_no_lie(world: World) -> None:
     async def at_once(server: Server) -> list[list[Result]]:
-        watch = Watch(server, study)
+        watch = BulletinReader(server, study)
         return await asyncio.gather(*(user.answer(watch) for user in users))
 
     users = [world.user() for _ in range(6)]
@@ -498,6 +498,6 @@ def test_run_ends_what_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     async def hangs() -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr("people.SECONDS", 0.01)
+    monkeypatch.setattr("tests.client.people.SECONDS", 0.01)
     with pytest.raises(TimeoutError):
         run(hangs())

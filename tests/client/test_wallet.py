@@ -34,9 +34,9 @@ from askance_client import (
 from askance_client.wallet import SCHEMA_VERSION
 from askance_protocol.budget import LARGEST, MICRO
 from askance_protocol.errors import ProtocolError
-from liar import Liar, instead_of_an_answer, problem
-from people import CAP, HERS, OTHERS, answers, enrolled, reasons, run, wallet_at
-from studies import part, study
+from tests.client.liar import Liar, instead_of_an_answer, problem
+from tests.client.people import CAP, HERS, OTHERS, answers, enrolled, reasons, run, wallet_at
+from tests.protocol.studies import part, study
 
 STUDY = "a" * 64
 HEAD = "b" * 64

@@ -18,14 +18,14 @@ import httpx
 import numpy as np
 import pytest
 
-from askance_client import Identity, Patience, Server, UnreachableError, User, WalletFile, Watch
-from askance_lab.audit import Verdict, audit_counts
+from askance_client import BulletinReader, Identity, Patience, Server, UnreachableError, User, WalletFile
+from askance_lab.experiments.audit import AuditVerdict, audit_counts
 from askance_protocol.budget import MICRO
 from askance_protocol.examples import Example
 from askance_protocol.rounds import BinarySpec, Cohort, GeometricSpec, Part, PreparedRound
-from killing import DrawsAnew
-from liar import URL, Liar
-from studies import HEIGHT, MASKED_BIT, MASKED_CELL, PARTS, SCHEMA, part, study
+from tests.client.killing import DrawsAnew
+from tests.client.liar import URL, Liar
+from tests.protocol.studies import HEIGHT, MASKED_BIT, MASKED_CELL, PARTS, SCHEMA, part, study
 
 LOSES_EVERY = 20
 """5 % of the users."""
@@ -102,7 +102,7 @@ async def _went_out(path: Path, asked: Part, example: Example, users: int, kind:
     async with Wire(asked) as wire:
         with closing(WalletFile.open(path)) as file:
             file.add_all([(user, asked.charge, Identity(URL, user, str(user))) for user in range(users)])
-            watch = Watch(wire, wire.study)
+            watch = BulletinReader(wire, wire.study)
             await watch.refresh()
             people = [kind(example, file.wallet(owner)) for owner in file.owners()]
             for begin in range(0, users, TOGETHER):
@@ -110,7 +110,7 @@ async def _went_out(path: Path, asked: Part, example: Example, users: int, kind:
     return wire
 
 
-async def _until_answered(user: User, watch: Watch) -> None:
+async def _until_answered(user: User, watch: BulletinReader) -> None:
     results = []
     while not results:
         with suppress(UnreachableError):
@@ -142,7 +142,7 @@ def prepared_by(asked: Part) -> PreparedRound:
 
     async def read() -> PreparedRound:
         async with wire:
-            watch = Watch(wire, wire.study)
+            watch = BulletinReader(wire, wire.study)
             assert await watch.refresh() is None
             round_ = watch.history.rounds[wire.round]
             assert isinstance(round_, PreparedRound)
@@ -160,7 +160,7 @@ def test_what_is_seen_of_a_user_tells_no_more_than_is_certified(tmp_path: Path, 
     audit = audit_counts(*seen)
 
     print(f"{name}: ε ≥ {audit.epsilon_lower_bound:.3f} of {audit.samples}")
-    assert audit.verdict(round_.parts[0].channel.certified_micro_epsilon) is Verdict.CONSISTENT
+    assert audit.verdict(round_.parts[0].channel.certified_micro_epsilon) is AuditVerdict.CONSISTENT
     # Not by blindness.
     assert audit.epsilon_lower_bound > 0.35 * EPSILON / MICRO
 
@@ -173,8 +173,8 @@ def test_fresh_noise_on_retries_is_caught_where_both_reports_are_seen(tmp_path: 
     audit = audit_counts(*seen)
 
     print(f"fresh noise: ε ≥ {audit.epsilon_lower_bound:.3f} of {audit.samples}, at {audit.event}")
-    assert audit.verdict(EPSILON) is Verdict.VIOLATED
-    assert audit.verdict(2 * EPSILON) is Verdict.CONSISTENT
+    assert audit.verdict(EPSILON) is AuditVerdict.VIOLATED
+    assert audit.verdict(2 * EPSILON) is AuditVerdict.CONSISTENT
 
 
 def lengths(folder: Path, asked: Part, kind: type[User] = User) -> set[int]:

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compose_model import COMPOSE, ROOT, StandIn, clean_environment, command_of, dockerfile, resolved
+
+from tests.e2e.compose_model import COMPOSE, ROOT, StandIn, clean_environment, command_of, dockerfile, resolved
 
 CLIENTS = [f"client-{number}" for number in range(1, 5)]
 DOCKERFILES = ["server/Dockerfile", "client/Dockerfile"]
@@ -189,9 +190,11 @@ class Absent(MetaPathFinder):
             raise ModuleNotFoundError(name)
 
 sys.meta_path.insert(0, Absent())
-import askance_client.fleet, askance_client.population, askance_lab.cli, askance_lab.hypotheses, askance_lab.operator
-from askance_lab.demo_command import _planned
-assert _planned() and askance_client.population.for_strategy("masked-parity-pooled", {"d": 8}, {}, 1).truth
+import askance_client.simulation.fleet, askance_lab.cli, askance_lab.remote.study_client
+import askance_lab.evaluation.hypotheses
+from askance_lab.commands.demo import _planned
+from askance_client.simulation.population import for_strategy
+assert _planned() and for_strategy("masked-parity-pooled", {"d": 8}, {}, 1).truth
 """
     run = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr

@@ -16,23 +16,25 @@ from typing import Any
 
 import pytest
 
-from askance_client import Server, WalletFile, Watch
-from askance_client.fleet import Crew, Progress, crews_of, enrol_crew, run_crew, run_fleet
-from askance_client.gateway import Book, Gateway
-from askance_client.population import Population, synthetic
+from askance_client import BulletinReader, Server, WalletFile
+from askance_client.population import Population
+from askance_client.simulation.fleet import FleetProgress, FleetShard, crews_of, enrol_crew, run_crew, run_fleet
+from askance_client.simulation.gateway import Gateway, SentBatches
+from askance_client.simulation.population import synthetic
 from askance_client.transport import Patience
 from askance_protocol.budget import MICRO
 from askance_protocol.errors import ProtocolError
-from askance_protocol.estimators import Tally, estimate
+from askance_protocol.tally import Tally
+from askance_server.core.estimators import estimate
 from askance_server.ledger.sqlite import SqliteLedger
-from serving import Json, ServerProcess, prepared, serving
+from tests.server.serving import Json, ServerProcess, prepared, serving
 
 COMMAND = (sys.executable, "-c", "from askance_lab.cli import main; main()")
 SURE = 1 - 1e-6
 
 
-def crew_of(server: ServerProcess, users: int, folder: Path, **more: Any) -> Crew:
-    return Crew(server.url, range(users), folder / "crew.wallets", MICRO, server.enrolment, **more)
+def crew_of(server: ServerProcess, users: int, folder: Path, **more: Any) -> FleetShard:
+    return FleetShard(server.url, range(users), folder / "crew.wallets", MICRO, server.enrolment, **more)
 
 
 def tally_of(server: ServerProcess, study: Json) -> Tally:
@@ -58,7 +60,7 @@ def test_ten_thousand_users_finish_a_round_and_the_tally_is_what_they_were_ackno
         for crew in crews:
             asyncio.run(enrol_crew(crew))
         study = server.study()
-        told: list[Progress] = []
+        told: list[FleetProgress] = []
         came = run_fleet(crews, study["id"], population, told.append)
 
         assert came.results == Counter(answered=users)
@@ -118,7 +120,7 @@ def test_users_outlast_a_server_that_is_killed_and_started_again(tmp_path: Path)
         study = server.study()
         killed: list[int] = []
 
-        def tell(progress: Progress) -> None:
+        def tell(progress: FleetProgress) -> None:
             if progress.results.total() >= 200 and not killed:
                 killed.append(server.port)
                 server.kill()
@@ -143,10 +145,10 @@ def test_a_gateway_speaks_for_a_million_and_again_with_the_same_reports(tmp_path
 
         async def speak(block: int) -> Counter[str]:
             async with Server(server.url) as line:
-                with closing(Book(tmp_path / "book")) as book:
+                with closing(SentBatches(tmp_path / "book")) as book:
                     numbers = range(first, first + users)
                     gateway = Gateway(line, study["gateway_token"], population, numbers, book, block=block)
-                    watch = Watch(line, study["id"])
+                    watch = BulletinReader(line, study["id"])
                     assert await watch.refresh() is None
                     assert await gateway.answer(watch) is None
                     return gateway.verdicts
@@ -176,9 +178,9 @@ def test_a_gateway_that_was_interrupted_sends_the_bytes_that_it_has_stored(tmp_p
 
         async def speak(block: int = 500) -> Counter[str]:
             async with Deaf(server.url) as line:
-                with closing(Book(tmp_path / "book")) as book:
+                with closing(SentBatches(tmp_path / "book")) as book:
                     gateway = Gateway(line, study["gateway_token"], population, range(1_000), book, block=block)
-                    watch = Watch(line, study["id"])
+                    watch = BulletinReader(line, study["id"])
                     assert await watch.refresh() is None
                     assert await gateway.answer(watch) is None
                     return gateway.verdicts

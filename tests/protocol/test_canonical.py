@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from askance_protocol import canonical
 from askance_protocol.errors import ProtocolError
-from generators import fixed
+from tests.protocol.generators import fixed
 
 SAFE = canonical.MAX_SAFE_INTEGER
 INTEGERS = st.one_of(st.integers(-9, 9), st.integers(-SAFE, SAFE), st.sampled_from([SAFE, -SAFE]))

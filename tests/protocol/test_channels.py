@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from askance_lab.audit import Verdict, audit_channel
+from askance_lab.experiments.audit import AuditVerdict, audit_channel
 from askance_protocol.budget import MICRO
 from askance_protocol.channels import (
     BinaryResponse,
@@ -386,11 +386,11 @@ AUDITED: dict[str, Builder] = {
 @pytest.mark.parametrize("asked", SAMPLES)
 @pytest.mark.parametrize("build", AUDITED.values(), ids=AUDITED.keys())
 def test_the_audit_passes_every_channel_and_catches_it_at_fifteen_percent_more(build: Builder, asked: int) -> None:
-    assert verdict(build(asked), asked) is Verdict.CONSISTENT
-    assert verdict(build(asked * 115 // 100), asked) is Verdict.VIOLATED
+    assert verdict(build(asked), asked) is AuditVerdict.CONSISTENT
+    assert verdict(build(asked * 115 // 100), asked) is AuditVerdict.VIOLATED
 
 
-def verdict(channel: Channel, claimed: int) -> Verdict:
+def verdict(channel: Channel, claimed: int) -> AuditVerdict:
     streams = [SimulatedRandom(5, stream=stream) for stream in range(2)]
     ends = [0, channel.inputs - 1]
     samplers = [

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns, Example, words_for, words_of
 from askance_protocol.schema import BitsField, CategoryField, IntegerField, LabelField, RealField, Schema
-from generators import batches, examples, extremes, fixed, schemas
+from tests.protocol.generators import batches, examples, extremes, fixed, schemas
 
 SCHEMA = Schema(
     fields=(

@@ -25,7 +25,7 @@ from askance_protocol.rounds import (
 )
 from askance_protocol.rounds.bulletin import GENESIS, Notice
 from askance_protocol.rounds.lifecycle import ROUND, STUDY
-from studies import part, round_of, study
+from tests.protocol.studies import part, round_of, study
 
 
 @pytest.mark.parametrize("state", StudyState)

@@ -59,7 +59,7 @@ from askance_protocol.queries.expressions import (
 )
 from askance_protocol.queries.query import MAX_CELLS, MAX_DENOMINATOR, MAX_DEPTH, MAX_NODES
 from askance_protocol.schema import BitsField, CategoryField, IntegerField, LabelField, RealField, Schema
-from generators import (
+from tests.protocol.generators import (
     OPERATIONS,
     AnyQuery,
     all_nodes,

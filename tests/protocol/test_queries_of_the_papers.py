@@ -40,7 +40,7 @@ from askance_protocol.queries.expressions import (
     Xor,
 )
 from askance_protocol.schema import BitsField, CategoryField, IntegerField, LabelField, RealField, Schema
-from generators import AnyQuery
+from tests.protocol.generators import AnyQuery
 
 Signs = NDArray[np.int64]
 Cube = NDArray[np.int64]

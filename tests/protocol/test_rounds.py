@@ -26,7 +26,20 @@ from askance_protocol.rounds import (
     read_round,
     read_study,
 )
-from studies import HEIGHT, LN_3, MASKED_BIT, PARTS, SCHEMA, TABLE, WHICH, D, part, prepared, round_of, study
+from tests.protocol.studies import (
+    HEIGHT,
+    LN_3,
+    MASKED_BIT,
+    PARTS,
+    SCHEMA,
+    TABLE,
+    WHICH,
+    D,
+    part,
+    prepared,
+    round_of,
+    study,
+)
 
 EVERY_PART = round_of(*PARTS.values())
 

@@ -23,7 +23,7 @@ from askance_protocol.schema import (
     Schema,
 )
 from askance_protocol.values import read
-from generators import examples, extremes, fixed, schemas
+from tests.protocol.generators import examples, extremes, fixed, schemas
 
 BITS = BitsField(name="x", width=4)
 COLOUR = CategoryField(name="colour", values=("red", "green", "blue"))

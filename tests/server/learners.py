@@ -14,8 +14,9 @@ from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery, prepare
 from askance_protocol.queries.expressions import Bit, Constant
 from askance_protocol.rounds import StudySpec
 from askance_protocol.schema import BitsField, Schema
-from askance_server.rounds import study_of
-from askance_server.strategies import Answer, Ask, Asking, Hypothesis, Run, Strategy
+from askance_server.core.run import Run
+from askance_server.core.strategy import Answer, Ask, Asking, Hypothesis, Strategy
+from askance_server.core.study import study_of
 from askance_server.strategies.masked_parity import MASKED_PARITY
 
 Lie = Callable[[int], float]

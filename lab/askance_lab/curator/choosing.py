@@ -27,8 +27,8 @@ from askance_lab.curator.distributions import Distribution, mixture
 from askance_lab.curator.draws import Below, discrete_laplace
 from askance_lab.curator.geometric import at_least
 from askance_lab.curator.privacy import Paid, checked
-from askance_protocol.bounds import checks
-from askance_protocol.bounds.sanitizers import require_choosing_examples
+from askance_lab.theory.sanitizers import require_choosing_examples
+from askance_protocol import checks
 
 Solution = TypeVar("Solution")
 

@@ -35,8 +35,8 @@ from askance_lab.curator.distributions import Distribution
 from askance_lab.curator.draws import Below, discrete_laplace
 from askance_lab.curator.generic import FiniteClass, generic_distribution
 from askance_lab.curator.privacy import Paid, checked
-from askance_protocol.bounds import checks
-from askance_protocol.bounds.central import compression_bits, examples_generic_repaired, examples_sulq_repaired
+from askance_lab.theory.central import compression_bits, examples_generic_repaired, examples_sulq_repaired
+from askance_protocol import checks
 
 Example = TypeVar("Example")
 Hypothesis = TypeVar("Hypothesis", bound=Hashable)
@@ -46,7 +46,7 @@ Concise: TypeAlias = Callable[[int], FiniteClass[Sequence[tuple[Example, Any]], 
 Says: TypeAlias = Callable[[Any, Sequence[Example]], Sequence[Any]]
 
 
-class Round(NamedTuple):
+class CompressionRound(NamedTuple):
     """What one round takes, all public."""
 
     number: int
@@ -61,14 +61,14 @@ class Round(NamedTuple):
         return self.learning + self.testing
 
 
-class Learned(NamedTuple):
+class CompressionResult(NamedTuple):
     """A hypothesis, and the round that ended with it."""
 
     hypothesis: Any
     round: int
 
 
-def rounds(*, epsilon: Fraction, error: float, failure: float, first: int | None = None) -> Iterator[Round]:
+def rounds(*, epsilon: Fraction, error: float, failure: float, first: int | None = None) -> Iterator[CompressionRound]:
     """Step 1 and 3's sizes, without end. `first` is n_1; else the least that affords descriptions of one bit."""
     rate, half = float(checked(epsilon).epsilon), checks.open_unit("error", error) / 2
     share = checks.open_unit("failure", failure) / 2
@@ -79,7 +79,7 @@ def rounds(*, epsilon: Fraction, error: float, failure: float, first: int | None
         bits = compression_bits(examples=learning, doubling=number, epsilon=rate, error=half, failure=share)
         wrong = share / (number * (number + 1))
         testing = examples_sulq_repaired(queries=1, tolerance=error / 4, epsilon=rate, failure=wrong)
-        yield Round(number, learning, testing, bits, math.floor(3 * error * testing / 4))
+        yield CompressionRound(number, learning, testing, bits, math.floor(3 * error * testing / 4))
         number, learning = number + 1, 2 * learning
 
 
@@ -93,7 +93,7 @@ def learn(
     failure: float,
     draw: Below,
     first: int | None = None,
-) -> Learned | None:
+) -> CompressionResult | None:
     """The rounds; None, which is ⊥, where the examples end first. `says` are a hypothesis's labels."""
     begin = 0
     for each in rounds(epsilon=epsilon, error=error, failure=failure, first=first):
@@ -103,7 +103,7 @@ def learn(
         hypothesis = generic.learn(_class(concise, each), database[begin:middle], epsilon=epsilon, draw=draw)
         noisy = _mistakes(says, hypothesis, database[middle:end]) + discrete_laplace(1 / epsilon, draw)
         if noisy <= each.most_mistakes:
-            return Learned(hypothesis, each.number)
+            return CompressionResult(hypothesis, each.number)
         begin = end
     raise AssertionError("the rounds have no end")
 
@@ -117,7 +117,7 @@ def compression_distribution(
     concise: Concise[Example, Hypothesis],
     says: Says[Example],
     database: Sequence[tuple[Example, Any]],
-    schedule: Sequence[Round],
+    schedule: Sequence[CompressionRound],
     *,
     epsilon: Fraction,
 ) -> Distribution:
@@ -130,7 +130,7 @@ def compression_distribution(
         middle, end = begin + each.learning, begin + each.examples
         drawn = generic_distribution(_class(concise, each), database[begin:middle], epsilon=epsilon)
         passed = {
-            Learned(hypothesis, each.number): left
+            CompressionResult(hypothesis, each.number): left
             * chance
             * _passes(says, hypothesis, database[middle:end], each, epsilon)
             for hypothesis, chance in drawn.items()
@@ -158,7 +158,7 @@ def expected_examples(*, bits: int, epsilon: Fraction, error: float, failure: fl
 
 
 def _class(
-    concise: Concise[Example, Hypothesis], each: Round
+    concise: Concise[Example, Hypothesis], each: CompressionRound
 ) -> FiniteClass[Sequence[tuple[Example, Any]], Hypothesis]:
     found = concise(each.bits)
     few = len(found) < 2 << each.bits
@@ -176,7 +176,7 @@ def _passes(
     says: Says[Example],
     hypothesis: Any,
     database: Sequence[tuple[Example, Any]],
-    each: Round,
+    each: CompressionRound,
     epsilon: Fraction,
 ) -> float:
     """Pr[mistakes + z ≤ most], z with probability in proportion to e^{−ε|z|}."""

@@ -10,15 +10,15 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from askance_protocol.bounds import checks
+from askance_protocol import checks
 from askance_protocol.errors import ProtocolError
 
-Bits: TypeAlias = NDArray[np.uint64]
+PackedBits: TypeAlias = NDArray[np.uint64]
 Truths: TypeAlias = NDArray[np.bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class LabelledSample:
     """S = (x_i, y_i), x_i in X_d = {0, …, 2^d − 1}, y_i whether the concept holds. BNS13, §3. Entries may repeat."""
 
     d: int
@@ -26,7 +26,7 @@ class Sample:
     labels: tuple[bool, ...]
 
     @classmethod
-    def of(cls, d: int, points: Iterable[int], labels: Iterable[Any]) -> Sample:
+    def of(cls, d: int, points: Iterable[int], labels: Iterable[Any]) -> LabelledSample:
         """Checked; labels are 0 and 1."""
         xs, ys = in_domain(d, points), tuple(labels)
         if len(xs) != len(ys):
@@ -59,7 +59,7 @@ class BitSample:
     """Labelled bit vectors: a row an example, bit j at word j // 64, place j % 64; label 1 where r·x is odd."""
 
     d: int
-    words: Bits
+    words: PackedBits
     labels: Truths
 
     @classmethod
@@ -89,7 +89,7 @@ class BitSample:
         return len(self.labels)
 
 
-def packed(bits: NDArray[np.uint8]) -> Bits:
+def packed(bits: NDArray[np.uint8]) -> PackedBits:
     """Rows of bits as rows of words, the first bit lowest."""
     rows, d = bits.shape
     width = -(-d // 64)
@@ -98,7 +98,7 @@ def packed(bits: NDArray[np.uint8]) -> Bits:
     return np.packbits(padded, axis=1, bitorder="little").view("<u8").astype(np.uint64, copy=False)
 
 
-def unpacked(words: Bits, d: int) -> NDArray[np.uint8]:
+def unpacked(words: PackedBits, d: int) -> NDArray[np.uint8]:
     """And back."""
     as_bytes = np.ascontiguousarray(words, "<u8").view(np.uint8)
     return np.unpackbits(as_bytes, axis=1, bitorder="little")[:, :d]

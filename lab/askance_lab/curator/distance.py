@@ -29,7 +29,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from askance_lab.curator.draws import Below, discrete_laplace
 from askance_lab.curator.geometric import at_least
 from askance_lab.curator.privacy import Paid, checked
-from askance_protocol.bounds import checks
+from askance_protocol import checks
 
 Solution = TypeVar("Solution")
 

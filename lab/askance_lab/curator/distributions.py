@@ -19,7 +19,7 @@ TINY = 1e-300
 """Below it a float is too coarse to be a probability."""
 
 
-class Worst(NamedTuple, Generic[Entry]):
+class WorstLoss(NamedTuple, Generic[Entry]):
     """The neighbours that a mechanism tells apart best, and how well."""
 
     value: float
@@ -61,14 +61,14 @@ def neighbours(domain: Sequence[Entry], size: int) -> Iterator[tuple[tuple[Entry
 
 def worst_loss(
     mechanism: Callable[[tuple[Entry, ...]], Distribution], domain: Sequence[Entry], size: int
-) -> Worst[Entry]:
+) -> WorstLoss[Entry]:
     """The pure ε of a mechanism that does not look at the order of its entries, over all databases of one size."""
     return _worst(mechanism, domain, size, loss)
 
 
 def worst_delta(
     mechanism: Callable[[tuple[Entry, ...]], Distribution], domain: Sequence[Entry], size: int, epsilon: float
-) -> Worst[Entry]:
+) -> WorstLoss[Entry]:
     """The δ at ε of such a mechanism."""
     return _worst(mechanism, domain, size, lambda one, other: hockey_stick(one, other, epsilon))
 
@@ -78,7 +78,7 @@ def _worst(
     domain: Sequence[Entry],
     size: int,
     measure: Callable[[Distribution, Distribution], float],
-) -> Worst[Entry]:
+) -> WorstLoss[Entry]:
     """Each database's distribution is computed once; its key is the multiset, as positions in the domain."""
     known: dict[tuple[int, ...], Distribution] = {}
 
@@ -92,4 +92,4 @@ def _worst(
         ((measure(of(one), of(other)), one, other) for one, other in neighbours(range(len(domain)), size)),
         key=lambda found: found[0],
     )
-    return Worst(value, tuple(domain[place] for place in one), tuple(domain[place] for place in other))
+    return WorstLoss(value, tuple(domain[place] for place in one), tuple(domain[place] for place in other))

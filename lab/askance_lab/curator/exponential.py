@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from askance_lab.curator.draws import Below, chances, level
 from askance_lab.curator.privacy import Paid, checked
-from askance_protocol.bounds import checks
+from askance_protocol import checks
 from askance_protocol.errors import ProtocolError
 
 Scores: TypeAlias = Sequence[int] | NDArray[np.int64]

@@ -29,10 +29,10 @@ from askance_lab.curator.distributions import Distribution
 from askance_lab.curator.draws import Below
 from askance_lab.curator.exponential import choose, probabilities
 from askance_lab.curator.privacy import Paid, checked
-from askance_protocol.bounds import checks
+from askance_protocol import checks
 
 Mistakes: TypeAlias = NDArray[np.int64] | NDArray[np.int32]
-Table: TypeAlias = NDArray[np.int32]
+ScoreTable: TypeAlias = NDArray[np.int32]
 
 _MOST_EXAMPLES: Final = (1 << 20) - 1
 """An exact draw is among 0 .. n mistakes, and `draws.level` takes 2^20 levels."""
@@ -120,7 +120,7 @@ def public_size(database: Sized) -> int:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Listed(Generic[Example, Hypothesis]):
+class ListedConcepts(Generic[Example, Hypothesis]):
     """Any hypotheses, one after the other. A database is (example, label) pairs."""
 
     hypotheses: Sequence[Hypothesis]
@@ -170,7 +170,7 @@ class Conjunctions:
         return tuple(i for i in range(self.d) if index >> i & 1)
 
 
-def signed_histogram(database: BitSample, d: int) -> Table:
+def signed_histogram(database: BitSample, d: int) -> ScoreTable:
     """For each x, how many examples are labelled 0, less how many are labelled 1."""
     remedy = "give examples of as many bits as the class has"
     checks.require(database.d == d, f"is not of {d} bits", where="database", remedy=remedy)
@@ -179,7 +179,7 @@ def signed_histogram(database: BitSample, d: int) -> Table:
     return table
 
 
-def butterflies(table: Table, step: Callable[[Table, Table], None]) -> None:
+def butterflies(table: ScoreTable, step: Callable[[ScoreTable, ScoreTable], None]) -> None:
     """In place, for each bit, a step on all pairs of entries (bit 0, bit 1). Table size 2^d.
 
     As a square: first the bits that number its rows, then, turned, the others. So a step's runs are never short.
@@ -192,7 +192,7 @@ def butterflies(table: Table, step: Callable[[Table, Table], None]) -> None:
     square[...] = turned.T
 
 
-def _by_rows(square: Table, step: Callable[[Table, Table], None]) -> None:
+def _by_rows(square: ScoreTable, step: Callable[[ScoreTable, ScoreTable], None]) -> None:
     rows, columns = square.shape
     width = 1
     while width < rows:
@@ -201,7 +201,7 @@ def _by_rows(square: Table, step: Callable[[Table, Table], None]) -> None:
         width *= 2
 
 
-def _superset(low: Table, high: Table) -> None:
+def _superset(low: ScoreTable, high: ScoreTable) -> None:
     low += high
 
 

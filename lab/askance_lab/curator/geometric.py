@@ -14,7 +14,7 @@ from typing import NamedTuple
 from askance_lab.curator.distributions import Distribution
 from askance_lab.curator.draws import Below, discrete_laplace
 from askance_lab.curator.privacy import Paid, checked
-from askance_protocol.bounds import checks
+from askance_protocol import checks
 
 
 class Range(NamedTuple):

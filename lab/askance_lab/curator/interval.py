@@ -25,20 +25,20 @@ from scipy.stats import binom
 
 from askance_lab.curator import rec as algorithm
 from askance_lab.curator import rec_plan
-from askance_lab.curator.databases import Sample
+from askance_lab.curator.databases import LabelledSample
 from askance_lab.curator.distributions import Distribution
 from askance_lab.curator.draws import Below
 from askance_lab.curator.privacy import Paid, checked
 from askance_lab.curator.rec import Quality
-from askance_lab.curator.rec_plan import Plan
+from askance_lab.curator.rec_plan import RecPlan
 from askance_lab.curator.search import least
-from askance_protocol.bounds import checks
+from askance_protocol import checks
 
 _SAMPLING: Final = Fraction(1, 4)
 """Of β, for what the examples may hide."""
 
 
-def quality(sample: Sample) -> Quality:
+def quality(sample: LabelledSample) -> Quality:
     """Q(S,·) on [0, 2^d]: an example (x,1) is right from x+1 on, (x,0) up to x. So there is a step after each x."""
     steps: Counter[int] = Counter()
     for point, label in zip(sample.points, sample.labels, strict=True):
@@ -58,7 +58,7 @@ def plan(
     error: Fraction,
     failure: Fraction,
     base_case: int | None = None,
-) -> Plan:
+) -> RecPlan:
     """How Rec is run on so many examples: (ε,δ) shared out, one level by default, a as above."""
     checked(epsilon, delta)
     top = 1 << checks.count("dimension", dimension)
@@ -77,7 +77,7 @@ def _aim(examples: int, error: Fraction, failure: Fraction) -> Fraction:
 
 
 def learn(
-    sample: Sample,
+    sample: LabelledSample,
     *,
     epsilon: Fraction,
     delta: Fraction,
@@ -91,17 +91,17 @@ def learn(
     return follow(sample, how, draw)
 
 
-def follow(sample: Sample, how: Plan, draw: Below) -> int:
+def follow(sample: LabelledSample, how: RecPlan, draw: Below) -> int:
     """The same with a plan of one's own, such as `rec_plan.equal`, the text's."""
     return algorithm.rec(quality(sample), len(sample), plan=how, draw=draw)
 
 
-def interval_distribution(sample: Sample, how: Plan) -> Distribution:
+def interval_distribution(sample: LabelledSample, how: RecPlan) -> Distribution:
     """Exact: threshold → probability."""
     return algorithm.rec_distribution(quality(sample), len(sample), plan=how)
 
 
-def paid(dimension: int, how: Plan) -> Paid:
+def paid(dimension: int, how: RecPlan) -> Paid:
     """All mechanisms, by basic composition."""
     return rec_plan.paid(1 << checks.count("dimension", dimension), how)
 

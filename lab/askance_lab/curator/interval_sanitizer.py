@@ -29,10 +29,10 @@ from numpy.typing import NDArray
 from askance_lab.curator import choosing, geometric
 from askance_lab.curator.distributions import Distribution
 from askance_lab.curator.draws import Below
-from askance_lab.curator.interval_sanitizer_plan import GROWTH, Plan
+from askance_lab.curator.interval_sanitizer_plan import GROWTH, SanitizerPlan
 from askance_lab.curator.proper import Multiset, Piece, multiset, nearest_interval_database
 from askance_lab.curator.rec import Quality, rec, rec_distribution
-from askance_protocol.bounds.sanitizers import require_choosing_examples
+from askance_lab.theory.sanitizers import require_choosing_examples
 
 Interval: TypeAlias = tuple[int, int]
 Pieces: TypeAlias = tuple[Interval, ...]
@@ -88,7 +88,7 @@ class Counted:
         return int(self.before[-1])
 
 
-def sanitize(database: Multiset | Iterable[int], *, plan: Plan, draw: Below) -> IntervalEstimates:
+def sanitize(database: Multiset | Iterable[int], *, plan: SanitizerPlan, draw: Below) -> IntervalEstimates:
     """Estimates within α for all thresholds at once, but for β, from `examples_needed(plan)` entries. BNS13, Thm 4."""
     entries = multiset(plan.d, database)
     m = entries.total()
@@ -110,7 +110,7 @@ def sanitize(database: Multiset | Iterable[int], *, plan: Plan, draw: Below) -> 
     return IntervalEstimates(plan.d, m, tuple(pieces))
 
 
-def partition(whole: Counted, m: int, plan: Plan, draw: Below) -> Iterator[Interval]:
+def partition(whole: Counted, m: int, plan: SanitizerPlan, draw: Below) -> Iterator[Interval]:
     """The pieces, disjoint and without a gap. What is pending is public, and so is when to stop."""
     pending, calls = [(0, (1 << plan.d) - 1)], 0
     while pending:
@@ -125,7 +125,7 @@ def partition(whole: Counted, m: int, plan: Plan, draw: Below) -> Iterator[Inter
         pending += _sides((a, b), cell)
 
 
-def partition_distribution(whole: Counted, m: int, plan: Plan) -> Distribution:
+def partition_distribution(whole: Counted, m: int, plan: SanitizerPlan) -> Distribution:
     """The exact distribution of the pieces, in the order in which they are found. For a few points and entries.
 
     It refuses no m: that is `sanitize`'s part.
@@ -133,7 +133,7 @@ def partition_distribution(whole: Counted, m: int, plan: Plan) -> Distribution:
     return {**_pieces(whole, m, plan, [(0, (1 << plan.d) - 1)], 0)}
 
 
-def _pieces(whole: Counted, m: int, plan: Plan, pending: list[Interval], calls: int) -> dict[Pieces, float]:
+def _pieces(whole: Counted, m: int, plan: SanitizerPlan, pending: list[Interval], calls: int) -> dict[Pieces, float]:
     if not pending:
         return {(): 1.0}
     *others, interval = pending
@@ -153,7 +153,7 @@ def _pieces(whole: Counted, m: int, plan: Plan, pending: list[Interval], calls: 
     return total
 
 
-def _cells_found(part: Counted, interval: Interval, m: int, plan: Plan) -> dict[Interval | None, float]:
+def _cells_found(part: Counted, interval: Interval, m: int, plan: SanitizerPlan) -> dict[Interval | None, float]:
     r, total = plan.step(m), defaultdict[Interval | None, float](float)
     windows = rec_distribution(lengths(part, interval, r), r, plan=plan.lengths)
     for z in range((interval[1] - interval[0]).bit_length() + 1):
@@ -170,7 +170,7 @@ def _sides(interval: Interval, cell: Interval | None) -> list[Interval]:
     return [side for side in ((a, c - 1), (e + 1, b)) if side[0] <= side[1]]
 
 
-def _cell(part: Counted, interval: Interval, m: int, plan: Plan, draw: Below) -> Interval | None:
+def _cell(part: Counted, interval: Interval, m: int, plan: SanitizerPlan, draw: Below) -> Interval | None:
     """The cell that a call takes out of its interval, or ⊥."""
     r = plan.step(m)
     z = rec(lengths(part, interval, r), r, plan=plan.lengths, draw=draw)

@@ -26,9 +26,9 @@ from typing import Final, NamedTuple
 
 from askance_lab.curator import rec_plan
 from askance_lab.curator.privacy import Paid, checked
-from askance_protocol.bounds import checks
-from askance_protocol.bounds.mechanisms import geometric_error
-from askance_protocol.bounds.sanitizers import examples_choosing
+from askance_lab.theory.mechanisms import geometric_error
+from askance_lab.theory.sanitizers import examples_choosing
+from askance_protocol import checks
 
 TEXTS_UNIT: Final = 32
 """The text's αm/32. Any u > 10 does: 10/u of α is for a cut piece, what is left for noise."""
@@ -44,7 +44,7 @@ _HISTOGRAM: Final = Fraction(1, 16)
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SanitizerPlan:
     """Parameters of every mechanism, for one domain X_d."""
 
     d: int
@@ -55,7 +55,7 @@ class Plan:
     """Calls that may go past their noisy count."""
     counting: Fraction
     """ε of a call's noisy count."""
-    lengths: rec_plan.Plan
+    lengths: rec_plan.RecPlan
     choosing: Paid
     histogram: Fraction
     """ε of all pieces' counts together."""
@@ -82,7 +82,7 @@ class Plan:
         return self.failure / (4 * self.calls)
 
 
-class Charge(NamedTuple):
+class CallPrice(NamedTuple):
     """A mechanism, how often it sees x or x' at most, and what each time costs."""
 
     name: str
@@ -90,16 +90,16 @@ class Charge(NamedTuple):
     each: Paid
 
 
-def charges(plan: Plan) -> tuple[Charge, ...]:
+def charges(plan: SanitizerPlan) -> tuple[CallPrice, ...]:
     """All that replacing one entry can change, but for the histogram, whatever the calls' depth."""
     return (
-        Charge("noisy count of a call", plan.calls + 2, Paid(plan.counting)),
-        Charge("Rec: length of a window", plan.calls, rec_plan.paid(plan.d, plan.lengths)),
-        Charge("choosing mechanism: a cell", plan.calls, plan.choosing),
+        CallPrice("noisy count of a call", plan.calls + 2, Paid(plan.counting)),
+        CallPrice("Rec: length of a window", plan.calls, rec_plan.paid(plan.d, plan.lengths)),
+        CallPrice("choosing mechanism: a cell", plan.calls, plan.choosing),
     )
 
 
-def composed(parts: Sequence[Charge], slack: Fraction) -> Paid:
+def composed(parts: Sequence[CallPrice], slack: Fraction) -> Paid:
     """Basic composition, or advanced with each mechanism's own ε, √(2ln(1/δ̃)·Σε²) + Σε(e^ε − 1): whichever is less.
 
     The latter is `privacy.advanced` where all are alike. Its proof bounds a martingale, so what a mechanism is may
@@ -115,7 +115,7 @@ def composed(parts: Sequence[Charge], slack: Fraction) -> Paid:
     return min((basic, Paid(rounded_up, basic.delta + slack)), key=lambda price: price.epsilon)
 
 
-def paid(plan: Plan) -> Paid:
+def paid(plan: SanitizerPlan) -> Paid:
     """What is really spent: the calls' mechanisms, composed, and one histogram of sensitivity 2 over the pieces."""
     return composed(charges(plan), plan.slack) + Paid(plan.histogram)
 
@@ -129,7 +129,7 @@ def planned(
     failure: Fraction,
     unit: int = TEXTS_UNIT,
     base_case: int | None = None,
-) -> Plan:
+) -> SanitizerPlan:
     """The plan that keeps to (ε,δ) and, of a few such, needs the fewest entries.
 
     Without a base case's cut-off Rec is the exponential mechanism over the d + 1 lengths, which no d in sight beats
@@ -139,7 +139,7 @@ def planned(
     for name, share in (("error", error), ("failure", failure)):
         checks.open_unit(name, float(share))
     cut = max(2, checks.count("d", d)) if base_case is None else base_case
-    whole = Plan(
+    whole = SanitizerPlan(
         d=d,
         error=error,
         failure=failure,
@@ -154,7 +154,7 @@ def planned(
     return min((_largest(whole, weight) for weight in _LENGTHS), key=examples_needed)
 
 
-def _largest(whole: Plan, weight: Fraction) -> Plan:
+def _largest(whole: SanitizerPlan, weight: Fraction) -> SanitizerPlan:
     """Of the plans in which Rec has this share of the choosing mechanism's ε, the one that spends all: bisection."""
     best, low, step = None, Fraction(0), whole.choosing.epsilon
     while best is None or step > low / (1 << 20):
@@ -165,7 +165,7 @@ def _largest(whole: Plan, weight: Fraction) -> Plan:
     return best
 
 
-def _shared(whole: Plan, epsilon: Fraction, weight: Fraction) -> Plan:
+def _shared(whole: SanitizerPlan, epsilon: Fraction, weight: Fraction) -> SanitizerPlan:
     """Here ε_c = `epsilon`. Half of δ is advanced composition's, a quarter the choosing mechanism's, one Rec's."""
     single = whole.choosing.delta / (4 * whole.calls)
     lengths = rec_plan.tuned(
@@ -179,7 +179,7 @@ def _shared(whole: Plan, epsilon: Fraction, weight: Fraction) -> Plan:
     return replace(whole, counting=_COUNTING * epsilon, lengths=lengths, choosing=Paid(epsilon, single))
 
 
-def examples_choosing_needs(plan: Plan) -> int:
+def examples_choosing_needs(plan: SanitizerPlan) -> int:
     """The m below which the choosing mechanism is not private, and nothing is released. BNS13, Lemma 4."""
     return examples_choosing(
         growth=GROWTH,
@@ -190,7 +190,7 @@ def examples_choosing_needs(plan: Plan) -> int:
     )
 
 
-def examples_needed(plan: Plan) -> int:
+def examples_needed(plan: SanitizerPlan) -> int:
     """The m from which all thresholds are within α, but for β: β/4 each for choosing, Rec, counts, pieces."""
     quarter = float(plan.failure) / 4 / plan.pieces
     off = geometric_error(epsilon=float(plan.counting), failure=quarter)

@@ -18,14 +18,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from askance_lab.curator import generic
-from askance_lab.curator.databases import Sample
+from askance_lab.curator.databases import LabelledSample
 from askance_lab.curator.distributions import Distribution
 from askance_lab.curator.draws import Below
 from askance_lab.curator.exponential import probabilities
 from askance_lab.curator.piecewise import Runs, interval_runs, point_runs
 from askance_lab.curator.privacy import Paid, checked
 from askance_lab.curator.sauer import Dichotomies, dichotomies
-from askance_protocol.bounds import checks
+from askance_protocol import checks
 
 Example = TypeVar("Example")
 Concept = TypeVar("Concept")
@@ -72,22 +72,22 @@ def _pairs(xs: Sequence[Example], labels: Sequence[Any]) -> list[tuple[Example, 
     return list(zip(xs, labels, strict=True))
 
 
-def learn_interval(sample: Sample, *, epsilon: Fraction, draw: Below) -> int:
+def learn_interval(sample: LabelledSample, *, epsilon: Fraction, draw: Below) -> int:
     """A threshold of INTERVAL_d, at any d: among one for each cut between the public x's."""
     return _chosen(interval_runs(sample), sample, epsilon, draw)
 
 
-def learn_point(sample: Sample, *, epsilon: Fraction, draw: Below) -> int:
+def learn_point(sample: LabelledSample, *, epsilon: Fraction, draw: Below) -> int:
     """A point of POINT_d, at any d: a public x, or one that is none of them."""
     return _chosen(_one_unseen(point_runs(sample), sample), sample, epsilon, draw)
 
 
-def interval_distribution(sample: Sample, *, epsilon: Fraction) -> Distribution:
+def interval_distribution(sample: LabelledSample, *, epsilon: Fraction) -> Distribution:
     """Its exact output distribution, at any d."""
     return _distribution(interval_runs(sample), epsilon)
 
 
-def point_distribution(sample: Sample, *, epsilon: Fraction) -> Distribution:
+def point_distribution(sample: LabelledSample, *, epsilon: Fraction) -> Distribution:
     """Its exact output distribution, at any d."""
     return _distribution(_one_unseen(point_runs(sample), sample), epsilon)
 
@@ -97,7 +97,7 @@ def paid(epsilon: Fraction) -> Paid:
     return checked(epsilon)
 
 
-def _one_unseen(runs: Runs, sample: Sample) -> Runs:
+def _one_unseen(runs: Runs, sample: LabelledSample) -> Runs:
     """All points that were not seen label the x's alike: the first of them stands for them."""
     seen = set(sample.points)
     unseen = [run for run in runs if run.start not in seen]
@@ -107,7 +107,7 @@ def _one_unseen(runs: Runs, sample: Sample) -> Runs:
 # A run is one labelling of the x's, so its first solution stands for all of it: each run counts once, not by its size.
 
 
-def _chosen(runs: Runs, sample: Sample, epsilon: Fraction, draw: Below) -> int:
+def _chosen(runs: Runs, sample: LabelledSample, epsilon: Fraction, draw: Below) -> int:
     mistakes = np.array([run.mistakes for run in runs], np.int64)
     return runs[generic.selected(mistakes, examples=len(sample), epsilon=epsilon, draw=draw)].start
 

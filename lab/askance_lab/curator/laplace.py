@@ -3,7 +3,7 @@
 Texts: KLNRS11, Thm 2.3, and BNS13, Thm 1 (sensitivity form); BB-notes, Thm 3 (average).
 
 Over the reals f(S) + Lap(Δ/ε) is ε-private; in doubles it is not, because each f(S) has doubles of its own that it can
-reach (Mironov 2012; `askance_lab.float_laplace` holds the attack). So what is summed here are whole numbers, multiples
+reach (Mironov 2012; `experiments.float_laplace` holds the attack). So what is summed here are whole numbers, multiples
 of a public unit, and the noise is the discrete Laplace distribution of the same scale: the same privacy, and no more
 error than that of Lap rounded to the grid. BB-notes, Def. 2 prints the scale of an average as εn/b (with α for ε):
 b/(εn) is meant (trap 9).
@@ -20,7 +20,8 @@ import numpy as np
 from askance_lab.curator import geometric
 from askance_lab.curator.draws import Below, discrete_laplace
 from askance_lab.curator.privacy import Paid, checked
-from askance_protocol.bounds import checks, mechanisms
+from askance_lab.theory import mechanisms
+from askance_protocol import checks
 
 
 def release(total: int, *, epsilon: Fraction, draw: Below, sensitivity: int = 1) -> int:

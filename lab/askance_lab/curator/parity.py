@@ -29,7 +29,8 @@ from askance_lab.curator.databases import BitSample, Truths, unpacked
 from askance_lab.curator.distributions import Distribution
 from askance_lab.curator.draws import Below, bernoulli
 from askance_lab.curator.privacy import Paid, checked
-from askance_protocol.bounds import checks, parity
+from askance_lab.theory import parity
+from askance_protocol import checks
 
 HALF: Final = Fraction(1, 2)
 LARGEST_ENUMERATED: Final = 10

@@ -16,16 +16,16 @@ from fractions import Fraction
 from itertools import accumulate, pairwise
 from typing import NamedTuple, TypeAlias
 
-from askance_lab.curator.databases import Sample
+from askance_lab.curator.databases import LabelledSample
 from askance_lab.curator.distributions import Distribution
 from askance_lab.curator.draws import Below
 from askance_lab.curator.exponential import choose, probabilities
 from askance_lab.curator.generic import public_size
 from askance_lab.curator.privacy import Paid, checked
-from askance_protocol.bounds import checks
+from askance_protocol import checks
 
 
-class Run(NamedTuple):
+class ScoreRun(NamedTuple):
     """Solutions start .. end − 1, which all make the same mistakes."""
 
     start: int
@@ -38,10 +38,10 @@ class Run(NamedTuple):
         return self.end - self.start
 
 
-Runs: TypeAlias = list[Run]
+Runs: TypeAlias = list[ScoreRun]
 
 
-def point_runs(sample: Sample) -> Runs:
+def point_runs(sample: LabelledSample) -> Runs:
     """Each observed point by itself, and what lies between: c_j errs on all 1s, but for x = j, and there on the 0s."""
     ones = sum(sample.labels)
     better = _balance(sample)
@@ -49,25 +49,25 @@ def point_runs(sample: Sample) -> Runs:
     last = 0
     for x in sorted(better):
         if last < x:
-            runs.append(Run(last, x, ones))
-        runs.append(Run(x, x + 1, ones - better[x]))
+            runs.append(ScoreRun(last, x, ones))
+        runs.append(ScoreRun(x, x + 1, ones - better[x]))
         last = x + 1
     if last < 1 << sample.d:
-        runs.append(Run(last, 1 << sample.d, ones))
+        runs.append(ScoreRun(last, 1 << sample.d, ones))
     return runs
 
 
-def interval_runs(sample: Sample) -> Runs:
+def interval_runs(sample: LabelledSample) -> Runs:
     """From one observed point to the next: c_j errs on the 0s below j, and on the 1s from j on."""
     better = _balance(sample)
     xs = sorted(better)
     # j = 0 errs on all 1s. At j = x + 1 the label of x turns to 1.
     wrong = accumulate((-better[x] for x in xs), initial=sum(sample.labels))
     borders = [0, *(x + 1 for x in xs), (1 << sample.d) + 1]
-    return [Run(start, end, mistakes) for (start, end), mistakes in zip(pairwise(borders), wrong, strict=True)]
+    return [ScoreRun(start, end, mistakes) for (start, end), mistakes in zip(pairwise(borders), wrong, strict=True)]
 
 
-def _balance(sample: Sample) -> Counter[int]:
+def _balance(sample: LabelledSample) -> Counter[int]:
     """For each observed point, its 1s less its 0s."""
     better: Counter[int] = Counter()
     for x, label in zip(sample.points, sample.labels, strict=True):
@@ -75,17 +75,17 @@ def _balance(sample: Sample) -> Counter[int]:
     return better
 
 
-def learn_point(sample: Sample, *, epsilon: Fraction, draw: Below) -> int:
+def learn_point(sample: LabelledSample, *, epsilon: Fraction, draw: Below) -> int:
     """The point j of c_j."""
     return learn(point_runs, sample, epsilon=epsilon, draw=draw)
 
 
-def learn_interval(sample: Sample, *, epsilon: Fraction, draw: Below) -> int:
+def learn_interval(sample: LabelledSample, *, epsilon: Fraction, draw: Below) -> int:
     """The threshold j of c_j, 0 to 2^d."""
     return learn(interval_runs, sample, epsilon=epsilon, draw=draw)
 
 
-def learn(runs_of: Callable[[Sample], Runs], sample: Sample, *, epsilon: Fraction, draw: Below) -> int:
+def learn(runs_of: Callable[[LabelledSample], Runs], sample: LabelledSample, *, epsilon: Fraction, draw: Below) -> int:
     """Solution j with probability in proportion to e^{−ε·mistakes(j)/2}. KLNRS11, Thm 3.4."""
     examples = public_size(sample)
     runs = runs_of(sample)
@@ -112,12 +112,12 @@ def paid(epsilon: Fraction) -> Paid:
     return checked(epsilon)
 
 
-def point_distribution(sample: Sample, *, epsilon: Fraction) -> Distribution:
+def point_distribution(sample: LabelledSample, *, epsilon: Fraction) -> Distribution:
     """The exact output distribution, point by point: for small d."""
     return _spread(point_runs(sample), epsilon)
 
 
-def interval_distribution(sample: Sample, *, epsilon: Fraction) -> Distribution:
+def interval_distribution(sample: LabelledSample, *, epsilon: Fraction) -> Distribution:
     """The exact output distribution, threshold by threshold: for small d."""
     return _spread(interval_runs(sample), epsilon)
 

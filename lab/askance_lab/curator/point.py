@@ -23,19 +23,19 @@ import numpy as np
 from scipy.stats import binom
 
 from askance_lab.curator import distance
-from askance_lab.curator.databases import Sample
+from askance_lab.curator.databases import LabelledSample
 from askance_lab.curator.distributions import Distribution
 from askance_lab.curator.draws import Below
 from askance_lab.curator.privacy import Paid
 from askance_lab.curator.search import least
-from askance_protocol.bounds import checks
+from askance_protocol import checks
 
 _LISTED: Final = 20
 """d up to which a distribution is written down, point by point."""
 _TAIL: Final = 1e-15
 
 
-def learn(sample: Sample, *, epsilon: Fraction, delta: Fraction, draw: Below, stated: bool = False) -> int:
+def learn(sample: LabelledSample, *, epsilon: Fraction, delta: Fraction, draw: Below, stated: bool = False) -> int:
     """A point j, for c_j. `stated`: with A_dist as written, which spends half as much (trap 18)."""
     best, gap = _ahead(sample)
     # Step 2. The text hands it α/2 and β/2 as well; A_dist has no such parameters.
@@ -44,7 +44,9 @@ def learn(sample: Sample, *, epsilon: Fraction, delta: Fraction, draw: Below, st
     return best if found and best is not None else draw(1 << sample.d)
 
 
-def point_distribution(sample: Sample, *, epsilon: Fraction, delta: Fraction, stated: bool = False) -> Distribution:
+def point_distribution(
+    sample: LabelledSample, *, epsilon: Fraction, delta: Fraction, stated: bool = False
+) -> Distribution:
     """Exact: point → probability."""
     checks.require(sample.d <= _LISTED, "has too many points to list", where="d", remedy=f"use d up to {_LISTED}")
     best, gap = _ahead(sample)
@@ -58,7 +60,7 @@ def paid(*, epsilon: Fraction, delta: Fraction, stated: bool = False) -> Paid:
     return distance.paid(epsilon=epsilon, delta=delta, stated=stated)
 
 
-def _ahead(sample: Sample) -> distance.Ahead[int]:
+def _ahead(sample: LabelledSample) -> distance.Ahead[int]:
     """Step 1: q(S,x) is how often (x,1) appears. The points that do not appear score 0 (trap 13)."""
     scores = Counter(point for point, label in zip(sample.points, sample.labels, strict=True) if label)
     return distance.ahead(scores, others=len(scores) < 1 << sample.d)

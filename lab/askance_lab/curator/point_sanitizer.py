@@ -28,13 +28,13 @@ from askance_lab.curator.distributions import Distribution
 from askance_lab.curator.draws import Below
 from askance_lab.curator.privacy import Paid, advanced, checked
 from askance_lab.curator.proper import Multiset, multiset, nearest_point_database
-from askance_protocol.bounds import checks
-from askance_protocol.bounds.sanitizers import examples_choosing, point_rounds
+from askance_lab.theory.sanitizers import examples_choosing, point_rounds
+from askance_protocol import checks
 
-Found: TypeAlias = tuple[tuple[int, Hashable], ...]
+FoundPoints: TypeAlias = tuple[tuple[int, Hashable], ...]
 
 
-class Rounds(NamedTuple):
+class SanitizerRounds(NamedTuple):
     """How many, and what each mechanism of a round is given: α' and β' are the choosing mechanism's."""
 
     rounds: int
@@ -46,12 +46,12 @@ class Rounds(NamedTuple):
 
 def rounds_for(
     *, epsilon: Fraction, delta: Fraction, error: Fraction, failure: Fraction, tight: bool = False
-) -> Rounds:
+) -> SanitizerRounds:
     """The construction's, from what the whole sanitizer is to keep: (ε,δ) and (α,β)."""
     checked(epsilon, delta)
     stated = point_rounds(epsilon=float(epsilon), delta=float(delta), error=float(error), failure=float(failure))
     share = _tight_share(stated.rounds, epsilon, delta / 5) if tight else Fraction(stated.epsilon)
-    return Rounds(stated.rounds, share, error * delta / 5, error / 2, error * failure / 4)
+    return SanitizerRounds(stated.rounds, share, error * delta / 5, error / 2, error * failure / 4)
 
 
 def paid(*, epsilon: Fraction, delta: Fraction, error: Fraction, failure: Fraction, tight: bool = False) -> Paid:
@@ -140,7 +140,7 @@ def sanitize(
     return PointEstimates(d, m, found)
 
 
-def _choose(left: Multiset, m: int, each: Rounds, draw: Below) -> int | None:
+def _choose(left: Multiset, m: int, each: SanitizerRounds, draw: Below) -> int | None:
     """Points that only null elements are left of score 0; an entry raises the score of one point, so k = 1."""
     return choosing.choose(
         left, m, growth=1, epsilon=each.epsilon, delta=each.delta, error=each.error, failure=each.failure, draw=draw
@@ -156,11 +156,11 @@ def sanitize_distribution(counts: Multiset, m: int, *, rounds: int, epsilon: Fra
     return {**_found(counts, m, rounds, epsilon, error)}
 
 
-def _found(counts: Multiset, m: int, rounds: int, epsilon: Fraction, error: Fraction) -> dict[Found, float]:
+def _found(counts: Multiset, m: int, rounds: int, epsilon: Fraction, error: Fraction) -> dict[FoundPoints, float]:
     if rounds == 0:
         return {(): 1.0}
     chosen = choosing.choosing_distribution(counts, m, epsilon=epsilon, error=error)
-    total: dict[Found, float] = {(): chosen[None]}
+    total: dict[FoundPoints, float] = {(): chosen[None]}
     for point, count in counts.items():
         if not chosen.get(point):
             continue

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from askance_protocol.bounds import checks
+from askance_protocol import checks
 
 
 @dataclass(frozen=True, slots=True)

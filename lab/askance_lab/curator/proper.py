@@ -25,7 +25,7 @@ from operator import index
 from typing import NamedTuple, TypeAlias
 
 from askance_lab.curator.databases import in_domain
-from askance_protocol.bounds import checks
+from askance_protocol import checks
 
 Multiset: TypeAlias = Mapping[int, int]
 """How many times each point is in a database (BNS13, §4.1 thinks of databases as multisets), or is estimated to be."""

@@ -41,8 +41,8 @@ from typing import NamedTuple
 from askance_lab.curator import distance, exponential
 from askance_lab.curator.distributions import Distribution, mixture
 from askance_lab.curator.draws import Below
-from askance_lab.curator.rec_plan import POINTS, WIDTH, Plan
-from askance_protocol.bounds import checks
+from askance_lab.curator.rec_plan import POINTS, WIDTH, RecPlan
+from askance_protocol import checks
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def _whole(values: Sequence[int]) -> tuple[int, ...]:
 # --- The algorithm -----------------------------------------------------------------------------------------------
 
 
-def rec(quality: Quality, promise: int, *, plan: Plan, draw: Below) -> int:
+def rec(quality: Quality, promise: int, *, plan: RecPlan, draw: Below) -> int:
     """A solution with Q ≥ (1−α)·promise, if Q is concave and reaches the promise. Private whether it does or not."""
     checks.count("promise", promise, least=0)
     # BNS13, Fig. 1, step 1. The cut-off is not 32, but the caller's (trap 14).
@@ -113,7 +113,7 @@ def rec(quality: Quality, promise: int, *, plan: Plan, draw: Below) -> int:
     return points[exponential.choose(scores, epsilon=plan.last, draw=draw)]
 
 
-def rec_distribution(quality: Quality, promise: int, *, plan: Plan) -> Distribution:
+def rec_distribution(quality: Quality, promise: int, *, plan: RecPlan) -> Distribution:
     """Exact: solution → probability. Above the base case only the points of some H can come out, so T may be large."""
     if quality.top <= plan.base_case:
         return _base_distribution(quality, plan)
@@ -128,7 +128,7 @@ def rec_distribution(quality: Quality, promise: int, *, plan: Plan) -> Distribut
     )
 
 
-def _given(quality: Quality, whole: Quality, k: int, shift: int, plan: Plan) -> Distribution:
+def _given(quality: Quality, whole: Quality, k: int, shift: int, plan: RecPlan) -> Distribution:
     """Steps 7 to 11, k and the shift given: each A_dist finds its cell or not, on its own noise."""
     cut = leads(whole, k, plan, shift)
     price = plan.distance
@@ -144,7 +144,7 @@ def _given(quality: Quality, whole: Quality, k: int, shift: int, plan: Plan) -> 
     return mixture(parts)
 
 
-def _base(quality: Quality, plan: Plan, draw: Below) -> int:
+def _base(quality: Quality, plan: RecPlan, draw: Below) -> int:
     """Step 1: the exponential mechanism over [0, T]. All solutions of one score are one level, however many."""
     many = _solutions(quality)
     scores = sorted(many)
@@ -159,7 +159,7 @@ def _base(quality: Quality, plan: Plan, draw: Below) -> int:
     raise AssertionError("pieces add up to the solutions of their score")
 
 
-def _base_distribution(quality: Quality, plan: Plan) -> Distribution:
+def _base_distribution(quality: Quality, plan: RecPlan) -> Distribution:
     scores = [quality.at(solution) for solution in range(quality.top + 1)]
     return dict(enumerate(exponential.probabilities(scores, epsilon=plan.base)))
 
@@ -213,7 +213,7 @@ def levels(whole: Quality) -> list[int]:
     return [*found, min(0, found[-1])]
 
 
-def inside(whole: Quality, promise: int, plan: Plan) -> Quality:
+def inside(whole: Quality, promise: int, plan: RecPlan) -> Quality:
     """Step 4, in whole numbers: the quality of the recursive call on [0, log T']."""
     middle, spare = plan.middle_of(promise), plan.inner_promise(promise)
     scores = [min(here - (middle - spare), middle + spare - after) for here, after in pairwise(levels(whole))]
@@ -223,7 +223,7 @@ def inside(whole: Quality, promise: int, plan: Plan) -> Quality:
 # --- Steps 7 to 10: where is it? ----------------------------------------------------------------------------------
 
 
-def _shifts(k: int, plan: Plan, top: int) -> int:
+def _shifts(k: int, plan: RecPlan, top: int) -> int:
     """Among how many random shifts to draw: one, where a single cell has all of the range."""
     return plan.spread if 0 < plan.spread << k <= top else 1
 
@@ -235,7 +235,7 @@ class Lead(NamedTuple):
     gap: int | None
 
 
-def leads(whole: Quality, k: int, plan: Plan, shift: int) -> list[Lead]:
+def leads(whole: Quality, k: int, plan: RecPlan, shift: int) -> list[Lead]:
     """Steps 7 and 8, and A_dist's 1 and 2, for each partition that has a cell (trap 13: B may have none)."""
     if plan.spread:
         firsts, width = [-shift << k], plan.spread << k
@@ -258,7 +258,7 @@ def _lead(whole: Quality, first: int, width: int) -> Lead:
     return Lead(left, best - max((*before, *after)))
 
 
-def hits(cells: Sequence[int | None], k: int, plan: Plan, top: int) -> list[int]:
+def hits(cells: Sequence[int | None], k: int, plan: RecPlan, top: int) -> list[int]:
     """Step 10: H. [c, d] from c, not from b (trap 11), and from 0 where A_dist found nothing (trap 13)."""
     lefts = [left for left in cells if left is not None] or [0]
     if plan.spread:

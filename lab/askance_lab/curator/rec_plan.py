@@ -24,8 +24,8 @@ from typing import Final
 from askance_lab.curator import distance
 from askance_lab.curator.privacy import Paid, checked
 from askance_lab.curator.search import least
-from askance_protocol.bounds import checks
-from askance_protocol.bounds.approximate import rec_depth
+from askance_lab.theory.approximate import rec_depth
+from askance_protocol import checks
 
 QUARTER: Final = Fraction(1, 4)
 HALF: Final = Fraction(1, 2)
@@ -39,7 +39,7 @@ _PARTS: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RecPlan:
     """All that is public: what every mechanism may spend, and how Rec looks for the plateau."""
 
     error: Fraction
@@ -89,17 +89,17 @@ class Plan:
         """Step 5: R = αr/2, rounded down."""
         return math.floor(self.error * promise / 2)
 
-    def inside(self) -> Plan:
+    def inside(self) -> RecPlan:
         """The recursive call's: a constant in place of α (trap 15)."""
         return replace(self, error=self.inner)
 
 
-def equal(epsilon: Fraction, delta: Fraction, error: Fraction, *, base_case: int = 32, stated: bool = False) -> Plan:
+def equal(epsilon: Fraction, delta: Fraction, error: Fraction, *, base_case: int = 32, stated: bool = False) -> RecPlan:
     """The text's: every mechanism with the same ε and δ."""
-    return Plan(error, epsilon, Paid(epsilon, delta), epsilon, base_case, stated=stated)
+    return RecPlan(error, epsilon, Paid(epsilon, delta), epsilon, base_case, stated=stated)
 
 
-def paid(top: int, plan: Plan) -> Paid:
+def paid(top: int, plan: RecPlan) -> Paid:
     """Basic composition, trap 14: (3N+1)ε and 2Nδ where all are alike. Less than Lemma 2 has."""
     stable = distance.paid(epsilon=plan.distance.epsilon, delta=plan.distance.delta, stated=plan.stated)
     level = stable.times(plan.partitions) + Paid(plan.last)
@@ -108,7 +108,7 @@ def paid(top: int, plan: Plan) -> Paid:
 
 def tuned(
     top: int, *, epsilon: Fraction, delta: Fraction, error: Fraction, failure: Fraction, base_case: int | None = None
-) -> Plan:
+) -> RecPlan:
     """Ours: (ε,δ) for the whole call, each mechanism with its share of it, cells at a random shift where β allows it.
 
     Without a base case's cut-off it is one level with log T + 1 base options: more levels never won (trap 14).
@@ -120,7 +120,7 @@ def tuned(
     spread = wide if wide <= _WIDEST else 0
     levels, runs = rec_depth(top=top, base_case=cut), 1 if spread else 2
     if not levels:
-        return Plan(error, epsilon, whole, epsilon, cut, spread)
+        return RecPlan(error, epsilon, whole, epsilon, cut, spread)
     need = _needs(_innermost(top, cut), spread, float(delta) / (runs * levels), float(failure) / 4)
     ahead, last, base = map(math.sqrt, need)
     unit = levels * (runs * ahead + last) + base
@@ -128,7 +128,7 @@ def tuned(
     rest = epsilon - levels * (runs * stable + final)
     gap, loss, twice = (c / float(e) for c, e in zip(need, (stable, final, rest), strict=True))
     middle = Fraction(round(1000 * (gap + twice / 2) / (gap + loss + twice)), 1000)
-    return Plan(error, rest, Paid(stable, delta / (runs * levels)), final, cut, spread, middle)
+    return RecPlan(error, rest, Paid(stable, delta / (runs * levels)), final, cut, spread, middle)
 
 
 def _needs(options: int, spread: int, delta: float, share: float) -> tuple[float, float, float]:
@@ -149,7 +149,7 @@ def _innermost(top: int, base_case: int) -> int:
     return top
 
 
-def failure(top: int, promise: int, plan: Plan) -> float:
+def failure(top: int, promise: int, plan: RecPlan) -> float:
     """Bound on Pr[Q < (1−α)r], for every concave Q on [0, T] that reaches the promise r. May be 1."""
     if top <= plan.base_case:
         return min(1.0, _worse(top, math.floor(plan.error * promise) + 1, plan.base))
@@ -172,7 +172,7 @@ def failure(top: int, promise: int, plan: Plan) -> float:
     return min(1.0, *(all_of_it(lost) for lost in range(low, high + 1)))
 
 
-def _level(promise: int, lost: int, plan: Plan) -> float:
+def _level(promise: int, lost: int, plan: RecPlan) -> float:
     """Steps 7 to 11 where the recursive call has lost `lost`: no whole plateau in a cell, not found, not chosen.
 
     One of the text's two partitions has the plateau 2K or more away from the ends of its cells.
@@ -190,7 +190,7 @@ def _worse(many: int, loss: int, epsilon: Fraction) -> float:
     return checks.exp(math.log(many) - float(epsilon) * loss / 2)
 
 
-def promise_needed(top: int, plan: Plan, beta: Fraction) -> int:
+def promise_needed(top: int, plan: RecPlan, beta: Fraction) -> int:
     """A promise from which `failure` is at most β; with that of a random shift, 2/2^c, β must be above it."""
     checks.open_unit("failure", float(beta))
     above = 2 / plan.spread if plan.spread and rec_depth(top=top, base_case=plan.base_case) else 0

@@ -32,7 +32,8 @@ from askance_lab.curator.draws import Below, bernoulli
 from askance_lab.curator.parity import attempt, attempt_distribution, grown, rounded_down
 from askance_lab.curator.parity import inclusion as inclusion_of_one
 from askance_lab.curator.privacy import Paid, checked
-from askance_protocol.bounds import checks, parity
+from askance_lab.theory import parity
+from askance_protocol import checks
 
 SILENCE: Final = Fraction(1, 64)
 """How often `insist` says ⊥ to examples that some parity labels: it costs no ε, only time on those that none does."""

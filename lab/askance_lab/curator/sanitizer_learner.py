@@ -28,12 +28,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from askance_lab.curator import exponential
-from askance_lab.curator.databases import Sample
+from askance_lab.curator.databases import LabelledSample
 from askance_lab.curator.distributions import Distribution
 from askance_lab.curator.draws import Below
 from askance_lab.curator.privacy import Paid
-from askance_protocol.bounds import checks
-from askance_protocol.bounds.mechanisms import exponential_loss
+from askance_lab.theory.mechanisms import exponential_loss
+from askance_protocol import checks
 
 Hypothesis = TypeVar("Hypothesis", bound=Hashable)
 Entry = TypeVar("Entry", bound=Hashable)
@@ -41,7 +41,7 @@ Labelled: TypeAlias = tuple[int, bool]
 """An entry x∘y of X_{d+1}."""
 Sanitizer: TypeAlias = Callable[[Sequence[Labelled]], Sequence[Labelled]]
 """A database in, a database out: proper, and private."""
-Exact: TypeAlias = Mapping[tuple[Labelled, ...], float]
+Rational: TypeAlias = Mapping[tuple[Labelled, ...], float]
 Concept: TypeAlias = Callable[[int], bool]
 
 _MOST: Final = 1 << 20
@@ -60,7 +60,7 @@ def thresholds(d: int) -> dict[int, Concept]:
     return {j: lambda x, j=j: x < j for j in range((1 << d) + 1)}
 
 
-def learn(sample: Sample, concepts: Mapping[Hypothesis, Concept], sanitizer: Sanitizer) -> Hypothesis:
+def learn(sample: LabelledSample, concepts: Mapping[Hypothesis, Concept], sanitizer: Sanitizer) -> Hypothesis:
     """The concept with the least error on the sanitized sample. BNS13, Thm 5."""
     # 1. sanitize S, as a database over X_{d+1}
     sanitized = sanitizer(_entries(sample))
@@ -68,7 +68,7 @@ def learn(sample: Sample, concepts: Mapping[Hypothesis, Concept], sanitizer: San
     return best(concepts, sanitized)
 
 
-def _entries(sample: Sample) -> tuple[Labelled, ...]:
+def _entries(sample: LabelledSample) -> tuple[Labelled, ...]:
     return tuple(zip(sample.points, sample.labels, strict=True))
 
 
@@ -79,7 +79,7 @@ def best(concepts: Mapping[Hypothesis, Concept], database: Sequence[Labelled]) -
 
 
 def learn_distribution(
-    sample: Sample, concepts: Mapping[Hypothesis, Concept], sanitizer: Callable[[Sequence[Labelled]], Exact]
+    sample: LabelledSample, concepts: Mapping[Hypothesis, Concept], sanitizer: Callable[[Sequence[Labelled]], Rational]
 ) -> Distribution:
     """The exact distribution of the hypothesis, from that of the sanitizer's database."""
     total: dict[Hashable, float] = defaultdict(float)

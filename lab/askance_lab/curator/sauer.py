@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from askance_lab.curator.generic import Mistakes
-from askance_protocol.bounds import checks
+from askance_protocol import checks
 from askance_protocol.errors import ProtocolError
 
 _MOST: Final = 1 << 12

@@ -29,8 +29,8 @@ from askance_lab.curator.distributions import Distribution, mixture
 from askance_lab.curator.draws import Below, discrete_laplace
 from askance_lab.curator.parity import attempt, attempt_distribution, inclusion
 from askance_lab.curator.privacy import Paid, checked
-from askance_protocol.bounds import checks
-from askance_protocol.bounds.parity import TrainTest
+from askance_lab.theory.parity import TrainTest
+from askance_protocol import checks
 from askance_protocol.errors import ProtocolError
 
 Selection: TypeAlias = Literal["laplace", "exponential"]

@@ -21,9 +21,9 @@ import numpy as np
 from askance_lab.curator.databases import BitSample, packed, unpacked
 from askance_lab.curator.distributions import Distribution
 from askance_lab.curator.draws import Below
-from askance_lab.curator.generic import Mistakes, Table, butterflies, generic_distribution, learn, signed_histogram
+from askance_lab.curator.generic import Mistakes, ScoreTable, butterflies, generic_distribution, learn, signed_histogram
 from askance_lab.curator.privacy import Paid, checked
-from askance_protocol.bounds import checks
+from askance_protocol import checks
 
 _MOST_BITS: Final = 26
 """2^26 scores of 4 bytes, twice: half a gigabyte."""
@@ -119,12 +119,12 @@ def paid(epsilon: Fraction) -> Paid:
     return checked(epsilon)
 
 
-def transform(table: Table) -> None:
+def transform(table: ScoreTable) -> None:
     """The Walsh–Hadamard transform of 2^d numbers, in place: entry r becomes Σ_x (−1)^{r·x}·entry x."""
     butterflies(table, _sum_and_difference)
 
 
-def _sum_and_difference(low: Table, high: Table) -> None:
+def _sum_and_difference(low: ScoreTable, high: ScoreTable) -> None:
     low += high
     # low + high − 2·high: no second table. Entries stay below 2^21 (`generic` takes fewer than 2^20 examples).
     high *= -2

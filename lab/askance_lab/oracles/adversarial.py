@@ -23,29 +23,29 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from askance_lab.evaluation.weighted import AnyQuery, Floats, WeightedExamples
 from askance_lab.oracles.exact import Exact
 from askance_lab.oracles.oracle import Oracle, Spent
-from askance_lab.oracles.weighted import AnyQuery, Floats, Weighted
 from askance_protocol.errors import ProtocolError
 from askance_protocol.queries import BooleanQuery, CellQuery
 from askance_protocol.schema import BitsField
-from askance_server.strategies import Answer, Ask
+from askance_server.core.strategy import Answer, Ask
 
-Lie: TypeAlias = Literal["up", "down", "alternating"]
+LieDirection: TypeAlias = Literal["up", "down", "alternating"]
 
 
 @dataclass(frozen=True, slots=True)
 class HidesMask(Oracle):
     """O of KLNRS11, Thm 5.16(2): it does not tell the mask bit to whoever did not know r when she asked."""
 
-    examples: Weighted
+    examples: WeightedExamples
     least: float = 0.0
     """The least tolerance that is honoured, for queries with values in [−1, 1]; 2^{−d/3} is the theorem's."""
     told: list[bool] = field(default_factory=list[bool])
     """For each query so far, whether its answer depends on the mask: the complement of the proof's event Good."""
 
     @classmethod
-    def of_theorem(cls, examples: Weighted) -> HidesMask:
+    def of_theorem(cls, examples: WeightedExamples) -> HidesMask:
         """Held to the theorem's premise: tolerances of at least 2^{−d/3}."""
         return cls(examples, 2 ** (-_dimension(examples) / 3))
 
@@ -85,7 +85,7 @@ class WorstCase(Oracle):
     """Another oracle's answers, each wrong by exactly its tolerance (KLNRS11, Def. 5.4: *any* answer within ±τ)."""
 
     of: Oracle
-    lie: Lie = "alternating"
+    lie: LieDirection = "alternating"
     _lies: int = 0
 
     def answer(self, asks: Sequence[Ask]) -> Sequence[Answer]:
@@ -97,7 +97,7 @@ class WorstCase(Oracle):
     def _wrong(self, ask: Ask, answer: Answer, several: int) -> Answer:
         turns = self._lies + np.arange(several)
         self._lies += several
-        signs: dict[Lie, Floats] = {
+        signs: dict[LieDirection, Floats] = {
             "up": np.ones(several),
             "down": np.full(several, -1.0),
             "alternating": np.where(turns % 2, -1.0, 1.0),
@@ -112,13 +112,13 @@ class WorstCase(Oracle):
         return self.of.spent
 
 
-def hides(examples: Weighted) -> bool:
+def hides(examples: WeightedExamples) -> bool:
     """Whether these are examples of MASKED-PARITY."""
     fields = examples.columns.schema.position.keys()
     return {"x", "i", "b", "y"} == set(fields)
 
 
-def _dimension(examples: Weighted) -> int:
+def _dimension(examples: WeightedExamples) -> int:
     schema = examples.columns.schema
     x = schema.field("x") if hides(examples) else None
     if not isinstance(x, BitsField):

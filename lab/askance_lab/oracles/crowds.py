@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 
 from askance_client.population import Population
-from askance_lab.oracles.weighted import Weighted
+from askance_lab.evaluation.weighted import WeightedExamples
 from askance_protocol.errors import ProtocolError
 from askance_protocol.schema import Schema
-from askance_server.planning import TooFewUsersError
+from askance_server.core.planning import TooFewUsersError
 
 _CHUNK: Final = 1 << 17
 
@@ -33,7 +33,7 @@ class Crowd(ABC):
     def left(self) -> int:
         """How many have not been asked yet."""
 
-    def take(self, count: int) -> Iterator[Weighted]:
+    def take(self, count: int) -> Iterator[WeightedExamples]:
         """The examples of the next users, some at a time."""
         if not 0 < count <= self.left:
             what = f"needs {count} users who were not asked yet" if count > 0 else "has no user for each query"
@@ -49,7 +49,7 @@ class Crowd(ABC):
         return self._portion(range(begin, begin + count))
 
     @abstractmethod
-    def _portion(self, users: range) -> Iterator[Weighted]: ...
+    def _portion(self, users: range) -> Iterator[WeightedExamples]: ...
 
 
 @dataclass(slots=True)
@@ -73,9 +73,9 @@ class People(Crowd):
         """Each is asked once."""
         return self.users - self.asked
 
-    def _portion(self, users: range) -> Iterator[Weighted]:
+    def _portion(self, users: range) -> Iterator[WeightedExamples]:
         for begin in range(users.start, users.stop, _CHUNK):
-            yield Weighted(self.population.columns(range(begin, min(begin + _CHUNK, users.stop))))
+            yield WeightedExamples(self.population.columns(range(begin, min(begin + _CHUNK, users.stop))))
 
 
 @dataclass(slots=True)
@@ -86,7 +86,7 @@ class Drawn(Crowd):
     how many they are: for the sample sizes of the papers' theorems, which no machine would go through one by one.
     """
 
-    examples: Weighted
+    examples: WeightedExamples
     seed: int
     users: int = 1 << 48
     asked: int = 0
@@ -105,10 +105,10 @@ class Drawn(Crowd):
         """As many as were said."""
         return self.users - self.asked
 
-    def _portion(self, users: range) -> Iterator[Weighted]:
+    def _portion(self, users: range) -> Iterator[WeightedExamples]:
         count = len(self.examples.columns)
         weights = np.full(count, 1 / count) if self.examples.weights is None else self.examples.weights
-        yield Weighted(self.examples.columns, self._source.multinomial(len(users), weights / weights.sum()))
+        yield WeightedExamples(self.examples.columns, self._source.multinomial(len(users), weights / weights.sum()))
 
 
 def check_size(population: Population, users: int) -> None:

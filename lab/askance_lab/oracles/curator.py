@@ -16,13 +16,13 @@ from fractions import Fraction
 import numpy as np
 
 from askance_lab.curator.draws import Below, below, discrete_laplace
+from askance_lab.evaluation.weighted import Floats, signed
 from askance_lab.oracles.oracle import Spent
 from askance_lab.oracles.portions import Portioned
-from askance_lab.oracles.weighted import Floats, signed
 from askance_protocol.budget import MICRO, whole_micro
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
 from askance_protocol.randomness import SimulatedRandom
-from askance_server.strategies import Answer, Ask
+from askance_server.core.strategy import Answer, Ask
 
 
 @dataclass(slots=True)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from askance_lab.evaluation.weighted import WeightedExamples, histogram, mean
 from askance_lab.oracles.oracle import Oracle, Spent
-from askance_lab.oracles.weighted import Weighted, histogram, mean
 from askance_protocol.queries import prepare
-from askance_server.strategies import Answer, Ask
+from askance_server.core.strategy import Answer, Ask
 
 
 @dataclass(frozen=True, slots=True)
 class Exact(Oracle):
     """KLNRS11, Def. 5.4, with no error at all. Without weights the distribution is that of a row drawn at random."""
 
-    examples: Weighted
+    examples: WeightedExamples
 
     def answer(self, asks: Sequence[Ask]) -> Sequence[Answer]:
         """The expectations."""

@@ -25,18 +25,18 @@ from typing import Final
 
 import numpy as np
 
+from askance_lab.evaluation.weighted import Floats, Integers
 from askance_lab.oracles.crowds import Drawn
 from askance_lab.oracles.oracle import Spent
 from askance_lab.oracles.portions import Portioned
-from askance_lab.oracles.weighted import Floats, Integers
 from askance_protocol.budget import MICRO, whole_micro
 from askance_protocol.channels import BinaryResponse, Channel, DiscreteLaplace
 from askance_protocol.channels.additive import MAX_RANGE
 from askance_protocol.errors import ProtocolError
-from askance_protocol.estimators import scores
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
 from askance_protocol.randomness import SimulatedRandom
-from askance_server.strategies import Answer, Ask
+from askance_server.core.estimators import scores
+from askance_server.core.strategy import Answer, Ask
 
 _CHUNK: Final = 1 << 20
 

@@ -14,19 +14,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
-from askance_client import Refusal, Server, Watch
-from askance_client.gateway import Book, Gateway
+from askance_client import BulletinReader, Refusal, Server
 from askance_client.population import Population
-from askance_lab.load_command import enrol_many
-from askance_lab.local_server import LocalServer
-from askance_lab.operator import End, create, ended, said
+from askance_client.simulation.gateway import Gateway, SentBatches
+from askance_lab.commands.load import enrol_many
+from askance_lab.oracles.local import answer_of
 from askance_lab.oracles.oracle import Learned, Oracle, Spent
-from askance_lab.oracles.pooled import answer_of
+from askance_lab.remote.local_server import LocalServer
+from askance_lab.remote.study_client import StudyResult, create, ended, unwrap
 from askance_protocol.errors import ProtocolError
-from askance_protocol.estimators import Tally
 from askance_protocol.rounds import PreparedRound, RoundAnswered, RoundState
-from askance_server.strategies import Answer, Ask
-from askance_server.strategies.strategy import Parameters
+from askance_protocol.tally import Tally
+from askance_server.core.strategy import Answer, Ask, Parameters
 
 _POLL: Final = 0.02
 _PATIENCE: Final = 2.0
@@ -51,11 +50,11 @@ class Http(Oracle):
     rounds: list[PreparedRound] = field(default_factory=list[PreparedRound])
     _runner: asyncio.Runner = field(default_factory=asyncio.Runner, repr=False)
     _server: Server = field(init=False, repr=False)
-    _watch: Watch = field(init=False, repr=False)
+    _watch: BulletinReader = field(init=False, repr=False)
     _gateway: Gateway = field(init=False, repr=False)
     _waiting: tuple[list[str], float] = field(default=([], 0.0), init=False, repr=False)
     """The rounds that all users have answered, and since when."""
-    _book: Book | None = field(default=None, init=False, repr=False)
+    _book: SentBatches | None = field(default=None, init=False, repr=False)
 
     def __enter__(self) -> Self:
         self._server = Server(self.found.url)
@@ -76,8 +75,8 @@ class Http(Oracle):
         first = await enrol_many(self._server, self.found.enrolment, self.users)
         title = f"{self.strategy}, {self.users} users"
         study = await create(self._server, self.found.operator, self.strategy, self.parameters, title)
-        self._watch = Watch(self._server, study.id)
-        self._book, numbers = Book(self.folder / f"{study.id}.book"), range(first, first + self.users)
+        self._watch = BulletinReader(self._server, study.id)
+        self._book, numbers = SentBatches(self.folder / f"{study.id}.book"), range(first, first + self.users)
         self._gateway = Gateway(self._server, study.gateway_token, self.population, numbers, self._book, self.seed)
 
     def answer(self, asks: Sequence[Ask]) -> Sequence[Answer]:
@@ -100,13 +99,13 @@ class Http(Oracle):
         """Let everybody answer what is open, until the next round has its answer."""
         number = len(self.rounds)
         while True:
-            said(await self._watch.refresh() or ())
+            unwrap(await self._watch.refresh() or ())
             history = self._watch.history
             if len(history.bulletin.rounds) > number and history.bulletin.rounds[number][1] is RoundState.ANSWERED:
                 return _sound(history.rounds[history.bulletin.rounds[number][0]])
             if self._watch.ended:
                 raise StudyFailedError((await ended(self._watch)).reason)
-            said(await self._gateway.answer(self._watch) or ())
+            unwrap(await self._gateway.answer(self._watch) or ())
             await self._close_if_others_are_waited_for()
             await asyncio.sleep(_POLL)
 
@@ -116,15 +115,15 @@ class Http(Oracle):
         if still != self._waiting[0]:
             self._waiting = still, time.monotonic()
         elif still and time.monotonic() - self._waiting[1] > _PATIENCE:
-            said(await self._server.command(f"/v1/rounds/{still[0]}/close", self.found.operator, {}))
+            unwrap(await self._server.command(f"/v1/rounds/{still[0]}/close", self.found.operator, {}))
             self._waiting = [], 0.0
 
     async def _tallies(self, round_: PreparedRound) -> list[Tally]:
-        entries = said(await self._server.entries(self._watch.study, 0)).entries
+        entries = unwrap(await self._server.entries(self._watch.study, 0)).entries
         [notice] = [e.notice for e in entries if isinstance(e.notice, RoundAnswered) and e.notice.round == round_.id]
         return [Tally.of(rows) for rows in notice.tallies]
 
-    def end(self, learned: Learned | None = None) -> End:
+    def end(self, learned: Learned | None = None) -> StudyResult:
         """What the server says of the end; refused where it learned something else."""
         end = self._runner.run(ended(self._watch))
         if learned is not None and dict(end.hypothesis) != dict(learned.hypothesis.value):
@@ -141,6 +140,6 @@ class Http(Oracle):
 
 def _sound(round_: PreparedRound | Refusal) -> PreparedRound:
     """The round, or an error that says why it is not answered."""
-    answered = said(round_)
+    answered = unwrap(round_)
     assert isinstance(answered, PreparedRound)  # noqa: S101 - told the type checker: `said` has refused the other
     return answered

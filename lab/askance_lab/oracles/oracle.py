@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from askance_server.strategies import Answer, Ask, Hypothesis, Run, Strategy
-from askance_server.strategies.strategy import Parameters
+from askance_server.core.run import Run
+from askance_server.core.strategy import Answer, Ask, Hypothesis, Parameters, Strategy
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from askance_lab.evaluation.weighted import Floats, gathered
 from askance_lab.oracles.crowds import Crowd
 from askance_lab.oracles.oracle import Oracle
-from askance_lab.oracles.weighted import Floats, gathered
 from askance_protocol.queries import PreparedQuery, prepare
-from askance_server.strategies import Answer, Ask, Strategy
+from askance_server.core.strategy import Answer, Ask, Strategy
 
 Deal: TypeAlias = Callable[[int, Sequence[Ask], int], Sequence[int]]
 """From the number of a round, its asks and the users who are left: how many users each ask gets."""

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from askance_lab.evaluation.weighted import Floats, WeightedExamples, histogram, mean
 from askance_lab.oracles.oracle import Spent
 from askance_lab.oracles.portions import Portioned
-from askance_lab.oracles.weighted import Floats, Weighted, histogram, mean
 from askance_protocol.errors import ProtocolError
 from askance_protocol.queries import PreparedQuery
-from askance_server.strategies import Answer, Ask
+from askance_server.core.strategy import Answer, Ask
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class Samples(Portioned):
         query = self.prepared(ask)
         return mean(ask.query, np.sum([self._counts(query, some) for some in self.crowd.take(size)], axis=0))
 
-    def _counts(self, query: PreparedQuery, some: Weighted) -> Floats:
+    def _counts(self, query: PreparedQuery, some: WeightedExamples) -> Floats:
         """A histogram; under noise a signed one, which stands for the examples without noise.
 
         BB-notes, proof of Thm 8: with e(x) = (φ(x, 1) + φ(x, −1))/2 and f(x) = (φ(x, 1) − φ(x, −1))/2 the query is

@@ -17,7 +17,7 @@ from askance_server import problems
 from askance_server.aggregator import Aggregator
 from askance_server.api.version import HEADER, VERSION, version_problem
 from askance_server.auth import AuthError, ForbiddenError
-from askance_server.commits import QueueFullError
+from askance_server.group_commit import QueueFullError
 from askance_server.ledger import LedgerError, NotFoundError, Verdict
 from askance_server.problems import ProblemError
 

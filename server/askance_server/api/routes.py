@@ -15,11 +15,10 @@ from fastapi.responses import PlainTextResponse
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from askance_protocol.coins import MAX_USER
-from askance_protocol.estimators import Tally, estimate
 from askance_protocol.reports import decode_columns, decode_raw
 from askance_protocol.rounds import PreparedPart, RoundState, StudyEnded, StudyState
 from askance_protocol.rounds.spec import VERSION
-from askance_server import rounds
+from askance_protocol.tally import Tally
 from askance_server.aggregator import Aggregator
 from askance_server.api.description import BATCH_BODY, DIGEST
 from askance_server.api.models import (
@@ -39,6 +38,8 @@ from askance_server.api.models import (
     TallyModel,
 )
 from askance_server.auth import EnrolmentToken, GatewayToken, OperatorToken, UserToken, bearer
+from askance_server.core import study as rounds
+from askance_server.core.estimators import estimate
 from askance_server.ledger import LedgerError, NotFoundError, Verdict
 from askance_server.problems import OF_VERDICT, ProblemError, responses
 

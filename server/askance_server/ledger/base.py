@@ -30,8 +30,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from askance_protocol.budget import Account
-from askance_protocol.estimators import Tally
 from askance_protocol.rounds import Bulletin, Entry, PreparedRound, RoundState
+from askance_protocol.tally import Tally
 
 Users = NDArray[np.uint64]
 Outcomes = NDArray[np.uint32]

@@ -44,9 +44,9 @@ from psycopg.rows import TupleRow
 from askance_protocol.budget import Account, whole_micro
 from askance_protocol.coins import MAX_USER
 from askance_protocol.errors import ProtocolError
-from askance_protocol.estimators import Tally, tally_round
 from askance_protocol.rounds import Bulletin, Entry, PreparedRound, RoundState, StudyState, read_entry
 from askance_protocol.rounds.bulletin import GENESIS, StudyPublished
+from askance_protocol.tally import Tally, tally_round
 from askance_server.ledger.base import (
     Charge,
     Fault,

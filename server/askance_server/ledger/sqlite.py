@@ -30,9 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from askance_protocol.budget import Account
-from askance_protocol.estimators import Tally, tally_round
 from askance_protocol.rounds import Bulletin, Entry, PreparedRound, RoundState, prepare_round, read_entry
 from askance_protocol.rounds.bulletin import RoundClosed, RoundPublished, StudyPublished
+from askance_protocol.tally import Tally, tally_round
 from askance_server.ledger.base import (
     Charge,
     Fault,
@@ -103,7 +103,7 @@ MIGRATIONS: Final = (
 
 
 @dataclass(slots=True)
-class _Book:
+class RoundProjection:
     """What is held of one round: who reported what, as outcome + 1, and 0 for nobody."""
 
     number: int
@@ -112,7 +112,7 @@ class _Book:
     received: int = 0
 
     @classmethod
-    def of(cls, number: int, round_: PreparedRound, users: int) -> _Book:
+    def of(cls, number: int, round_: PreparedRound, users: int) -> RoundProjection:
         """An empty book, in the narrowest type that holds outcome + 1."""
         width = np.uint8 if round_.outcomes < 1 << 8 else np.uint16 if round_.outcomes < 1 << 16 else np.uint32
         return cls(number, round_, np.zeros(users, width))
@@ -145,7 +145,7 @@ class SqliteLedger(Ledger):
         self._states: dict[str, RoundState] = {}
         self._numbers: dict[str, int] = {}
         self._studies: dict[str, str] = {}
-        self._books: dict[str, _Book] = {}
+        self._books: dict[str, RoundProjection] = {}
         self._rounds: dict[str, PreparedRound] = {}
         self._epochs: dict[int, int] = dict(self._db.execute("SELECT user, epoch FROM epochs"))
         self._load_enrolments()
@@ -308,7 +308,7 @@ class SqliteLedger(Ledger):
 
     # --------------------------------------------------------------------------------------------- deciding a group
 
-    def _decide(self, book: _Book, users: Users, outcomes: Outcomes) -> Verdicts:
+    def _decide(self, book: RoundProjection, users: Users, outcomes: Outcomes) -> Verdicts:
         """Verdicts for reports of different users, and the arrays changed accordingly."""
         known = users < self._enrolled
         if known.all():
@@ -317,7 +317,7 @@ class SqliteLedger(Ledger):
         verdicts[known] = self._decide_known(book, users[known], outcomes[known])
         return verdicts
 
-    def _decide_known(self, book: _Book, users: Users, outcomes: Outcomes) -> Verdicts:
+    def _decide_known(self, book: RoundProjection, users: Users, outcomes: Outcomes) -> Verdicts:
         reported = self._reported(book)
         before = reported[users]
         spent = self._spent[users] + _charges(book.round, users)
@@ -355,7 +355,7 @@ class SqliteLedger(Ledger):
             return np.broadcast_to(self._caps, len(users))
         return self._caps[np.searchsorted(self._starts, users, side="right") - 1]
 
-    def _reported(self, book: _Book) -> NDArray[np.unsignedinteger[Any]]:
+    def _reported(self, book: RoundProjection) -> NDArray[np.unsignedinteger[Any]]:
         """The book's array, as long as there are users."""
         if len(book.reported) < self._enrolled:
             longer = np.zeros(max(self._enrolled, 2 * len(book.reported)), book.reported.dtype)
@@ -392,10 +392,10 @@ class SqliteLedger(Ledger):
             if id_ not in self._numbers:
                 ((self._numbers[id_],),) = self._db.execute("SELECT number FROM rounds WHERE id = ?", (id_,))
 
-    def _book(self, id_: str) -> _Book:
+    def _book(self, id_: str) -> RoundProjection:
         if id_ not in self._books:
             self._study_of(id_)
-            book = _Book.of(self._numbers[id_], self.round(id_), self._enrolled)
+            book = RoundProjection.of(self._numbers[id_], self.round(id_), self._enrolled)
             for users, outcomes in self._groups_of(book.number):
                 book.reported[users] = outcomes + 1
                 book.received += len(users)

@@ -12,7 +12,7 @@ Strategies see the protocol and nothing else of the server. Others may add their
 
 from __future__ import annotations
 
-from askance_server.strategies.run import Run, StrategyError
-from askance_server.strategies.strategy import Answer, Ask, Asking, Hypothesis, Strategy
+from askance_server.core.run import Run, StrategyError
+from askance_server.core.strategy import Answer, Ask, Asking, Hypothesis, Strategy
 
 __all__ = ["Answer", "Ask", "Asking", "Hypothesis", "Run", "Strategy", "StrategyError"]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from askance_protocol import parameters as read
 from askance_protocol.queries import BooleanQuery
 from askance_protocol.queries.expressions import And, Bit, Label, Not
 from askance_protocol.rounds.spec import MAX_PARTS
 from askance_protocol.schema import BitsField, LabelField, Schema
-from askance_server.strategies import parameters as read
-from askance_server.strategies.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
+from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
 
 
 def schema(parameters: Parameters) -> Schema:

@@ -6,12 +6,12 @@ from typing import Final
 
 import numpy as np
 
+from askance_protocol import parameters as read
 from askance_protocol.schema import Schema
-from askance_server.strategies import bits
-from askance_server.strategies import parameters as read
-from askance_server.strategies.bits import joint, width
-from askance_server.strategies.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
-from askance_server.strategies.trees import Numbers, leaf_of, said
+from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
+from askance_server.strategies.shared import bits
+from askance_server.strategies.shared.bits import joint, width
+from askance_server.strategies.shared.trees import Numbers, leaf_of, said
 
 ROUNDS: Final = 4
 

@@ -6,13 +6,13 @@ from typing import Final
 
 import numpy as np
 
+from askance_protocol import parameters as read
 from askance_protocol.queries import CellQuery, RealQuery
 from askance_protocol.queries.expressions import Compare, If, Integer
 from askance_protocol.schema import Schema
-from askance_server.strategies import parameters as read
+from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
 from askance_server.strategies.mean import denominator
-from askance_server.strategies.points import Centre, cube, form, grid, nearest, start
-from askance_server.strategies.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
+from askance_server.strategies.shared.points import Centre, cube, form, grid, nearest, start
 
 PORTIONS: Final = (1, 3, 3, 3)
 """The start is one question, each later round one for every coordinate of every centre."""

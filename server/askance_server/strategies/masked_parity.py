@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from askance_protocol import parameters as read
 from askance_protocol.queries import BooleanQuery
 from askance_protocol.queries.expressions import And, Bit, Compare, FieldValue, Integer, Label, Not, Parity, Xor
 from askance_protocol.schema import BitsField, IntegerField, LabelField, Schema
-from askance_server.strategies import parameters as read
-from askance_server.strategies.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
+from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
 
 SHOWN: Final = Bit(field="b", index=0)
 MINUS: Final = Label(sign=-1)

@@ -11,9 +11,9 @@ import numpy as np
 
 from askance_protocol.queries import CellQuery
 from askance_protocol.queries.expressions import And, FieldValue, If, Integer, Not, Parity, Xor
+from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
 from askance_server.strategies.masked_parity import MINUS, SHOWN, dimension, schema
-from askance_server.strategies.masked_parity_likeliest import Posterior, Trial
-from askance_server.strategies.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
+from askance_server.strategies.shared.posterior import Candidate, Posterior
 
 PORTIONS: Final = (60, 10, 10, 8, 7, 5)
 """Of the users: those who only show bits of r, then those who also look for it among the likeliest."""
@@ -35,7 +35,7 @@ def run(parameters: Parameters) -> Asking:
     posterior = Posterior(d)
     # Any tolerance below the mean's 1/(2d) tells its sign.
     answers = yield [Ask(searched(d, 0), 1 / (2 * d + 1))]
-    noise = posterior.hear([Trial(0)], [np.atleast_1d(answers[0])])
+    noise = posterior.hear([Candidate(0)], [np.atleast_1d(answers[0])])
     for portion in PORTIONS[1:]:
         trials = posterior.worth(portion / PORTIONS[0] / noise)
         # Step 2(c): 1/5, for the likeliest. Users go as 1/tolerance².

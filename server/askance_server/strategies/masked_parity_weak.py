@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
 from askance_server.strategies.masked_parity import dimension, schema
 from askance_server.strategies.masked_parity_two_rounds import cells, signs
-from askance_server.strategies.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
 
 
 def other(r: str) -> str:

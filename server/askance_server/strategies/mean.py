@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from askance_protocol import parameters as read
 from askance_protocol.queries import RealQuery
 from askance_protocol.queries.expressions import FieldValue
 from askance_protocol.queries.query import MAX_DENOMINATOR
 from askance_protocol.schema import RealField, Schema
-from askance_server.strategies import parameters as read
-from askance_server.strategies.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
+from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
 
 
 def denominator(parameters: Parameters) -> int:

@@ -10,11 +10,11 @@ from typing import Final
 
 import numpy as np
 
+from askance_protocol import parameters as read
 from askance_protocol.queries import BooleanQuery
 from askance_protocol.queries.expressions import Label, Parity, Xor
 from askance_protocol.schema import MAX_WIDTH, BitsField, LabelField, Schema
-from askance_server.strategies import parameters as read
-from askance_server.strategies.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
+from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
 
 MOST: Final = 12
 """2^12 queries are as many as one study asks (`MAX_QUERIES`, `MAX_PARTS`)."""

@@ -6,13 +6,13 @@ from typing import Final
 
 import numpy as np
 
+from askance_protocol import parameters as read
 from askance_protocol.queries import RealQuery
 from askance_protocol.queries.expressions import AnyTest, Compare, Constant, If, Integer, Label, Xor
 from askance_protocol.schema import LabelField, Schema
-from askance_server.strategies import parameters as read
+from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
 from askance_server.strategies.mean import denominator
-from askance_server.strategies.points import cube, form
-from askance_server.strategies.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
+from askance_server.strategies.shared.points import cube, form
 
 ROUNDS: Final = 4
 UNIT: Final = 1000  # weights are whole numbers, so that queries can carry them

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
+from askance_server.core.strategy import Strategy
 from askance_server.strategies.conjunction import CONJUNCTION
 from askance_server.strategies.decision_list import DECISION_LIST
 from askance_server.strategies.decision_tree import DECISION_TREE
@@ -21,7 +22,6 @@ from askance_server.strategies.masked_parity_weak import MASKED_PARITY_WEAK
 from askance_server.strategies.mean import MEAN
 from askance_server.strategies.parity import PARITY
 from askance_server.strategies.perceptron import PERCEPTRON
-from askance_server.strategies.strategy import Strategy
 
 GROUP: Final = "askance.strategies"
 BUILT_IN: Final = (

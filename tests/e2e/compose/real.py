@@ -30,7 +30,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from compose_model import COMPOSE, ROOT, clean_environment, resolved
+from tests.e2e.compose_model import COMPOSE, ROOT, clean_environment, resolved
 
 CLIENTS = [f"client-{number}" for number in range(1, 5)]
 DEBIAN = ["podman", "runc", "netavark", "aardvark-dns", "iptables", "catatonit", "debootstrap"]

@@ -1,0 +1,5 @@
+"""Your own table: CSV, Parquet or NumPy, a row a user, read against a schema."""
+
+from askance_client.tables.file import FORMATS, FromFile, from_file
+
+__all__ = ["FORMATS", "FromFile", "from_file"]

@@ -1,0 +1,75 @@
+"""Tables as NumPy files: an .npz with an array a column, or an .npy with a structured array."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from askance_client.tables.table import Batch
+from askance_protocol.errors import ProtocolError
+
+_ROWS: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArrayTable:
+    """Columns that are in memory as a whole."""
+
+    path: Path
+    columns: Mapping[str, NDArray[Any]]
+
+    @classmethod
+    def open(cls, path: Path) -> ArrayTable:
+        """Load the columns. What would have to be unpickled is refused: it could run code."""
+        columns = _loaded(path)
+        lengths = {len(column) if column.ndim else -1 for column in columns.values()}
+        if len(lengths) != 1 or -1 in lengths:
+            raise ProtocolError(
+                "does not hold columns of one length",
+                where=str(path),
+                remedy="give every column one value for each user",
+            )
+        return cls(path, columns)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """In the order of the file."""
+        return tuple(self.columns)
+
+    def batches(self, names: Sequence[str]) -> Iterator[Batch]:
+        """Views of the columns."""
+        for begin in range(0, len(next(iter(self.columns.values()))), _ROWS):
+            yield Batch(begin + 1, {name: self.columns[name][begin : begin + _ROWS] for name in names})
+
+
+def _loaded(path: Path) -> Mapping[str, NDArray[Any]]:
+    array, columns = _read(path)
+    if array is None:
+        return columns
+    if array.dtype.names is None:
+        raise ProtocolError(
+            "is an array without column names", where=str(path), remedy="save a structured array, or use np.savez"
+        )
+    return {name: array[name] for name in array.dtype.names}
+
+
+def _read(path: Path) -> tuple[NDArray[Any] | None, Mapping[str, NDArray[Any]]]:
+    """The one array of an .npy, or the named arrays of an .npz."""
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return cast("NDArray[Any]", loaded), {}
+        with loaded:
+            return None, {name: loaded[name] for name in loaded.files}
+    except (ValueError, EOFError, BadZipFile):
+        raise ProtocolError(
+            "is not a NumPy file of numbers, truths and text",
+            where=str(path),
+            remedy="write it with np.savez, an array for each column, or with np.save from a structured array",
+        ) from None

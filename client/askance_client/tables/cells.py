@@ -1,0 +1,121 @@
+"""What stands in cells: numbers or text. An error names the first cell that is neither, never what is in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from askance_client.tables.table import CellError, Cells
+
+Numbers: TypeAlias = NDArray[np.int64] | NDArray[np.float64]
+
+_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
+_MISSING: Final = frozenset({"", "na", "n/a", "nan", "null", "?"})
+_FILL_IN: Final = "leave out the row, or fill in a value: every user holds one in every field"
+_NO_NUMBER: Final = "give numbers, with a point for decimals, or declare another kind of field in a schema"
+
+
+def is_text(cells: Cells) -> bool:
+    """Whether a column is text by its type, or, where all is written as text, because its first cell is no number."""
+    if isinstance(cells, list):
+        return _NUMBER.fullmatch(cells[0]) is None
+    return cells.dtype.kind in "USO"
+
+
+def numbers(cells: Cells) -> Numbers:
+    """The column as integers, if it has only such, else as floats. All are finite."""
+    if isinstance(cells, list):
+        return _finite(_parsed(cells))
+    if cells.ndim != 1:
+        raise CellError(None, "has several values for each user", "give one value, or an array of 0 and 1 for bits")
+    match cells.dtype.kind:
+        case "b" | "i":
+            return cells.astype(np.int64)
+        case "u" if not len(cells) or int(cells.max()) < 1 << 63:
+            return cells.astype(np.int64)
+        case "u" | "f":
+            return _finite(cells.astype(np.float64))
+        case "U" | "S" | "O":
+            return _finite(_parsed(texts(cells)))
+        case _:
+            raise _no_column(cells)
+
+
+def texts(cells: Cells) -> list[str]:
+    """The column as text. What is missing stays an empty text."""
+    if isinstance(cells, list):
+        return cells
+    if cells.dtype.kind == "S":
+        return _decoded(cells)
+    if cells.ndim != 1 or cells.dtype.kind not in "UO":
+        raise _no_column(cells)
+    values = cast("list[object]", cells.tolist())
+    refuse(values, lambda value: value is None, "has no value", _FILL_IN)
+    refuse(values, lambda value: not isinstance(value, str), "is not text", "give the column one type")
+    return cast("list[str]", values)
+
+
+def refuse_missing(cells: Sequence[str]) -> None:
+    """Stop at a cell that is empty, or says that there is nothing."""
+    if not _MISSING.isdisjoint({cell.strip().lower() for cell in set(cells)}):
+        refuse(cells, is_missing, "has no value", _FILL_IN)
+
+
+def is_missing(cell: str) -> bool:
+    """Whether a cell says that there is nothing."""
+    return cell.strip().lower() in _MISSING
+
+
+def refuse(values: Iterable[Any], wrong: Callable[[Any], bool], what: str, remedy: str) -> None:
+    """Stop at the first of these values that is wrong."""
+    for row, value in enumerate(values):
+        if wrong(value):
+            raise CellError(row, what, remedy)
+
+
+def refuse_rows(wrong: NDArray[np.bool], what: str, remedy: str) -> None:
+    """Stop at the first of these rows that is wrong."""
+    if wrong.any():
+        raise CellError(int(wrong.argmax()), what, remedy)
+
+
+def _parsed(cells: list[str]) -> Numbers:
+    # One look at all cells at once keeps out what int() and float() would take besides: "1_000", " 1", "nan", "٣".
+    joined = "".join(cells)
+    try:
+        if not joined.strip("+-0123456789"):
+            return np.array(list(map(int, cells)), np.int64)
+        if not joined.strip("+-0123456789.eE"):
+            return np.array(list(map(float, cells)), np.float64)
+    except (ValueError, OverflowError):
+        pass
+    refuse(cells, is_missing, "has no value", _FILL_IN)
+    refuse(cells, lambda cell: _NUMBER.fullmatch(cell) is None, "is not a number", _NO_NUMBER)
+    return np.array(list(map(float, cells)), np.float64)
+
+
+def _finite(array: Numbers) -> Numbers:
+    if array.dtype.kind == "f":
+        refuse_rows(np.isnan(array), "has no value", _FILL_IN)
+        refuse_rows(np.isinf(array), "is not a finite number", "leave out the row, or give a number")
+    return array
+
+
+def _decoded(cells: NDArray[Any]) -> list[str]:
+    found: list[str] = []
+    for row, cell in enumerate(cast("list[bytes]", cells.tolist())):
+        try:
+            found.append(cell.decode())
+        except UnicodeDecodeError:
+            raise CellError(row, "is not UTF-8", "save text as text, not as bytes") from None
+    return found
+
+
+def _no_column(cells: NDArray[Any]) -> CellError:
+    return CellError(
+        None, f"holds {cells.dtype.name}, of shape {cells.shape[1:]} for each user", "give numbers, truths, or text"
+    )

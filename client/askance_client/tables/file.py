@@ -1,0 +1,157 @@
+"""Your own table as a population: a row a user."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from askance_client.population import Population
+from askance_client.tables.array_table import ArrayTable
+from askance_client.tables.csv_table import CsvTable
+from askance_client.tables.parquet_table import ParquetTable
+from askance_client.tables.reading import PLAIN, Signs, read_columns
+from askance_client.tables.schema_inference import infer, infer_signs
+from askance_client.tables.table import Table
+from askance_protocol.errors import ProtocolError
+from askance_protocol.examples import Columns
+from askance_protocol.schema import AnyField, BitsField, CategoryField, IntegerField, LabelField, RealField, Schema
+from askance_protocol.values import Name
+
+FORMATS: Final[Mapping[str, Callable[[Path], Table]]] = {
+    ".csv": CsvTable.open,
+    ".npy": ArrayTable.open,
+    ".npz": ArrayTable.open,
+    ".parquet": ParquetTable.open,
+}
+_NAME: Final = TypeAdapter[str](Name)
+_SHOWN: Final = 6
+
+
+@dataclass(frozen=True, eq=False)
+class FromFile(Population):
+    """The rows of a file, held as columns of integers."""
+
+    rows: Columns
+
+    def columns(self, users: range) -> Columns:
+        """A view of these rows. User 0 is the first."""
+        self.check(users)
+        return self.rows.part(users.start, users.stop)
+
+
+def from_file(path: str | Path, *, schema: Schema | None = None, label: str | None = None) -> Population:
+    """Read CSV (UTF-8, with a header), NumPy (.npz with a column an array, .npy structured) or Parquet.
+
+    `label` names the column that becomes the label: of its two values the smaller, or the first in alphabetical
+    order, is read as −1, the other as +1; `summary` shows which. Columns that a given schema does not
+    name are left out.
+
+    Without a schema one is inferred, a field a column. An inferred schema looks at the data: bounds and categories
+    taken from the rows are not private. For examples of real people declare it, from what is publicly known.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in FORMATS:
+        raise ProtocolError("is of no known format", where=str(path), remedy=f"give a file in {', '.join(FORMATS)}")
+    try:
+        # Tried here, because the libraries word it differently if there is no such file.
+        path.open("rb").close()
+        return _read(FORMATS[path.suffix.lower()](path), schema, label)
+    except OSError as error:
+        reason = (error.strerror or "it seems damaged").lower()
+        raise ProtocolError(f"cannot be read: {reason}", where=str(path), remedy="check the file") from None
+
+
+def _read(table: Table, schema: Schema | None, label: str | None) -> Population:
+    if label is not None and label not in table.names:
+        raise _no_column(table, label)
+    if schema is None:
+        _check_names(table, frozenset(table.names))
+        fitting, signs = infer(table, label)
+    else:
+        fitting, signs = schema, _declared(table, schema, label)
+    rows = read_columns(table, fitting, signs)
+    summary = _summary(table, fitting, signs, len(rows), inferred=schema is None)
+    return FromFile(table.path.name, fitting, len(rows), {}, summary, rows)
+
+
+def _declared(table: Table, schema: Schema, label: str | None) -> Signs:
+    """What the label of a declared schema looks like in the file."""
+    _check_names(table, schema.position.keys())
+    for name in schema.position:
+        if name not in table.names:
+            raise _no_column(table, name)
+    if label is None:
+        return PLAIN
+    if schema.label is None or schema.label.name != label:
+        raise ProtocolError(
+            f"does not declare {label!r} as its label", where="schema", remedy="declare it, or name the field that is"
+        )
+    return infer_signs(table, label)
+
+
+def _check_names(table: Table, wanted: Collection[str]) -> None:
+    """Every wanted name a field's, and once. Errors do not repeat them: without a header they are somebody's."""
+    names: dict[str, int] = {}
+    for number, name in enumerate(table.names, 1):
+        place = f"{table.path}, column {number}"
+        if name in names:
+            what, remedy = f"has the name of column {names[name]}", "give every column a name of its own"
+            raise ProtocolError(what, where=place, remedy=remedy)
+        if name in wanted:
+            names[name] = number
+            _check_name(name, place)
+
+
+def _check_name(name: str, place: str) -> None:
+    try:
+        _NAME.validate_python(name)
+    except ValidationError:
+        raise ProtocolError(
+            "has a name that no field can have" if name.strip() else "has no name",
+            where=place,
+            remedy="begin the file with a row of names, separated by commas, each of up to 64 lower-case letters, "
+            "digits and _, and beginning with a letter",
+        ) from None
+
+
+def _no_column(table: Table, name: str) -> ProtocolError:
+    return ProtocolError(
+        f"has no column {name!r}", where=str(table.path), remedy="name a column as the first row of the file does"
+    )
+
+
+def _summary(table: Table, schema: Schema, signs: Signs, count: int, *, inferred: bool) -> str:
+    left_out = len(table.names) - len(schema.fields)
+    head = f"{table.path.name}: {count} users, {len(schema.fields)} fields" + (
+        f", {left_out} columns left out" if left_out else ""
+    )
+    lines = [head, *(f"  {field.name}: {_describe(field, signs)}" for field in schema.fields)]
+    if inferred:
+        lines.append(
+            "This schema was inferred from the rows, so it tells about them: it is not private. "
+            "For real users declare a schema from what is publicly known."
+        )
+    return "\n".join(lines)
+
+
+def _describe(field: AnyField, signs: Signs) -> str:
+    match field:
+        case BitsField():
+            return "one bit" if field.width == 1 else f"{field.width} bits"
+        case CategoryField():
+            more = ", …" if len(field.values) > _SHOWN else ""
+            return f"one of {len(field.values)} categories: {', '.join(field.values[:_SHOWN])}{more}"
+        case IntegerField():
+            return f"a whole number from {field.low} to {field.high}"
+        case RealField():
+            return f"a real from {field.low} to {field.high}, in steps of 1/{field.denominator}"
+        case LabelField():
+            return f"the label, {_value(signs.minus)} read as -1, {_value(signs.plus)} as +1"
+
+
+def _value(value: str | float) -> str:
+    return repr(value) if isinstance(value, str) else f"{value:g}"

@@ -1,0 +1,138 @@
+"""From the cells of a table to the columns of a schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from askance_client.tables import cells as read
+from askance_client.tables.table import CellError, Cells, Table
+from askance_protocol.errors import ProtocolError
+from askance_protocol.examples import Column, Columns
+from askance_protocol.schema import AnyField, BitsField, CategoryField, IntegerField, LabelField, RealField, Schema
+
+_DECLARED: Final = "see the field's declaration in the schema"
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """What a label column says for −1 and for +1."""
+
+    minus: str | float
+    plus: str | float
+
+
+PLAIN: Final = Signs(-1.0, 1.0)
+
+
+def read_columns(table: Table, schema: Schema, signs: Signs) -> Columns:
+    """Read all rows, checked."""
+    parts: dict[str, list[Column]] = {field.name: [] for field in schema.fields}
+    count = 0
+    for batch in table.batches(tuple(parts)):
+        arrays: dict[str, NDArray[Any]] = {}
+        for field in schema.fields:
+            try:
+                arrays[field.name] = _read(field, batch.columns[field.name], signs)
+            except CellError as error:
+                raise error.at(table.path, batch, field.name) from None
+        packed = Columns.of(schema, arrays)
+        count += len(packed)
+        for name, column in packed.arrays.items():
+            parts[name].append(column)
+    if not count:
+        raise no_rows(table)
+    return Columns(schema, _joined(parts), count)
+
+
+def no_rows(table: Table) -> ProtocolError:
+    """There is nobody in the file."""
+    return ProtocolError("has no rows", where=str(table.path), remedy="give a row for each user, below the names")
+
+
+def _joined(parts: dict[str, list[Column]]) -> Mapping[str, Column]:
+    """The whole columns; the pieces of each are let go once it is made."""
+    arrays: dict[str, Column] = {}
+    for name in list(parts):
+        column = cast("Column", np.concatenate(parts.pop(name), axis=-1))
+        column.flags.writeable = False
+        arrays[name] = column
+    return arrays
+
+
+def _read(field: AnyField, cells: Cells, signs: Signs) -> NDArray[Any]:
+    """What `Columns.of` takes for this field."""
+    match field:
+        case BitsField():
+            return _bits(field, cells)
+        case CategoryField():
+            return _categories(field, cells)
+        case IntegerField() | RealField():
+            return _numbers(field, cells)
+        case LabelField():
+            return _labels(cells, signs)
+
+
+def _bits(field: BitsField, cells: Cells) -> NDArray[Any]:
+    if not isinstance(cells, list) and cells.ndim == 2:
+        return _bit_rows(field, cells)
+    if field.width == 1:
+        single = read.numbers(cells)
+        read.refuse_rows((single != 0) & (single != 1), "is not a bit", "give 0 or 1")
+        return single.astype(np.uint8)[:, None]
+    strings, width = read.texts(cells), field.width
+    if "".join(strings).strip("01") or {len(string) for string in strings} != {width}:
+        read.refuse(
+            strings,
+            lambda string: len(string) != width or bool(string.strip("01")),
+            f"is not a bit string of width {width}",
+            f'give a text of {width} times "0" or "1"',
+        )
+    return np.frombuffer("".join(strings).encode(), np.uint8).reshape(-1, width) - np.uint8(ord("0"))
+
+
+def _bit_rows(field: BitsField, cells: NDArray[Any]) -> NDArray[Any]:
+    if cells.dtype.kind not in "biu" or cells.shape[1] != field.width:
+        raise CellError(None, f"is not an array of users × {field.width} bits", "give 0 and 1 as integers")
+    read.refuse_rows(((cells != 0) & (cells != 1)).any(axis=1), "is not a row of bits", "give 0 and 1")
+    return cells.astype(np.uint8)
+
+
+def _categories(field: CategoryField, cells: Cells) -> NDArray[Any]:
+    strings = read.texts(cells)
+    found = np.array([field.index.get(string, -1) for string in strings], np.int64)
+    if (found < 0).any():
+        # A declared value may well be "NA": what is missing is looked for among those that are not declared.
+        read.refuse(
+            strings, lambda string: string not in field.index and read.is_missing(string), "has no value", _DECLARED
+        )
+        read.refuse_rows(found < 0, "is not one of the declared values", _DECLARED)
+    return found
+
+
+def _numbers(field: IntegerField | RealField, cells: Cells) -> NDArray[Any]:
+    found = read.numbers(cells)
+    read.refuse_rows(
+        (found < field.low) | (found > field.high),
+        "is out of range",
+        f"the schema declares {field.low} to {field.high}: leave out the row, or declare another range",
+    )
+    if isinstance(field, RealField):
+        return found.astype(np.float64)
+    read.refuse_rows(found != np.floor(found), "is not a whole number", _DECLARED)
+    return found.astype(np.int64)
+
+
+def _labels(cells: Cells, signs: Signs) -> NDArray[Any]:
+    if isinstance(signs.plus, str):
+        found: NDArray[Any] = np.array(read.texts(cells), np.object_)
+    else:
+        found = read.numbers(cells)
+    plus = found == signs.plus
+    remedy = "give 1 or -1" if signs == PLAIN else "give one of the two values that the column has"
+    read.refuse_rows(~(plus | (found == signs.minus)), "is not a label", remedy)
+    return np.where(plus, 1, -1)

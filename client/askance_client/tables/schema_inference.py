@@ -1,0 +1,299 @@
+"""A schema for a table that comes without one.
+
+It is read off the data: the bounds of a number are those of the rows that are there, the categories those that some
+row has. That tells about these rows. With examples of real people a schema has to be declared, from what is known
+without them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from askance_client.tables import cells as read
+from askance_client.tables.cells import Numbers
+from askance_client.tables.reading import PLAIN, Signs, no_rows
+from askance_client.tables.table import Batch, CellError, Cells, Table
+from askance_protocol.errors import ProtocolError
+from askance_protocol.schema import (
+    MAX_CATEGORIES,
+    MAX_FIELDS,
+    MAX_MAGNITUDE,
+    MAX_WIDTH,
+    AnyField,
+    BitsField,
+    CategoryField,
+    IntegerField,
+    LabelField,
+    RealField,
+    Schema,
+)
+
+_FINEST: Final = 100_000
+"""Reals are kept to five decimals at most, which a query for their mean can still take (its limit is 2¹⁷)."""
+_MAX_REAL: Final = 1 << 20
+_LONG: Final = 64
+
+
+class _Watch(Protocol):
+    """Looks at one column, some rows at a time, and says at the end what it is."""
+
+    def see(self, cells: Cells) -> None:
+        """Some more rows."""
+        ...
+
+    def field(self, name: str) -> AnyField:
+        """The field that holds all that was seen."""
+        ...
+
+
+def infer(table: Table, label: str | None) -> tuple[Schema, Signs]:
+    """A field a column. The label is the column of this name, or else the only one with −1 and 1 in it."""
+    if len(table.names) > MAX_FIELDS:
+        raise ProtocolError(
+            f"has more than {MAX_FIELDS} columns", where=str(table.path), remedy="leave out what no query will ask for"
+        )
+    watches = _watched(table, table.names, label)
+    only = [name for name in watches if label is None and watches[name].signs]
+    if len(only) == 1:
+        label = only[0]
+    fields = tuple(_field(table, name, watches[name], label) for name in table.names)
+    return Schema(fields=fields), PLAIN if label is None else _signs(table, label, watches[label])
+
+
+def infer_signs(table: Table, label: str) -> Signs:
+    """Which of the two values of this column is −1 and which is +1."""
+    return _signs(table, label, _watched(table, (label,), label)[label])
+
+
+def _watched(table: Table, names: Sequence[str], label: str | None) -> Mapping[str, _Column]:
+    columns = {name: _Column(_Labels() if name == label else None) for name in names}
+    empty = True
+    for batch in table.batches(names):
+        for name in names:
+            columns[name].see(batch, name, table.path)
+        empty = False
+    if empty:
+        raise no_rows(table)
+    return columns
+
+
+def _field(table: Table, name: str, column: _Column, label: str | None) -> AnyField:
+    try:
+        return LabelField(name=name) if name == label else column.field(name)
+    except CellError as error:
+        raise error.at(table.path, _NOWHERE, name) from None
+
+
+def _signs(table: Table, label: str, column: _Column) -> Signs:
+    try:
+        return column.watch.found if isinstance(column.watch, _Labels) else PLAIN
+    except CellError as error:
+        raise error.at(table.path, _NOWHERE, label) from None
+
+
+_NOWHERE: Final = Batch(0, {})
+"""Goes with an error of a whole column."""
+
+
+@dataclass(slots=True)
+class _Column:
+    """One column. Its first row decides between numbers and text; bit strings may be taken for either."""
+
+    watch: _Watch | None = None
+    strings: _BitStrings | None = None
+    objection: ProtocolError | None = None
+    """Why it cannot be what it was taken for. It counts only if these are no bit strings."""
+
+    def see(self, batch: Batch, name: str, path: Path) -> None:
+        cells = batch.columns[name]
+        try:
+            self._begin(cells)
+            if self.strings is not None:
+                self.strings.see(read.texts(cells))
+            if self.watch is not None and self.objection is None:
+                self.watch.see(cells)
+        except CellError as error:
+            self.objection = error.at(path, batch, name)
+        if self.objection is not None and (self.strings is None or not self.strings.width):
+            raise self.objection
+
+    def _begin(self, cells: Cells) -> None:
+        written = isinstance(cells, list) or cells.dtype.kind in "USO"
+        if self.watch is None:
+            self.strings = _BitStrings(typed=read.is_text(cells)) if written else None
+            self.watch = _watch_for(cells)
+
+    @property
+    def signs(self) -> bool:
+        """Whether −1 and 1 are all that is in it, and both."""
+        return isinstance(self.watch, _Numbers) and self.watch.signs
+
+    def field(self, name: str) -> AnyField:
+        if self.strings is not None and self.strings.sure:
+            return self.strings.field(name)
+        if self.objection is not None:
+            raise self.objection
+        return cast("_Watch", self.watch).field(name)
+
+
+def _watch_for(cells: Cells) -> _Watch:
+    if not isinstance(cells, list) and cells.ndim == 2:
+        return _Vectors()
+    return _Texts() if read.is_text(cells) else _Numbers()
+
+
+@dataclass(slots=True)
+class _BitStrings:
+    """Texts of 0 and 1 of one width."""
+
+    typed: bool
+    """Whether the column is text anyway, not numbers."""
+    width: int = -1
+    """-1 before the first row, 0 once they differ."""
+    zero_first: bool = False
+
+    def see(self, strings: list[str]) -> None:
+        if not self.width:
+            return
+        width = len(strings[0]) if self.width < 0 else self.width
+        same = {len(string) for string in strings} == {width} and not "".join(strings).strip("01")
+        self.width = width if same else 0
+        self.zero_first = self.zero_first or any(string.startswith("0") for string in strings)
+
+    @property
+    def sure(self) -> bool:
+        """10 and 11 may be numbers. Where some begin with 0, they are not."""
+        return self.width > 0 and (self.typed or (self.width > 1 and self.zero_first))
+
+    def field(self, name: str) -> AnyField:
+        return _bits(name, self.width)
+
+
+@dataclass(slots=True)
+class _Vectors:
+    """An array with a row of bits for each user. That they are bits is checked when they are read."""
+
+    width: int = 0
+
+    def see(self, cells: Cells) -> None:
+        self.width = cast("NDArray[Any]", cells).shape[1]
+
+    def field(self, name: str) -> AnyField:
+        return _bits(name, self.width)
+
+
+@dataclass(slots=True)
+class _Numbers:
+    """The range of numbers, and the grain of those with decimals."""
+
+    whole: bool = True
+    low: float = math.inf
+    high: float = -math.inf
+    zero: bool = False
+    grain: int = 1
+
+    def see(self, cells: Cells) -> None:
+        found = read.numbers(cells)
+        self.whole = self.whole and found.dtype.kind == "i"
+        self.low, self.high = min(self.low, found.min().item()), max(self.high, found.max().item())
+        self.zero = self.zero or bool((found == 0).any())
+        while self.grain < _FINEST and not _multiples(found, self.grain):
+            self.grain *= 10
+
+    @property
+    def signs(self) -> bool:
+        return self.whole and (self.low, self.high) == (-1, 1) and not self.zero
+
+    def field(self, name: str) -> AnyField:
+        limit = MAX_MAGNITUDE if self.whole else _MAX_REAL
+        if max(-self.low, self.high) > limit:
+            raise CellError(
+                None,
+                f"has numbers beyond {limit}",
+                "divide the column by a power of ten, or leave it out: it may be what names the user",
+            )
+        if not self.whole:
+            low = min(math.floor(self.low), _MAX_REAL - 1)
+            return RealField(name=name, low=low, high=max(math.ceil(self.high), low + 1), denominator=self.grain)
+        if self.low >= 0 and self.high <= 1:
+            return _bits(name, 1)
+        return IntegerField(name=name, low=int(self.low), high=int(self.high))
+
+
+@dataclass(slots=True)
+class _Texts:
+    """The different texts of a column."""
+
+    values: set[str] = field(default_factory=set[str])
+
+    def see(self, cells: Cells) -> None:
+        texts = read.texts(cells)
+        read.refuse_missing(texts)
+        self.values.update(texts)
+        if len(self.values) > MAX_CATEGORIES:
+            raise CellError(
+                None,
+                f"has more than {MAX_CATEGORIES} different texts",
+                "leave out what names the user, or put values into groups",
+            )
+
+    def field(self, name: str) -> AnyField:
+        if len(self.values) < 2:
+            raise CellError(None, "has the same text in every row", "leave it out, or declare a schema")
+        if max(map(len, self.values)) > _LONG:
+            raise CellError(None, f"has texts of more than {_LONG} characters", "shorten them, or leave the column out")
+        return CategoryField(name=name, values=tuple(sorted(self.values)))
+
+
+@dataclass(slots=True)
+class _Labels:
+    """The two values of a label: the smaller, or the first of two texts in alphabetical order, is −1."""
+
+    text: bool | None = None
+    values: set[Any] = field(default_factory=set[Any])
+
+    def see(self, cells: Cells) -> None:
+        if self.text is None:
+            self.text = read.is_text(cells)
+        if self.text:
+            texts = read.texts(cells)
+            read.refuse_missing(texts)
+            self.values.update(texts)
+        else:
+            self.values.update(np.unique(read.numbers(cells).astype(np.float64)).tolist())
+        if len(self.values) > 2:
+            raise CellError(None, "has more than two different values", "a label has two: choose another column")
+
+    def field(self, name: str) -> AnyField:
+        return LabelField(name=name)
+
+    @property
+    def found(self) -> Signs:
+        """Of a single value only the usual ones tell which it is."""
+        values: list[Any] = sorted(self.values)
+        if len(values) == 1:
+            values = {-1: [-1.0, 1.0], 0: [0.0, 1.0], 1: [-1.0, 1.0]}.get(values[0], values)
+        if len(values) < 2:
+            raise CellError(None, "has the same value in every row", "a label has two: choose another column")
+        return Signs(*values)
+
+
+def _bits(name: str, width: int) -> BitsField:
+    if not 1 <= width <= MAX_WIDTH:
+        raise CellError(None, f"has {width} bits for each user", f"give from 1 to {MAX_WIDTH}")
+    return BitsField(name=name, width=width)
+
+
+def _multiples(found: Numbers, grain: int) -> bool:
+    """Whether all are multiples of 1/grain, but for the last bits of a double."""
+    if found.dtype.kind == "i":
+        return True
+    scaled = found * grain
+    return bool((np.abs(scaled - np.rint(scaled)) <= 4 * np.spacing(np.abs(scaled))).all())

@@ -1,0 +1,1 @@
+"""The `askance` command, a module a command."""

@@ -1,0 +1,1 @@
+"""What several commands have in common. Nothing here is a command."""

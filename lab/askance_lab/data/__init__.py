@@ -1,0 +1,1 @@
+"""Whom experiments are about: your own table as features, and the made-up problems of the landscape."""

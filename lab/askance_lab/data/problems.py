@@ -1,0 +1,153 @@
+"""Five concept classes, and for each a distribution of examples on which the wanted error α makes a difference.
+
+Over uniform examples a wrong parity errs on half of them, and a wrong point on none that anybody would ever see: users
+needed would say nothing about α. So each class has hypotheses that are only just too wrong, by 1.05·α, where it can:
+
+- PARITY: x = 0 but with probability 2.1·α, then uniform. Every wrong parity errs on 1.05·α.
+- MASKED-PARITY: uniform, as the papers have it. Below error ¼ both r and a have to be right.
+- conjunctions: uniform bits, of which three are asked for.
+- POINT: the point itself has mass 1.05·α, the rest is uniform. Every wrong point errs on 1.05·α.
+- INTERVAL: both numbers beside the threshold have mass 1.05·α, the rest lies at the two ends. Every wrong threshold
+  errs on 1.05·α at least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from askance_client.population import Population
+from askance_client.simulation.population import synthetic
+from askance_client.tables import FromFile
+from askance_lab.curator.databases import BitSample, LabelledSample, PackedBits, packed
+from askance_lab.evaluation import hypotheses
+from askance_protocol import checks
+from askance_protocol.examples import Columns
+from askance_protocol.schema import BitsField, LabelField, Schema
+
+TOO_WRONG: Final = 1.05
+"""The error of the hypotheses that are only just too wrong, in α."""
+
+
+@dataclass(frozen=True, slots=True)
+class LearningProblem:
+    """A concept, its users' examples, and how wrong a hypothesis is."""
+
+    d: int
+    alpha: float
+    people: Population
+    users: int
+    error: Callable[[Any], float]
+    """Of a hypothesis as its class writes it: exact. Whoever says nothing, None, is wrong altogether."""
+
+    def good(self, found: Any) -> bool:
+        """Whether a hypothesis has error α at most."""
+        return found is not None and self.error(found) <= self.alpha
+
+    @property
+    def columns(self) -> Columns:
+        """All the examples."""
+        return self.people.columns(range(self.users))
+
+    @property
+    def positive(self) -> NDArray[np.bool]:
+        """Whose label is +1."""
+        return self.columns["y"] == 1
+
+    def sample(self) -> LabelledSample:
+        """For POINT and INTERVAL: x as whole numbers."""
+        raw = np.ascontiguousarray(self.columns["x"].view(np.uint64).T, "<u8")
+        points = tuple(int.from_bytes(row.tobytes(), "little") for row in raw)
+        return LabelledSample(self.d, points, tuple(self.positive.tolist()))
+
+    def bits(self) -> BitSample:
+        """For PARITY: x as words, and the label as an exponent."""
+        return BitSample(self.d, np.ascontiguousarray(self.columns["x"].view(np.uint64).T), ~self.positive)
+
+
+Maker: TypeAlias = Callable[[int, float, int, int], LearningProblem]
+"""From d, α, the number of users and a seed."""
+
+
+def parity(d: int, alpha: float, users: int, seed: int) -> LearningProblem:
+    """PARITY: KLNRS11, §4."""
+    random = np.random.default_rng([seed, d, 1])
+    r = random.integers(0, 2, d, np.uint8)
+    x = random.integers(0, 2, (users, d), np.uint8)
+    x[random.random(users) >= 2 * TOO_WRONG * alpha] = 0
+    odd = (x @ r) % 2 == 1
+    truth = sum(int(bit) << i for i, bit in enumerate(r))
+    return _of_bits(d, alpha, packed(x), ~odd, lambda found: 0.0 if found == truth else TOO_WRONG * alpha)
+
+
+def masked_parity(d: int, alpha: float, users: int, seed: int) -> LearningProblem:
+    """MASKED-PARITY: KLNRS11, §5.3. The hypothesis is {"r": bits as a string, "a": bit}."""
+    people = synthetic("masked-parity", {"d": d}, seed)
+    return LearningProblem(d, alpha, people, users, lambda found: float(hypotheses.masked_parity(found, people.truth)))
+
+
+def conjunctions(d: int, alpha: float, users: int, seed: int) -> LearningProblem:
+    """Monotone conjunctions: BB-notes, Thm 5. The hypothesis is the tuple of its variables."""
+    people = synthetic("conjunction", {"d": d}, seed)
+
+    def error(found: Any) -> float:
+        return float(hypotheses.conjunction({"variables": found}, people.truth))
+
+    return LearningProblem(d, alpha, people, users, error)
+
+
+def point(d: int, alpha: float, users: int, seed: int) -> LearningProblem:
+    """POINT_d: BNS13, §3.1. The hypothesis is the point."""
+    random = np.random.default_rng([seed, d, 2])
+    target = random.integers(0, 2, d, np.uint8)
+    x = random.integers(0, 2, (users, d), np.uint8)
+    x[random.random(users) < TOO_WRONG * alpha] = target
+    truth = sum(int(bit) << i for i, bit in enumerate(target))
+    # Both points are hit by the uniform rest, too.
+    rest = (1 - TOO_WRONG * alpha) * 2.0**-d
+
+    def error(found: Any) -> float:
+        return 0.0 if found == truth else TOO_WRONG * alpha + 2 * rest
+
+    return _of_bits(d, alpha, packed(x), (x == target).all(axis=1), error)
+
+
+def interval(d: int, alpha: float, users: int, seed: int) -> LearningProblem:
+    """INTERVAL_d: BNS13, §3.2. The hypothesis is the threshold j: x < j is labelled +1."""
+    checks.count("d", d, least=3)
+    random = np.random.default_rng([seed, d, 3])
+    drawn = int.from_bytes(random.bytes(d // 8 + 1), "little")
+    j = (1 << d - 2) + drawn % (1 << d - 1)  # in the middle half
+    places = (j - 1, j, 0, (1 << d) - 1)
+    ends = 0.5 - TOO_WRONG * alpha
+    masses = (TOO_WRONG * alpha, TOO_WRONG * alpha, ends, ends)
+    chosen = random.choice(4, users, p=masses)
+    table = packed(np.array([[place >> bit & 1 for bit in range(d)] for place in places], np.uint8))
+    positive = np.array([place < j for place in places])
+
+    def error(found: Any) -> float:
+        return sum(mass for place, mass in zip(places, masses, strict=True) if (place < found) != (place < j))
+
+    return _of_bits(d, alpha, table[chosen], positive[chosen], error)
+
+
+PROBLEMS: Final[Mapping[str, Maker]] = {
+    "PARITY": parity,
+    "MASKED-PARITY": masked_parity,
+    "conjunctions": conjunctions,
+    "POINT": point,
+    "INTERVAL": interval,
+}
+
+
+def _of_bits(
+    d: int, alpha: float, words: PackedBits, positive: NDArray[np.bool], error: Callable[[Any], float]
+) -> LearningProblem:
+    schema = Schema(fields=(BitsField(name="x", width=d), LabelField(name="y")))
+    labels = np.where(positive, np.int64(1), np.int64(-1))
+    rows = Columns(schema, {"x": np.ascontiguousarray(words.T), "y": labels}, len(labels))
+    return LearningProblem(d, alpha, FromFile("made up", schema, len(labels), {}, "", rows), len(labels), error)

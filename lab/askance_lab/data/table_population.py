@@ -1,0 +1,66 @@
+"""One's own table for a run: a row a user, its columns as they are or as the features that a strategy learns from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from askance_client.population import Population
+from askance_client.tables import FromFile, from_file
+from askance_lab.data import features as table
+from askance_protocol.errors import ProtocolError
+from askance_protocol.schema import Schema
+from askance_server.core.strategy import Parameters, Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTable:
+    """Users made of rows, and what the strategy's fields stand for."""
+
+    population: Population
+    parameters: Mapping[str, int | bool | str]
+    """The strategy's, with the dimension that the table has."""
+    features: tuple[str, ...] = ()
+    """Bit by bit, or real by real; empty where the table was taken as it is."""
+    read: Callable[[str], str] = str
+    """What the strategy says, in the names of the table."""
+
+
+def own_table(path: Path, label: str | None, strategy: Strategy, parameters: Parameters, seed: int) -> OwnTable:
+    """Read a table for a strategy. Its rows come in an order of the seed's, since a file may be sorted."""
+    rows = from_file(path, label=label)
+    if (schema := _asked(strategy, parameters)) is not None and set(schema.position) <= set(rows.schema.position):
+        same = label if schema.label is not None and schema.label.name == label else None
+        return OwnTable(shuffled(from_file(path, schema=schema, label=same), seed), parameters)
+    made = table.for_strategy(strategy.name, shuffled(rows, seed))
+    for name, value in made.parameters.items():
+        if parameters.get(name, value) != value:
+            raise ProtocolError(
+                f"is {parameters[name]}, and the table makes it {value}", where=name, remedy="leave it out"
+            )
+    whole = {**parameters, **made.parameters}
+    if strategy.schema(whole) != made.schema:
+        raise ProtocolError(
+            f"makes no examples that {strategy.name!r} learns from", where=str(path), remedy="use another strategy"
+        )
+    return OwnTable(made, whole, tuple(feature.name for feature in made.features), made.read)
+
+
+def shuffled(population: Population, seed: int) -> Population:
+    """The same rows in another order."""
+    if not isinstance(population, FromFile):
+        return population
+    order = np.random.default_rng([seed, 4]).permutation(len(population.rows))
+    rows = population.rows.take(order)
+    return FromFile(population.name, population.schema, len(rows), population.truth, population.summary, rows)
+
+
+def _asked(strategy: Strategy, parameters: Parameters) -> Schema | None:
+    """The strategy's schema, unless it lacks a parameter for it."""
+    try:
+        return strategy.schema(parameters)
+    except ProtocolError:
+        return None

@@ -1,0 +1,183 @@
+"""The converse: statistical queries simulate local randomizers. KLNRS11, Lemma 5.8, Claims 5.9 and 5.10.
+
+Whatever a local algorithm learns, an SQ algorithm learns: it never sees a report, it makes the reports up. To output w
+as often as R does on a random user, it draws w from R(0), asks the oracle how much more likely w is among the users,
+and accepts w with a probability that makes up for the difference: e^ε at most, as R is ε-private.
+
+The probabilities of a randomizer are those of its channel's integer table, so R is transparent (Def. 5.13) to the last
+bit. What is simulated here is a distribution, and floats suffice.
+
+Where a text is silent or wrong: Claim 5.10 estimates a ratio, to within (1 ± β/t), and then "as in Claim 5.9" divides
+by (1 + β/3t): the acceptance could exceed 1. Here it divides by 1 + β/t.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from askance_protocol.channels import Channel
+from askance_protocol.errors import ProtocolError
+
+Floats: TypeAlias = NDArray[np.float64]
+LieSchedule: TypeAlias = Callable[[int], float]
+"""By how many tolerances the answer to the k-th query is wrong: a number in [−1, 1]."""
+NextRandomizer: TypeAlias = Callable[[Sequence[int]], "TransparentRandomizer"]
+"""What a user's next randomizer is, given what the ones before put out: an interactive local algorithm's choice."""
+
+_WORDS: Final = 2.0**64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TransparentRandomizer:
+    """R: D → W as a table, Pr[R(z) = w] for each z (rows) and w (columns), and its ε."""
+
+    probabilities: Floats
+    epsilon: float
+
+    @classmethod
+    def of(cls, channel: Channel) -> TransparentRandomizer:
+        """A channel, and the ε that is certified for it."""
+        table = np.array([[weight / _WORDS for weight in row] for row in channel.table()])
+        return cls(table, channel.certified_micro_epsilon / 1e6)
+
+    def on(self, users: Floats) -> Floats:
+        """p(w) = Pr_{z∼D}[R(z) = w]: what the simulation has to come near."""
+        return users @ self.probabilities
+
+
+@dataclass(slots=True)
+class QueryOracle:
+    """SQ_D: E_{z∼D}[g(z)], each answer off by as much as its tolerance allows. KLNRS11, Def. 5.4."""
+
+    users: Floats
+    """D: how likely each z is."""
+    lie: LieSchedule = lambda _: 0.0
+    queries: int = 0
+
+    def ask(self, g: Floats, tau: float) -> float:
+        """One query; g has a value in [−1, 1] for each z."""
+        if np.abs(g).max() > 1 + 1e-9:
+            raise ProtocolError(f"takes values up to {np.abs(g).max():g}", where="g", remedy="scale it to [-1, 1]")
+        self.queries += 1
+        return float(self.users @ g) + tau * self.lie(self.queries - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationAccuracy:
+    """How near the simulation of a local algorithm with t queries has to come: β in statistical distance."""
+
+    t: int
+    beta: float
+
+    def __post_init__(self) -> None:
+        if self.t < 1 or not 0 < self.beta <= 1:
+            raise ProtocolError("are not t ≥ 1 and 0 < β ≤ 1", where="t, beta")
+
+    @property
+    def phi(self) -> float:
+        """φ = β/3t, within which p(w) is estimated: Claim 5.9, (5)."""
+        return self.beta / (3 * self.t)
+
+    def tau(self, epsilon: float) -> float:
+        """τ = β/(3e^{2ε}t): Claim 5.9, step 2."""
+        return self.phi / math.exp(2 * epsilon)
+
+
+@dataclass(slots=True)
+class Simulation:
+    """B_{R,ε}: a local algorithm's reports, made up from statistical queries."""
+
+    oracle: QueryOracle
+    accuracy: SimulationAccuracy
+    random: np.random.Generator
+    tries: list[int] = field(default_factory=list[int])
+    """How often each output had to be drawn: 2e^ε times at most, in expectation."""
+
+    def report(self, randomizer: TransparentRandomizer) -> int:
+        """What R puts out on a fresh user. Claim 5.9."""
+        return self._draw(randomizer, lambda w: estimate(randomizer, w, self.oracle, self.accuracy), self.accuracy.phi)
+
+    def reports(self, first: TransparentRandomizer, *more: NextRandomizer) -> list[int]:
+        """What randomizers put out one after the other on one and the same user. Claim 5.10."""
+        outputs = [self.report(first)]
+        past = first.probabilities[:, outputs[0]]
+        spent = first.epsilon
+        for choose in more:
+            randomizer = choose(tuple(outputs))
+            spent += randomizer.epsilon
+            outputs.append(self._after(randomizer, past, spent))
+            past = past * randomizer.probabilities[:, outputs[-1]]
+        return outputs
+
+    def _after(self, randomizer: TransparentRandomizer, past: Floats, spent: float) -> int:
+        """An output given the ones before, whose joint probability on each z is `past`."""
+        tau = self.accuracy.tau(spent)
+        before = expectation(past, spent, self.oracle, tau)  # p₂: the same for every w
+
+        def ratio(w: int) -> float:
+            return expectation(past * randomizer.probabilities[:, w], spent, self.oracle, tau) / before
+
+        # (1 ± τ')/(1 ± τ') lies within 1 ± 3τ' = 1 ± β/t, as τ' ≤ 1/3.
+        return self._draw(randomizer, ratio, 3 * self.accuracy.phi, spent)
+
+    def _draw(
+        self,
+        randomizer: TransparentRandomizer,
+        estimated: Callable[[int], float],
+        phi: float,
+        epsilon: float | None = None,
+    ) -> int:
+        """Steps 1 and 4: draw from R(0), accept in proportion."""
+        bound = math.exp(randomizer.epsilon if epsilon is None else epsilon)
+        q = randomizer.probabilities[0]
+        tries = 0
+        while True:
+            tries += 1
+            w = int(self.random.choice(len(q), p=q / q.sum()))
+            accept = estimated(w) / (q[w] * (1 + phi) * bound)
+            if not -1e-9 <= accept <= 1 + 1e-9:
+                raise ProtocolError(f"{accept:g} is no probability", where="step 4", remedy="is the channel ε-private?")
+            if self.random.random() < accept:
+                self.tries.append(tries)
+                return w
+
+
+def estimate(randomizer: TransparentRandomizer, w: int, oracle: QueryOracle, accuracy: SimulationAccuracy) -> float:
+    """p̃(w), within (1 ± φ)p(w). Claim 5.9, steps 2 and 3."""
+    return expectation(randomizer.probabilities[:, w], randomizer.epsilon, oracle, accuracy.tau(randomizer.epsilon))
+
+
+def expectation(r: Floats, epsilon: float, oracle: QueryOracle, tau: float) -> float:
+    """E_{z∼D}[r(z)], r(z)/r(0) in e^{±ε}, by a query with values in [−1, 1]: Claim 5.9, step 2; 5.10, g₁ and g₂."""
+    scale = r[0] * (math.exp(epsilon) - math.exp(-epsilon))
+    return oracle.ask((r - r[0]) / scale, tau) * scale + float(r[0])
+
+
+def output(
+    randomizer: TransparentRandomizer, oracle: QueryOracle, accuracy: SimulationAccuracy
+) -> tuple[Floats, float]:
+    """The exact distribution of `report`, for an oracle whose lie depends on the order of w only; and E[tries]."""
+    outcomes = range(randomizer.probabilities.shape[1])
+    estimated = np.array([estimate(randomizer, w, oracle, accuracy) for w in outcomes])
+    terminate = estimated.sum() / ((1 + accuracy.phi) * math.exp(randomizer.epsilon))
+    return estimated / estimated.sum(), float(1 / terminate)
+
+
+def candidates(epsilon: float, accuracy: SimulationAccuracy) -> int:
+    """How many w to draw at once, so that one is accepted but with probability β/t: a nonadaptive learner cannot loop.
+
+    Claim 5.9 calls its B nonadaptive and repeats from step 1; with the candidates drawn beforehand, it is.
+    """
+    accept = math.exp(-epsilon) * (1 - accuracy.phi) / (1 + accuracy.phi)
+    return math.ceil(math.log(accuracy.t / accuracy.beta) / -math.log1p(-accept)) if accept < 1 else 1
+
+
+def distance(p: Floats, q: Floats) -> float:
+    """Statistical (total variation) distance."""
+    return float(np.abs(p - q).sum() / 2)

@@ -1,0 +1,236 @@
+"""The landscape as a table, as JSON and as plots."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from math import exp, log
+from pathlib import Path
+from typing import Any, Final
+
+from askance_lab.experiments import figure as drawing
+from askance_lab.experiments.landscape.cells import APPROXIMATE, BY_KEY, CELLS, PURE, Cell, Model
+from askance_lab.experiments.landscape.measurement import SCHEMA_VERSION, CellUsers
+from askance_lab.theory.targets import Targets
+
+_COLOURS: Final = {
+    (Model.AT_ONCE, "ε each"): "#b91c1c",
+    (Model.IN_ROUNDS, "ε each"): "#d97706",
+    (Model.CURATOR, PURE): "#0b6e99",
+    (Model.CURATOR, APPROXIMATE): "#6d28d9",
+    (Model.NOBODY, "–"): "#3f6212",
+}
+_MARKS: Final = {Model.AT_ONCE: "s", Model.IN_ROUNDS: "o", Model.CURATOR: "D", Model.NOBODY: "^"}
+_CROSSING: Final = (("POINT", "A_dist"), ("INTERVAL", "Rec"))
+_LARGE: Final = 64
+"""A dimension at which every class is shown, measured or not."""
+_MOST: Final = 10**13
+"""Bounds beyond are not shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crossover:
+    """From which d on the (ε,δ)-private learner needs fewer users than the generic one."""
+
+    problem: str
+    learner: str
+    d: float | None
+    """None: not among the dimensions that were measured."""
+    between: tuple[int, int] | None
+
+
+def crossovers(found: Sequence[CellUsers]) -> list[Crossover]:
+    """Where the measured curves cross, drawn straight between measured points in log d and log users."""
+    return [_crossover(problem, learner, found) for problem, learner in _CROSSING]
+
+
+def _crossover(problem: str, learner: str, found: Sequence[CellUsers]) -> Crossover:
+    one, other = (_users(found, problem, name) for name in ("generic", learner))
+    common = sorted(one.keys() & other.keys())
+    gaps = {d: log(one[d]) - log(other[d]) for d in common}
+    for low, high in pairwise(common):
+        if gaps[low] <= 0 < gaps[high]:
+            share = -gaps[low] / (gaps[high] - gaps[low])
+            return Crossover(problem, learner, exp(log(low) + share * (log(high) - log(low))), (low, high))
+    return Crossover(problem, learner, None, None)
+
+
+def _users(found: Sequence[CellUsers], problem: str, learner: str) -> dict[int, int]:
+    cells = {cell.measured_as for cell in CELLS if (cell.problem, cell.learner) == (problem, learner)}
+    return {each.d: each.users for each in found if each.cell in cells}
+
+
+# -------------------------------------------------------------------------------------------------------------- JSON
+
+
+def results_of(found: Sequence[CellUsers], terms: Targets, seeds: int) -> dict[str, Any]:
+    """For a program: every point with its interval, its theorem and the bound; and the crossovers."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "epsilon": str(terms.epsilon),
+        "delta": str(terms.delta),
+        "alpha": terms.alpha,
+        "beta": terms.beta,
+        "seeds": seeds,
+        "points": [_point(each, terms) for each in found],
+        "crossovers": [asdict(each) for each in crossovers(found)],
+    }
+
+
+def _point(found: CellUsers, terms: Targets) -> dict[str, Any]:
+    cell = BY_KEY[found.cell]
+    about = {
+        "problem": cell.problem,
+        "model": cell.model.value,
+        "learner": cell.learner,
+        "privacy": cell.privacy,
+        "theorem": cell.theorem,
+        "bound": cell.bound(found.d, terms),
+    }
+    return {**about, **asdict(found)}
+
+
+# ------------------------------------------------------------------------------------------------------------- table
+
+
+def tables(found: Sequence[CellUsers], terms: Targets, cells: Iterable[Cell] = CELLS) -> list[str]:
+    """Markdown, a table a class: measured users with their interval, or (the theorem's bound) where none were."""
+    chosen = list(cells)
+    return [
+        line for problem in dict.fromkeys(cell.problem for cell in chosen) for line in _table(problem, found, terms)
+    ]
+
+
+def _table(problem: str, found: Sequence[CellUsers], terms: Targets) -> list[str]:
+    mine = [cell for cell in CELLS if cell.problem == problem]
+    measured = {(each.cell, each.d): each for each in found}
+    dimensions = _dimensions(problem, found)
+    head = ["model", "learner", "private", "by", *(f"d = {d}" for d in dimensions)]
+    rows = [
+        [cell.model.value, cell.learner, cell.privacy, cell.theorem]
+        + [_entry(cell, d, measured.get((cell.measured_as, d)), terms) for d in dimensions]
+        for cell in mine
+    ]
+    lines = [f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows]]
+    return [f"**{problem}**", "", *lines, ""]
+
+
+def _entry(cell: Cell, d: int, found: CellUsers | None, terms: Targets) -> str:
+    if found is None:
+        return f"({_large(cell.bound(d, terms))})"
+    return f"**{found.users:,}** [{_shown(found.low)}, {_shown(found.high)}]"
+
+
+def _large(users: int) -> str:
+    return f"{users:,}" if users < 10**7 else f"{float(users):.1e}"
+
+
+def _shown(users: int | None) -> str:
+    return "?" if users is None else f"{users:,}"
+
+
+def said(found: Sequence[CellUsers]) -> list[str]:
+    """The crossovers, a line each."""
+    return [_crossing(each) for each in crossovers(found)]
+
+
+def _crossing(crossover: Crossover) -> str:
+    if crossover.d is None or crossover.between is None:
+        return f"{crossover.problem}: {crossover.learner} and the generic learner do not cross where both were measured"
+    low, high = crossover.between
+    return (
+        f"{crossover.problem}: from d ≈ {crossover.d:.0f} on (between {low} and {high}) {crossover.learner} "
+        f"needs fewer users than the generic learner"
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------- plots
+
+
+def write(out: Path, found: Sequence[CellUsers], terms: Targets, seeds: int) -> dict[str, Any]:
+    """results.json, tables.md and both plots as SVG and PNG."""
+    results = results_of(found, terms, seeds)
+    (out / "results.json").write_text(json.dumps(results, indent=1), "utf-8")
+    (out / "tables.md").write_text("\n".join(tables(found, terms)), "utf-8")
+    for name, figure in {"landscape": _draw(found, terms), "crossovers": _draw_crossovers(found)}.items():
+        figure.savefig(out / f"{name}.png", dpi=160)
+        (out / f"{name}.svg").write_text(drawing.svg(figure), "utf-8")
+    return results
+
+
+def _draw(found: Sequence[CellUsers], terms: Targets) -> Any:
+    """A panel a class: users against d; marks are measured, with intervals, dotted lines are the theorems' bounds."""
+    measured = {BY_KEY[each.cell].problem for each in found}
+    problems = [name for name in dict.fromkeys(cell.problem for cell in CELLS) if name in measured]
+    figure = drawing.figure(3.0 * len(problems), 4.4)
+    panels = figure.subplots(1, len(problems), sharey=True, squeeze=False)[0]
+    for problem, panel in zip(problems, panels, strict=True):
+        for cell in (cell for cell in CELLS if cell.problem == problem):
+            _draw_cell(panel, cell, found, terms)
+        panel.set(xscale="log", yscale="log", title=problem, xlabel="d", ylim=(3, _MOST))
+        dimensions = [d for d in _dimensions(problem, found) if d & (d - 1) == 0]
+        panel.set_xticks(dimensions, labels=[str(d) for d in dimensions])
+        panel.tick_params(axis="x", labelsize=7)
+        panel.minorticks_off()
+        panel.legend(frameon=False, fontsize=7, loc="upper left")
+    panels[0].set_ylabel(f"users until error ≤ {terms.alpha} but with probability {terms.beta}")
+    figure.suptitle("marks: measured, with intervals · dotted: the theorem's bound", fontsize=9)
+    return figure
+
+
+def _dimensions(problem: str, found: Sequence[CellUsers]) -> list[int]:
+    """Of the tables and the plots."""
+    return sorted({each.d for each in found if BY_KEY[each.cell].problem == problem} | {_LARGE})
+
+
+def _draw_cell(panel: Any, cell: Cell, found: Sequence[CellUsers], terms: Targets) -> None:
+    """A second learner of a model has hollow marks; squares of who needs no rounds lie around circles of who does."""
+    mine = [each for each in found if each.cell == cell.measured_as]
+    colour, at_once = _COLOURS[cell.model, cell.privacy], cell.model is Model.AT_ONCE
+    first = next(c for c in CELLS if (c.problem, c.model) == (cell.problem, cell.model))
+    hollow = at_once or cell != first
+    dimensions = _dimensions(cell.problem, found)
+    panel.plot(dimensions, [float(cell.bound(d, terms)) for d in dimensions], ":", color=colour, linewidth=0.9)
+    if not mine:
+        return
+    panel.errorbar(
+        [each.d for each in mine],
+        [each.users for each in mine],
+        yerr=[
+            [each.users - (each.low or 1) for each in mine],
+            [(each.high or each.users) - each.users for each in mine],
+        ],
+        marker=_MARKS[cell.model],
+        markersize=7 if at_once else 4,
+        markerfacecolor="white" if hollow else colour,
+        color=colour,
+        linewidth=1,
+        capsize=2,
+        zorder=2 if at_once else 3,
+        label=f"{cell.model.value}: {cell.learner}" if cell.model is Model.CURATOR else cell.model.value,
+    )
+
+
+def _draw_crossovers(found: Sequence[CellUsers]) -> Any:
+    """POINT and INTERVAL: pure ε grows with d, (ε,δ) does not."""
+    figure = drawing.figure(7.2, 3.4)
+    panels = figure.subplots(1, len(_CROSSING), sharey=True)
+    for (problem, learner), panel, crossing in zip(_CROSSING, panels, crossovers(found), strict=True):
+        if not _users(found, problem, learner):
+            continue
+        for name, privacy in (("generic", PURE), (learner, APPROXIMATE)):
+            users = dict(sorted(_users(found, problem, name).items()))
+            colour = _COLOURS[Model.CURATOR, privacy]
+            panel.plot(list(users), list(users.values()), "D-", markersize=4, color=colour, label=f"{name}: {privacy}")
+        if crossing.d is not None:
+            panel.axvline(crossing.d, color="#555", linestyle=":", linewidth=1)
+            panel.text(crossing.d * 1.08, 0.03, f"d ≈ {crossing.d:.0f}", transform=panel.get_xaxis_transform())
+        panel.set(xscale="log", yscale="log", title=problem, xlabel="d")
+        dimensions = sorted(_users(found, problem, "generic"))
+        panel.set_xticks(dimensions, labels=[str(d) for d in dimensions])
+        panel.minorticks_off()
+        panel.legend(frameon=False, fontsize=8)
+    panels[0].set_ylabel("users")
+    return figure

@@ -1,0 +1,54 @@
+"""KLNRS08, Thm 5.1 is false: d + 1 nonadaptive queries within its tolerance learn MASKED-PARITY exactly, from d = 8 on.
+
+The theorem says that a nonadaptive learner whose queries have tolerance 2^{-2d/3} or more, and whose advantage is above
+½ + 2^{-2d/3}, makes more than 2^d − 1 queries. Its proof counts the concepts that one query can eliminate, and takes
+two to be the most; a query that is bent in x eliminates half of them all. KLNRS11, Thm 5.16 has a tolerance of 2^{-d/3}
+instead, above a bent query's 2^{-d/2-1}, and stands.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from askance_lab.theory.masked_parity import klnrs08_nonadaptive_stated
+from askance_protocol.queries import RealQuery
+from askance_protocol.queries.expressions import And, AnyTest, Compare, FieldValue, If, Integer, Not, Xor
+from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
+from askance_server.strategies.masked_parity import MINUS, SHOWN, dimension, schema
+from askance_server.strategies.masked_parity_noninteractive import bent, dual
+
+
+def shows(j: int) -> RealQuery:
+    """g_j = y where i = j and b = 1, and 1 elsewhere: its mean is 1 where r_j = 0, and 1 − 1/d where r_j = 1."""
+    names_j = Compare(left=FieldValue(field="i"), relation="=", right=Integer(of=j))
+    return _signed(And(of=(names_j, SHOWN, MINUS)))
+
+
+def masks(d: int) -> RealQuery:
+    """Here g = y·(−1)^{B(x)} where b = 0, and 1 elsewhere: its mean is ½ ± 2^{-d/2-1}, for every r and a."""
+    return _signed(And(of=(Not(of=SHOWN), Xor(of=(MINUS, bent(d))))))
+
+
+def _signed(negative: AnyTest) -> RealQuery:
+    """−1 where it is so, else 1: a query with values in {+1, −1}, as KLNRS08 has them."""
+    return RealQuery(numerator=If(test=negative, then=Integer(of=-1), otherwise=Integer(of=1)), denominator=1)
+
+
+def run(parameters: Parameters) -> Asking:
+    """All d + 1 queries at once, each at the least tolerance that the theorem allows."""
+    d = dimension(parameters)
+    tolerance = klnrs08_nonadaptive_stated(dimension=d).tolerance
+    *shown, masked = yield [Ask(query, tolerance) for query in (*map(shows, range(d)), masks(d))]
+    r = "".join("1" if mean < 1 - 1 / (2 * d) else "0" for mean in shown)
+    a = dual(r) ^ int(masked < 1 / 2)
+    return Hypothesis(f"c_(r,a) with r = {r}, a = {a}", {"r": r, "a": a})
+
+
+REFUTATION: Final = Strategy(
+    name="masked-parity-refutation",
+    summary="d + 1 nonadaptive queries, which KLNRS08 says are too few",
+    interactive=False,
+    rounds=1,
+    schema=schema,
+    run=run,
+)

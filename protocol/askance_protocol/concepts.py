@@ -1,0 +1,194 @@
+"""The target concepts: which label an example deserves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from askance_protocol.examples import Column, words_of
+
+Truths = NDArray[np.bool]
+
+
+class Concept(Protocol):
+    """A concept: which examples are labelled +1, and what it is called."""
+
+    @property
+    def truth(self) -> Mapping[str, object]:
+        """The concept, as JSON."""
+        ...
+
+    def __str__(self) -> str:
+        """The concept, for a person."""
+        ...
+
+    def positive(self, columns: Mapping[str, Column]) -> Truths:
+        """Who is labelled +1, were there no noise."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ParityConcept:
+    """c_r(x) = (−1)^{r·x}. KLNRS11, §4: PARITY, with labels ±1."""
+
+    r: str
+
+    @property
+    def truth(self) -> Mapping[str, object]:
+        """Which bits count."""
+        return {"r": self.r}
+
+    def __str__(self) -> str:
+        return f"y = (-1)^(r.x) with r = {self.r}"
+
+    def positive(self, columns: Mapping[str, Column]) -> Truths:
+        """An even number of the bits that count is 1."""
+        return ~odd(columns["x"], self.r)
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedParityConcept:
+    """c_{r,a}(x, i, b) = (−1)^{r·x + a} where b = 0, (−1)^{r_i} where b = 1. KLNRS11, §5.3."""
+
+    r: str
+    a: int
+
+    @property
+    def truth(self) -> Mapping[str, object]:
+        """As the learners of it say it."""
+        return {"r": self.r, "a": self.a}
+
+    def __str__(self) -> str:
+        return f"y = (-1)^(r.x + a) where b = 0, (-1)^(r_i) where b = 1, with r = {self.r}, a = {self.a}"
+
+    def positive(self, columns: Mapping[str, Column]) -> Truths:
+        """The exponent is even."""
+        shown = np.array([bit == "1" for bit in self.r], np.bool)[columns["i"].astype(np.intp)]
+        return ~np.where(columns["b"][0] == 1, shown, odd(columns["x"], self.r) ^ bool(self.a))
+
+
+@dataclass(frozen=True, slots=True)
+class ConjunctionConcept:
+    """All of some bits are 1: a monotone conjunction, BB-notes, Thm 5."""
+
+    variables: tuple[int, ...]
+
+    @property
+    def truth(self) -> Mapping[str, object]:
+        """As the learner of it says it."""
+        return {"variables": list(self.variables)}
+
+    def __str__(self) -> str:
+        return "y = +1 where " + (" and ".join(f"x_{i}" for i in self.variables) or "true")
+
+    def positive(self, columns: Mapping[str, Column]) -> Truths:
+        """No bit that is asked for is missing."""
+        x = columns["x"].view(np.uint64)
+        wanted = mask(sum(1 << i for i in self.variables), 64 * len(x))
+        return ((x & wanted) == wanted).all(axis=0)
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionListConcept:
+    """The first rule (i, v, label) with x_i = v decides; where none does, the last label."""
+
+    rules: tuple[tuple[int, int, int], ...]
+    otherwise: int
+
+    @property
+    def truth(self) -> Mapping[str, object]:
+        """The rules in their order."""
+        return {"rules": [list(rule) for rule in self.rules], "otherwise": self.otherwise}
+
+    def __str__(self) -> str:
+        tests = "".join(f"if x_{i} = {v} then {label:+d}, else " for i, v, label in self.rules)
+        return f"y: {tests}{self.otherwise:+d}"
+
+    def positive(self, columns: Mapping[str, Column]) -> Truths:
+        """From the last rule to the first, each overrides those after it."""
+        truths = np.full(columns["x"].shape[1], self.otherwise == 1)
+        for i, v, label in reversed(self.rules):
+            truths[bit(columns["x"], i) == (v == 1)] = label == 1
+        return truths
+
+
+@dataclass(frozen=True, slots=True)
+class PointConcept:
+    """c_j(x) = 1 where x = j: POINT_d of BNS13, §3.1."""
+
+    point: str
+
+    @property
+    def truth(self) -> Mapping[str, object]:
+        """The point."""
+        return {"point": self.point}
+
+    def __str__(self) -> str:
+        return f"y = +1 where x = {self.point}"
+
+    def positive(self, columns: Mapping[str, Column]) -> Truths:
+        """All bits are those of the point."""
+        return (columns["x"] == mask(int(self.point[::-1], 2), len(self.point))).all(axis=0)
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdConcept:
+    """c_j(x) = 1 where x < j: INTERVAL_d of BNS13, §3.2."""
+
+    end: int
+
+    @property
+    def truth(self) -> Mapping[str, object]:
+        """The first number that is not below."""
+        return {"threshold": self.end}
+
+    def __str__(self) -> str:
+        return f"y = +1 where x < {self.end}"
+
+    def positive(self, columns: Mapping[str, Column]) -> Truths:
+        """Below it."""
+        return columns["x"] < self.end
+
+
+@dataclass(frozen=True, slots=True)
+class SeparatorConcept:
+    """The sign of w·x, with all examples at a distance from where it changes."""
+
+    weights: tuple[int, ...]
+    margin: str
+
+    @property
+    def truth(self) -> Mapping[str, object]:
+        """The weights, up to a factor, and the margin."""
+        return {"weights": list(self.weights), "margin": self.margin}
+
+    def __str__(self) -> str:
+        weights = ", ".join(map(str, self.weights))
+        return f"y = sign(w.x) with w = ({weights}), |w.x| at least {self.margin} of the sum of |w_j|"
+
+    def positive(self, columns: Mapping[str, Column]) -> Truths:
+        """On the side that w points to, in the fields' own numerators."""
+        total = np.zeros(len(columns["x0"]), np.int64)
+        for j, weight in enumerate(self.weights):
+            total += np.int64(weight) * columns[f"x{j}"].astype(np.int64, copy=False)
+        return total >= 0
+
+
+def bit(words: Column, index: int) -> Truths:
+    """Bit `index` of every user."""
+    return (words[index // 64].view(np.uint64) >> np.uint64(index % 64) & np.uint64(1)).astype(np.bool)
+
+
+def odd(words: Column, r: str) -> Truths:
+    """Whether r·x is odd."""
+    chosen = words.view(np.uint64) & mask(int(r[::-1], 2), len(r))
+    return (np.bitwise_count(chosen).sum(axis=0, dtype=np.uint16) & np.uint16(1)).astype(np.bool)
+
+
+def mask(value: int, width: int) -> NDArray[np.uint64]:
+    """The words of one bit vector, as a column that goes with columns of many."""
+    return np.array(words_of(value, width), np.uint64)[:, None]

@@ -1,0 +1,82 @@
+"""Tallies: what the reports of a round add up to, part by part. Tallies add up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from askance_protocol.coins import Users
+from askance_protocol.errors import ProtocolError
+from askance_protocol.rounds import PreparedRound
+
+Counts = NDArray[np.int64]
+
+_CHUNK: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tally:
+    """What came in for one part: for each public row, how often each outcome was reported. Tallies add up."""
+
+    counts: Counts
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[int]]) -> Tally:
+        """From a bulletin's entry."""
+        return cls(np.array(rows, np.int64))
+
+    @property
+    def received(self) -> int:
+        """How many reports came in."""
+        return int(self.counts.sum())
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(self.counts + other.counts)
+
+    def to_rows(self) -> tuple[tuple[int, ...], ...]:
+        """For a bulletin's entry."""
+        return tuple(tuple(row) for row in self.counts.tolist())
+
+
+def tally_round(round_: PreparedRound, users: Users, outcomes: NDArray[np.integer[Any]]) -> list[Tally]:
+    """The tally of each part, from who reported what."""
+    if len(users) != len(outcomes):
+        raise ProtocolError("and users are not equally many", where="outcomes")
+    counters = _Counters(round_)
+    for begin in range(0, len(outcomes), _CHUNK):
+        counters.count(users[begin : begin + _CHUNK], outcomes[begin : begin + _CHUNK])
+    return counters.tallies()
+
+
+class _Counters:
+    """All parts' counts in one array, so that a report is counted in one pass whatever its part."""
+
+    def __init__(self, round_: PreparedRound) -> None:
+        self._round = round_
+        self._shapes = [(part.rows, part.channel.outcomes) for part in round_.parts]
+        sizes = [rows * outcomes for rows, outcomes in self._shapes]
+        self._starts = np.cumsum([0, *sizes])
+        self._widths = np.array([outcomes for _, outcomes in self._shapes])
+        self._counts = np.zeros(int(self._starts[-1]), np.int64)
+
+    def count(self, users: Users, outcomes: NDArray[np.integer[Any]]) -> None:
+        dealt, rows = self._round.questions(users)
+        if len(self._shapes) == 1:
+            places = rows * np.intp(self._widths[0]) + outcomes
+            outside = outcomes >= self._widths[0]
+        else:
+            places = self._starts[dealt] + rows * self._widths[dealt] + outcomes
+            outside = outcomes >= self._widths[dealt]
+        if outside.any() or (outcomes < 0).any():
+            raise ProtocolError(
+                "is not an outcome of its part", where="outcomes", remedy="check reports as they arrive"
+            )
+        self._counts += np.bincount(places, minlength=len(self._counts))
+
+    def tallies(self) -> list[Tally]:
+        pieces = np.split(self._counts, self._starts[1:-1])
+        return [Tally(piece.reshape(shape)) for piece, shape in zip(pieces, self._shapes, strict=True)]

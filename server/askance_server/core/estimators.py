@@ -1,0 +1,232 @@
+"""From tallies to estimates: unbiased, with a standard error, and with an interval that holds.
+
+Theory of operation
+-------------------
+An estimate is the mean of a *score* f(w) over the reports that came, where f undoes the channel: for every input
+u, Σ_w Pr[w|u] · f(w) = g(u). So the mean is unbiased for E[g] whatever the population is, and users who drop out
+at random change nothing but its precision: it is divided by what was received.
+
+The interval depends on nothing but what is certain.
+
+- Where f takes two values, as for every binary, Hadamard and k-ary part, the count of one of them is binomial:
+  reports of users drawn from the population are independent, and the public coin is independent of the data. The
+  interval is Clopper and Pearson's (1934), which covers for every n and every mean.
+- Where f takes more values, the interval is the intersection of two that each hold with half the failure:
+  Hoeffding's (1963, Thm 1, in its form with the relative entropy), which is narrow for means near the ends, and
+  the empirical Bernstein bound of Maurer and Pontil (2009, Thm 4), which is narrow for small variances.
+
+An interval is for one estimate. Whoever reads m of them at once asks for `confidence` 1 − β/m.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize, stats
+
+from askance_protocol import hadamard
+from askance_protocol.channels import BinaryResponse, Channel, KaryResponse
+from askance_protocol.channels.additive import AdditiveNoise
+from askance_protocol.errors import ProtocolError
+from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
+from askance_protocol.rounds import PreparedPart
+from askance_protocol.tally import Tally
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Estimates:
+    """One estimate a query, or one a cell: value, standard error, and an interval with this confidence."""
+
+    values: Floats
+    standard_errors: Floats
+    low: Floats
+    high: Floats
+    confidence: float
+    received: int
+
+
+def estimate(part: PreparedPart, tally: Tally, confidence: float = 0.95) -> Estimates:
+    """Estimate what the part asks: a frequency, a mean, or the signed share of every cell."""
+    if not 0 < confidence < 1:
+        raise ProtocolError(f"{confidence} is not between 0 and 1", where="confidence")
+    if tally.counts.shape != (part.rows, part.channel.outcomes):
+        raise ProtocolError("has not the rows and outcomes of its part", where="tally")
+    if not tally.received:
+        raise ProtocolError("nobody has reported", where="tally", remedy="wait for reports, or lower the target")
+    match part.query.query:
+        case CellQuery() if part.pooled:
+            return _pooled(part, tally, confidence)
+        case CellQuery(cells=cells, negative=None) if isinstance(part.channel, KaryResponse):
+            return _cells(part.channel, tally, cells, confidence)
+        case query:
+            return _scored(targets(query, part.channel.inputs), part.channel, tally, confidence)
+
+
+def _pooled(part: PreparedPart, tally: Tally, confidence: float) -> Estimates:
+    """Every cell at once. In cell j a report agrees where it equals H[row, j]: a binomial count of n."""
+    assert isinstance(part.channel, BinaryResponse)  # noqa: S101 - what `pooled` means
+    assert isinstance(part.query.query, CellQuery)  # noqa: S101
+    signed = hadamard.transform(tally.counts[:, 1] - tally.counts[:, 0])[: part.query.query.cells]
+    agreeing = (tally.received + signed) // 2
+    lowest = 0.0 if part.query.query.negative is None else -1.0
+    scale = float(part.channel.scale)
+    return _two_valued(agreeing, tally.received, (-scale, scale), (lowest, 1.0), confidence)
+
+
+def _cells(channel: KaryResponse, tally: Tally, cells: int, confidence: float) -> Estimates:
+    """Cell j is named by q of the words where it is not the truth, by p where it is."""
+    spread = channel.truth - channel.lie
+    scores = (-channel.lie / spread, (2**64 - channel.lie) / spread)
+    return _two_valued(tally.counts[0, :cells], tally.received, scores, (0.0, 1.0), confidence)
+
+
+def _scored(wanted: Floats, channel: Channel, tally: Tally, confidence: float) -> Estimates:
+    """One estimate for each column of targets g(u)."""
+    several = [
+        _one(scores(channel, target), tally.counts[0], (float(target.min()), float(target.max())), confidence)
+        for target in wanted
+    ]
+    value, error, low, high = (np.array(column) for column in zip(*several, strict=True))
+    return Estimates(value, error, low, high, confidence, tally.received)
+
+
+def _one(score: Floats, counts: Counts, domain: tuple[float, float], confidence: float) -> tuple[float, ...]:
+    if len(score) == 2:
+        two = _two_valued(counts[1:], int(counts.sum()), (score[0], score[1]), domain, confidence)
+        return float(two.values[0]), float(two.standard_errors[0]), float(two.low[0]), float(two.high[0])
+    received = int(counts.sum())
+    value = float(score @ counts) / received
+    variance = float((score - value) ** 2 @ counts) / max(received - 1, 1)
+    # One report shows no spread at all: then the largest possible one stands in.
+    error = math.sqrt(variance / received) if received > 1 else float(np.ptp(score)) / 2
+    low, high = bounded_interval(value, variance, received, (float(score.min()), float(score.max())), confidence)
+    return value, error, max(low, domain[0]), min(high, domain[1])
+
+
+def _two_valued(
+    ones: Counts, received: int, values: tuple[float, float], domain: tuple[float, float], confidence: float
+) -> Estimates:
+    """The mean of a score that is values[1] in `ones` of the reports and values[0] in the others."""
+    base, step = values[0], values[1] - values[0]
+    share = ones / received
+    ends = [base + step * end for end in clopper_pearson(ones, received, confidence)]
+    spread = np.sqrt(share * (1 - share) / max(received - 1, 1)) if received > 1 else np.full(len(ones), 0.5)
+    return Estimates(
+        base + step * share,
+        abs(step) * spread,
+        np.clip(np.minimum(*ends), *domain),
+        np.clip(np.maximum(*ends), *domain),
+        confidence,
+        received,
+    )
+
+
+def clopper_pearson(ones: Counts, received: int, confidence: float) -> tuple[Floats, Floats]:
+    """Clopper and Pearson's interval for a binomial proportion: covers for every proportion."""
+    failure = (1 - confidence) / 2
+    # beta.ppf has no value where one parameter is 0: there the end of the interval is the end of the line.
+    low = np.where(ones == 0, 0.0, stats.beta.ppf(failure, np.maximum(ones, 1), received - ones + 1))
+    high = np.where(ones == received, 1.0, stats.beta.isf(failure, ones + 1, np.maximum(received - ones, 1)))
+    return low, high
+
+
+def bounded_interval(
+    value: float, variance: float, received: int, ends: tuple[float, float], confidence: float
+) -> tuple[float, float]:
+    """An interval for the mean of independent scores that lie between the ends, from their mean and variance."""
+    bottom, width = ends[0], ends[1] - ends[0]
+    # Two intervals of two sides: each side fails with a quarter.
+    log_failure = math.log(4 / (1 - confidence))
+    entropy_low, entropy_high = _entropy_interval((value - bottom) / width, log_failure / received)
+    low, high = bottom + width * entropy_low, bottom + width * entropy_high
+    if received > 1:
+        # Maurer and Pontil 2009, Thm 4, one side: √(2 V ln(2/δ) / n) + 7 ln(2/δ) / (3 (n − 1)) for scores in [0, 1].
+        log_two = log_failure + math.log(2)
+        reach = math.sqrt(2 * variance * log_two / received) + 7 * width * log_two / (3 * (received - 1))
+        low, high = max(low, value - reach), min(high, value + reach)
+    return low, high
+
+
+def _entropy_interval(mean: float, level: float) -> tuple[float, float]:
+    """Hoeffding 1963, Thm 1: the p on both sides of `mean` with relative entropy kl(mean ‖ p) = level."""
+    mean = min(max(mean, 0.0), 1.0)
+    if mean <= 0:
+        return 0.0, -math.expm1(-level)
+    if mean >= 1:
+        return math.exp(-level), 1.0
+
+    def excess(p: float) -> float:
+        return mean * math.log(mean / p) + (1 - mean) * math.log((1 - mean) / (1 - p)) - level
+
+    # Pinsker: beyond √(level/2) the entropy is larger; the ends of the line are larger still.
+    tiny = np.finfo(float).tiny
+    low = float(optimize.brentq(excess, tiny, mean)) if excess(tiny) > 0 else 0.0
+    near_one = math.nextafter(1.0, 0.0)
+    high = float(optimize.brentq(excess, mean, near_one)) if mean < near_one and excess(near_one) > 0 else 1.0
+    return low, high
+
+
+def targets(query: BooleanQuery | RealQuery | CellQuery, inputs: int) -> Floats:
+    """g(u) for each input u: a row for each thing that is estimated."""
+    match query:
+        case BooleanQuery():
+            return np.array([[0.0, 1.0]])
+        case RealQuery(denominator=denominator):
+            return (np.arange(inputs) / denominator - 1)[np.newaxis]
+        case CellQuery(negative=None):
+            return np.eye(inputs)
+        case CellQuery(cells=cells):
+            return np.repeat(np.eye(cells), 2, axis=1) * np.tile([1.0, -1.0], cells)
+
+
+def scores(channel: Channel, target: Floats) -> Floats:
+    """The score f with Σ_w Pr[w|u] · f(w) = target(u) for every input u."""
+    match channel:
+        case BinaryResponse():
+            # Linear in the input, so the ends decide: f = ± C around the middle.
+            middle, half = (target[-1] + target[0]) / 2, (target[-1] - target[0]) / 2
+            return middle + half * np.array([-1.0, 1.0]) * float(channel.scale)
+        case AdditiveNoise():
+            return target[0] + (target[-1] - target[0]) / channel.range * _unclamped(channel)
+        case _:
+            return _solved(channel, target)
+
+
+@lru_cache(maxsize=64)
+def _unclamped(channel: AdditiveNoise) -> Floats:
+    """The outcome in steps, but at the ends the mean of all that was clamped there.
+
+    The tails of this noise are geometric: how far beyond the end a sum would have gone does not depend on the
+    input, so one number for each end undoes the clamping for all inputs. The table itself says which number.
+    """
+    row = np.array([float(weight) for weight in channel.weights(0)]) / 2.0**64
+    inner = np.arange(channel.outcomes, dtype=np.float64) - channel.pad
+    # Unbiased under input 0, with the ends at −e and range + e: the rest follows from the symmetry of the table.
+    beyond = (row[1:-1] @ inner[1:-1] + row[-1] * channel.range) / (row[0] - row[-1])
+    inner[0], inner[-1] = -beyond, channel.range + beyond
+    return inner
+
+
+@lru_cache(maxsize=64)
+def _matrix(channel: Channel) -> Floats:
+    return np.array([[float(weight) for weight in row] for row in channel.table()]) / 2.0**64
+
+
+def _solved(channel: Channel, target: Floats) -> Floats:
+    """The shortest solution, where there is one."""
+    matrix = _matrix(channel)
+    solution: Floats = np.linalg.lstsq(matrix, target, rcond=None)[0].astype(np.float64)
+    if not np.allclose(matrix @ solution, target, rtol=0, atol=1e-9 * max(1.0, float(np.abs(solution).max()))):
+        raise ProtocolError(
+            "does not determine what is asked",
+            where="channel",
+            remedy="use a table whose rows are linearly independent",
+        )
+    return solution

@@ -1,0 +1,280 @@
+"""Planning: from the queries that a strategy asks, each with its tolerance, to a round that answers them.
+
+Theory of operation
+-------------------
+*Portions.* Every ask becomes one part of the round, answered through binary response by users of its own: "Each query
+is simulated with a fresh portion" (KLNRS11, proof of Thm 5.7). The users of one round are dealt to its parts by the
+public coin; rounds take runs of slots that no earlier round of the study took, so they are disjoint too, and each user
+pays at most once in a study. A cell query is one part whatever the number of its cells: a public Hadamard row makes
+one bit answer all of them.
+
+*Failure.* The study may fail with probability β. By the union bound each of the R rounds that the strategy declares
+may fail with β/R, and in a round of t > 1 parts each answer, and the dealing, with β/(R(t + 1)). A round of one part
+deals nothing, so its answer has β/R.
+
+*Target.* `reports_needed` says how many reports n_p part p needs. The coin deals N_p ~ Binomial(N, q_p) of N reports
+to it, q_p its share. KLNRS11, Thm A.1: Pr[N_p ≤ (1 − φ)m] ≤ exp(−φ²m/2), m = q_p·N. With (1 − φ)m = n_p this is at
+most δ where (m − n_p)² ≥ 2mL, L = ln(1/δ), which is m ≥ n_p + L + √(2·n_p·L + L²). The union bound gives each of t
+parts a t-th of the dealing's failure as its δ, and the round closes at N = max_p m_p/q_p reports: then no part has
+fewer than it needs. (More than it needs may, within one tooth of the exact tail's saw, be slightly worse, by a factor
+that tends to 1 with the tolerance: `bounds.planners`. And whether a user reports must not depend on her part.)
+
+*Cohort.* The least run of free slots in which enough users can still pay for the target, and 5 % more for users who
+never answer, where there are as many.
+
+Nothing here looks at a clock, a ledger or a file.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from askance_protocol import parameters as read
+from askance_protocol.budget import limit_from_text, to_text
+from askance_protocol.coins import MAX_CHOICES, Coin, choices
+from askance_protocol.errors import ProtocolError
+from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
+from askance_protocol.rounds import (
+    BinarySpec,
+    Cohort,
+    Part,
+    PreparedPart,
+    RoundSpec,
+    StudySpec,
+    prepare_round,
+)
+from askance_protocol.rounds.spec import MAX_DOCUMENT, MAX_PARTS
+from askance_server.core.sample_size import reports_needed
+from askance_server.core.strategy import Ask, Parameters
+
+SLOTS: Final = 1 << 16
+"""Into how many slots the users are cut. A study that runs over an upgrade counts on it: do not change it."""
+MAX_ROWS: Final = 1 << 18
+"""Hadamard rows in all parts of a round: their tallies have to fit into one entry of the bulletin."""
+
+_CHUNK: Final = 1 << 20
+_NAMES: Final = ("epsilon", "beta", "users", "deadline_seconds")
+
+Affording = Callable[[range, int], NDArray[np.bool]]
+Slots = NDArray[np.int64]
+"""How many users can pay, slot by slot."""
+
+
+class TooFewUsersError(ProtocolError):
+    """A round needs more reports than there are users left who can pay for one."""
+
+    def __init__(self, what: str, *, where: str = "", remedy: str = "", needed: int = 0, available: int = 0) -> None:
+        super().__init__(what, where=where, remedy=remedy)
+        self.needed = needed
+        self.available = available
+
+
+# -------------------------------------------------------------------------------------------------------- parameters
+
+
+@dataclass(frozen=True, slots=True)
+class PlanTerms:
+    """What a study's parameters say about its planning."""
+
+    epsilon: int
+    """Micro-ε that one report costs at most."""
+    beta: float
+    """The study fails, though all users answer truthfully, with at most this probability."""
+    users: Literal["needed", "all"]
+    """As many as the bound asks for, or all, split evenly over the rounds."""
+    deadline_seconds: int
+
+
+def terms_of(parameters: Parameters) -> PlanTerms:
+    """Read the planner's parameters."""
+    users = parameters.get("users", "needed")
+    if users not in ("needed", "all"):
+        raise read.refused("users", "is neither of its values", 'give "needed" or "all"')
+    beta = float(read.decimal(parameters, "beta", below=1, default="0.05"))
+    seconds = read.whole(parameters, "deadline_seconds", 1, 10**9, default=3600)
+    return PlanTerms(_epsilon(parameters), beta, "all" if users == "all" else "needed", seconds)
+
+
+def _epsilon(parameters: Parameters) -> int:
+    text = parameters.get("epsilon", "1")
+    if not isinstance(text, str):
+        raise read.refused("epsilon", "is not text", 'write ε as text, such as "0.5"')
+    try:
+        return limit_from_text(text)
+    except ProtocolError as error:
+        raise read.refused("epsilon", error.what, error.remedy) from None
+
+
+def strategy_parameters(parameters: Parameters) -> dict[str, int | bool | str]:
+    """What is left for the strategy."""
+    return {name: value for name, value in parameters.items() if name not in _NAMES}
+
+
+# ------------------------------------------------------------------------------------------------------------ demand
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a round has to ask, and of how many."""
+
+    parts: tuple[Part, ...]
+    needs: tuple[int, ...]
+    """Reports that each part needs."""
+    target: int
+    """Reports of the round until each part has what it needs."""
+
+    @property
+    def charge(self) -> int:
+        """What a user pays."""
+        return max(part.charge for part in self.parts)
+
+
+def demand(study: StudySpec, asks: Sequence[Ask], rounds: int) -> Demand:
+    """Compile the asks of one of `rounds` rounds. Refuses what cannot be asked, saying which ask."""
+    if not 1 <= len(asks) <= MAX_PARTS:
+        raise ProtocolError(f"has {len(asks)} asks", where="round", remedy=f"ask 1 to {MAX_PARTS}")
+    terms = terms_of(study.parameters)
+    several = len(asks) > 1
+    failure = terms.beta / rounds / (len(asks) + 1 if several else 1)
+    needs = _needs(_prepared(study, asks, terms.epsilon), asks, failure)
+    shares = shares_of(needs)
+    parts = tuple(_part(ask, terms.epsilon, share) for ask, share in zip(asks, shares, strict=True))
+    return Demand(parts, tuple(needs), reports_until(needs, shares, failure) if several else needs[0])
+
+
+def _part(ask: Ask, epsilon: int, share: int) -> Part:
+    return Part(query=ask.query, channel=BinarySpec(micro_epsilon=epsilon), charge=epsilon, share=share)
+
+
+def _prepared(study: StudySpec, asks: Sequence[Ask], epsilon: int) -> tuple[PreparedPart, ...]:
+    """The parts as both sides will check them: in a round that is never published."""
+    parts = tuple(_part(ask, epsilon, share=1) for ask in asks)
+    draft = RoundSpec(study=study.digest(), number=1, parts=parts, cohort=Cohort(users=1), target=1, deadline=0)
+    prepared = prepare_round(study, draft).parts
+    # The room that is left is for shares, cohort and the entry around the round.
+    if len(draft.to_bytes()) > MAX_DOCUMENT // 2 or sum(part.rows for part in prepared) > MAX_ROWS:
+        raise ProtocolError("is too large to be published", where="round", remedy="ask fewer or smaller queries")
+    return prepared
+
+
+def _needs(parts: Sequence[PreparedPart], asks: Sequence[Ask], failure: float) -> list[int]:
+    """Reports for each part. Equal questions have equal needs, so each is computed once."""
+    known: dict[tuple[str, int, float], int] = {}
+    for number, (part, ask) in enumerate(zip(parts, asks, strict=True)):
+        question = _question(part, ask.tolerance)
+        if question not in known:
+            try:
+                known[question] = reports_needed(part, ask.tolerance, failure)
+            except (ProtocolError, ArithmeticError) as error:
+                raise ProtocolError(
+                    f"cannot be met: {error}", where=f"asks[{number}].tolerance", remedy="ask for one within (0, 1)"
+                ) from None
+    return [known[_question(part, ask.tolerance)] for part, ask in zip(parts, asks, strict=True)]
+
+
+def _question(part: PreparedPart, tolerance: float) -> tuple[str, int, float]:
+    """All that the need depends on, at one ε and one probability of failure."""
+    match part.query.query:
+        case BooleanQuery():
+            return "boolean", 0, tolerance
+        case RealQuery(denominator=denominator):
+            return "real", denominator, tolerance
+        case CellQuery(cells=cells):
+            return "cell", cells, tolerance
+
+
+def shares_of(needs: Sequence[int]) -> list[int]:
+    """Shares in proportion to the needs, exact where the coin can deal them exactly."""
+    common = math.gcd(*needs)
+    exact = [need // common for need in needs]
+    if sum(exact) <= MAX_CHOICES:
+        return exact
+    # Rounding down and adding one keeps every share above 0 and their sum within what the coin deals.
+    return [1 + need * (MAX_CHOICES - len(needs)) // sum(needs) for need in needs]
+
+
+def reports_until(needs: Sequence[int], shares: Sequence[int], failure: float) -> int:
+    """Reports until, with probability 1 − `failure`, the coin has dealt every part what it needs."""
+    return max(
+        # The coin's 32 bits deal a share to within 2⁻³².
+        math.ceil(_mean_for(need, failure / len(needs)) / (share / sum(shares) - 2**-32))
+        for need, share in zip(needs, shares, strict=True)
+    )
+
+
+def _mean_for(need: int, failure: float) -> float:
+    """The mean of a binomial count that is below `need` with probability `failure` at most.
+
+    KLNRS11, Thm A.1, solved for the mean: see the theory of operation.
+    """
+    log_failure = math.log(1 / failure)
+    return need + log_failure + math.sqrt(2 * need * log_failure + log_failure**2)
+
+
+# ------------------------------------------------------------------------------------------------------------ cohort
+
+
+def payers(study: StudySpec, enrolled: int, charge: int, affording: Affording) -> Slots:
+    """How many users of each slot can still pay `charge`."""
+    coin = Coin(study.digest())
+    counts = np.zeros(SLOTS, np.int64)
+    for begin in range(0, enrolled, _CHUNK):
+        users = range(begin, min(begin + _CHUNK, enrolled))
+        slots = choices(coin.toss(users), SLOTS)
+        counts += np.bincount(slots[affording(users, charge)], minlength=SLOTS)
+    return counts
+
+
+@dataclass(frozen=True, slots=True)
+class RoundPosition:
+    """Where in its study a round stands."""
+
+    number: int
+    portion: Fraction
+    """Of the users who are left, how many it takes where the study takes all."""
+    first_slot: int
+    """The first slot that no earlier round took."""
+
+
+def plan(study: StudySpec, asked: Demand, place: RoundPosition, enrolled: int, payers: Slots, now: int) -> RoundSpec:
+    """The round, or TooFewUsersError."""
+    terms = terms_of(study.parameters)
+    within = np.cumsum(payers[place.first_slot :])
+    left = int(within[-1]) if len(within) else 0
+    needed = asked.target if terms.users == "needed" else 1
+    if left < needed:
+        raise _too_few(place.number, needed, left, asked.charge)
+    wanted = _wanted(terms.users, asked.target, left, place)
+    slot_count = int(np.searchsorted(within, wanted)) + 1
+    return RoundSpec(
+        study=study.digest(),
+        number=place.number,
+        parts=asked.parts,
+        cohort=Cohort(users=enrolled, slots=SLOTS, first_slot=place.first_slot, slot_count=slot_count),
+        target=asked.target if terms.users == "needed" else int(within[slot_count - 1]),
+        deadline=now + terms.deadline_seconds,
+    )
+
+
+def _too_few(number: int, needed: int, left: int, charge: int) -> TooFewUsersError:
+    return TooFewUsersError(
+        f"needs {needed} users who can still pay ε = {to_text(charge)}, and {left} are left",
+        where=f"round {number}",
+        remedy="enrol more, allow a larger epsilon or tolerance, or start the study with users=all",
+        needed=needed,
+        available=left,
+    )
+
+
+def _wanted(users: Literal["needed", "all"], target: int, left: int, place: RoundPosition) -> int:
+    """How many of the users who are left the cohort should have."""
+    if users == "needed":
+        return min(target + -(-target // 20), left)
+    return max(1, int(left * place.portion))

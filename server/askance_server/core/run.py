@@ -1,0 +1,108 @@
+"""One run of a strategy, watched: what it asks is sound, it stops, and what it does wrong has a reason.
+
+Whoever runs a strategy, against whatever oracle, takes it by this: the generator itself is somebody else's code.
+A strategy that computes for ever between two rounds is not stopped by this, only one that asks for ever.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Generator, Sequence
+from itertools import islice
+from typing import Final, cast
+
+from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
+from askance_server.core.strategy import Answer, Ask, Asking, Hypothesis, Parameters, Strategy
+
+MAX_QUERIES: Final = 4096
+"""Queries of one study, over all its rounds."""
+MAX_REASON: Final = 1000
+"""Characters of what a strategy gives as a reason or a hypothesis for people to read."""
+
+
+class StrategyError(Exception):
+    """A strategy did what ends its study. Says what."""
+
+
+class Run:
+    """A strategy between two rounds."""
+
+    def __init__(self, strategy: Strategy, parameters: Parameters) -> None:
+        self._strategy = strategy
+        self._rounds = self._queries = 0
+        try:
+            asking = cast("object", strategy.run(dict(parameters)))
+        except (Exception, SystemExit) as error:
+            raise raised(error) from error
+        if not isinstance(asking, Generator):
+            raise StrategyError("the strategy does not run as a generator (its function has no `yield`)")
+        self._asking = cast("Asking", asking)
+
+    def step(self, answers: Sequence[Answer] | None) -> tuple[Ask, ...] | Hypothesis:
+        """Send the answers to what was asked last (at first there are none): what it asks next, or what it learned."""
+        try:
+            asks: object = next(self._asking) if answers is None else self._asking.send(answers)
+            taken = tuple(islice(asks, MAX_QUERIES + 1)) if _is_sequence(asks) else ()
+        except StopIteration as stop:
+            return _sound_hypothesis(stop.value)
+        except (Exception, SystemExit, GeneratorExit) as error:
+            raise raised(error) from error
+        self._count(len(taken))
+        for number, ask in enumerate(taken):
+            _check_ask(f"ask {number} of round {self._rounds}", ask)
+        return cast("tuple[Ask, ...]", taken)
+
+    def _count(self, asks: int) -> None:
+        """Round and query limits: a strategy stops asking, or is stopped."""
+        self._rounds += 1
+        self._queries += asks
+        if not asks:
+            raise StrategyError(f"round {self._rounds} is not a list of one or more asks")
+        if self._rounds > self._strategy.rounds:
+            raise StrategyError(f"the strategy asks for round {self._rounds} and declares {self._strategy.rounds}")
+        if self._queries > MAX_QUERIES:
+            raise StrategyError(f"the strategy asks more than {MAX_QUERIES} queries")
+
+
+def raised(error: BaseException) -> StrategyError:
+    """What a strategy raised, as a reason."""
+    try:
+        said = str(error)
+    except Exception:
+        said = "(its message cannot be read)"
+    return StrategyError(readable(f"the strategy raised {type(error).__name__}: {said}"))
+
+
+def readable(text: str) -> str:
+    """Cut to a length that people read, and made of whole characters."""
+    whole = text.encode("utf-8", "replace").decode()
+    return whole if len(whole) <= MAX_REASON else whole[: MAX_REASON - 1] + "…"
+
+
+def _is_sequence(asks: object) -> bool:
+    return isinstance(asks, Sequence) and not isinstance(asks, str | bytes)
+
+
+def _check_ask(where: str, ask: object) -> None:
+    if not isinstance(ask, Ask):
+        raise StrategyError(f"{where} is a {type(ask).__name__}, not an Ask")
+    query, tolerance = cast("object", ask.query), cast("object", ask.tolerance)
+    if not isinstance(query, BooleanQuery | RealQuery | CellQuery):
+        raise StrategyError(f"{where} has a {type(query).__name__} for a query")
+    if not isinstance(tolerance, int | float) or isinstance(tolerance, bool) or not 0 < tolerance < math.inf:
+        raise StrategyError(f"{where} has a tolerance that is not a number above 0")
+
+
+def _sound_hypothesis(learned: object) -> Hypothesis:
+    if not isinstance(learned, Hypothesis):
+        raise StrategyError(f"the strategy returned a {type(learned).__name__}, not a Hypothesis")
+    try:
+        # What will be read from JSON has to be what was meant: no NaN, no keys that are not text.
+        value = dict(learned.value)
+        sound = json.loads(json.dumps(value, allow_nan=False)) == value
+    except (TypeError, ValueError, RecursionError):
+        sound = False
+    if not sound or not isinstance(cast("object", learned.text), str):
+        raise StrategyError("the strategy returned a hypothesis that is not text and JSON values")
+    return learned

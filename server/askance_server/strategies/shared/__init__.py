@@ -1,0 +1,1 @@
+"""What several strategies have in common. Nothing here is a strategy."""

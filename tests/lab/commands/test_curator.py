@@ -1,0 +1,199 @@
+"""`askance curator`: everything a trusted curator does, on made-up examples and on one's own table."""
+
+from __future__ import annotations
+
+import json
+import random
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from askance_lab.cli import app
+from askance_lab.commands.shared.exit_codes import Exit
+from askance_lab.curator.catalogue import CATALOGUE, LEARNERS, MECHANISMS
+from askance_lab.curator.inputs import ConceptClass, made_up
+from askance_lab.theory.targets import Targets
+from askance_protocol.errors import ProtocolError
+
+
+def askance(*arguments: object, code: int = 0) -> str:
+    result = CliRunner().invoke(app, ["curator", *map(str, arguments)])
+    assert result.exit_code == code, (result.output, result.exception)
+    return result.output
+
+
+def said(*arguments: object, code: int = 0) -> Any:
+    return json.loads(askance(*arguments, "--json", code=code))
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """People who are ill if they are younger than 40."""
+    path, rng = tmp_path_factory.mktemp("curator") / "people.csv", random.Random(1)
+    rows = [(rng.randint(18, 90), round(rng.random(), 2)) for _ in range(4000)]
+    path.write_text("age,score,ill\n" + "".join(f"{age},{score},{'ny'[age < 40]}\n" for age, score in rows))
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_each_runs_on_as_many_made_up_users_as_its_bound_asks_for_and_says_what_it_paid(name: str) -> None:
+    # The learner A says ⊥ every other time, and any may fail with β: a seed at which none does.
+    answer = said(name, "--seed", 3)
+    chosen = CATALOGUE[name]
+    terms = Targets(alpha=chosen.alpha)
+    paid = chosen.paid(terms, answer["d"])
+
+    assert answer["users"] == answer["users_needed"]
+    # A sanitizer's database is within 2α, and what is learned from one within 3α.
+    assert answer["error"] <= {"interval-sanitizer": 2, "sanitizer-learner": 3}.get(name, 1) * terms.alpha
+    assert (answer["epsilon"], answer["delta"]) == (float(paid.epsilon), float(paid.delta))
+    assert paid.epsilon <= terms.epsilon
+    assert paid.delta <= terms.delta
+    assert answer["simulated_noise"]
+    assert ("answer" in answer["hypothesis"]) == (chosen.off is not None)
+
+
+def test_the_same_seed_finds_the_same_and_another_has_other_examples() -> None:
+    first, again, other = (said("interval", "--d", 8, "--seed", seed) for seed in (1, 1, 2))
+
+    for answer in (first, again, other):
+        del answer["seconds"]
+    assert first == again
+    assert first["hypothesis"] != other["hypothesis"]
+
+
+def test_large_numbers_stay_exact_in_json() -> None:
+    assert int(said("interval", "--d", 1024, "--seed", 1)["hypothesis"]["threshold"]) > 2**1000
+
+
+def test_bottom_is_an_answer() -> None:
+    lines = {askance("parity", "--seed", seed).splitlines()[0] for seed in range(6)}
+
+    assert any(line.endswith("⊥") for line in lines)
+    assert any("odd x_" in line for line in lines)
+
+
+def test_ones_own_numbers_are_learned_and_read_as_they_stand_in_the_table(table: Path) -> None:
+    answer = said("generic-interval", "--data", table, "--label", "ill", "--column", "age", "--seed", 1)
+
+    assert answer["text"] in {f"x < {age}" for age in range(36, 44)}
+    assert answer["error"] < 0.1
+    assert (answer["users"], answer["fresh"], answer["error_on"]) == (3200, 800, "fresh rows")
+
+
+def test_ones_own_bits_keep_their_names(table: Path) -> None:
+    answer = said("generic-conjunction", "--data", table, "--label", "ill", "--seed", 1)
+
+    assert "age < 54" in answer["text"]
+    assert len(answer["features"]) == 12
+    assert answer["error"] < 0.2
+
+
+def test_real_rows_get_real_noise_unless_a_seed_is_given(table: Path) -> None:
+    ask = ["geometric", "--data", table, "--label", "ill", "--column", "age"]
+    drawn = [said(*ask) for _ in range(12)]
+
+    assert not drawn[0]["simulated_noise"]
+    assert len({answer["hypothesis"]["answer"] for answer in drawn}) > 1
+    assert said(*ask, "--seed", 1)["simulated_noise"]
+
+
+def test_how_far_a_release_about_real_rows_is_off_is_not_told(table: Path) -> None:
+    for name in MECHANISMS:
+        assert said(name, "--data", table, "--label", "ill", "--column", "age", "--seed", 1)["error"] is None
+    assert said("geometric", "--seed", 1)["error"] is not None
+
+
+def test_where_the_theorem_is_about_larger_domains_there_is_no_bound(table: Path) -> None:
+    ask = ["point", "--data", table, "--label", "ill", "--column", "age", "--seed", 1]
+
+    assert said(*ask)["users_needed"] is None
+    assert "no bound at this d" in askance(*ask)
+
+
+def test_the_list_names_all_with_their_theorems() -> None:
+    rows = said("list")["curator"]
+
+    assert [row["name"] for row in rows] == list(CATALOGUE)
+    assert all(row["by"] and row["summary"] for row in rows)
+    assert askance("list").count("\n") == len(CATALOGUE)
+
+
+@pytest.mark.parametrize(
+    ("options", "where"),
+    [
+        (["nothing"], "NAME"),
+        (["interval", "--epsilon", "0"], "ε"),
+        (["interval", "--epsilon", "-1"], "ε"),
+        (["interval", "--delta", "0"], "delta"),
+        (["interval", "--delta", "1"], "delta"),
+        (["interval", "--delta", "many"], "--delta"),
+        (["interval", "--alpha", "0.5"], "alpha"),
+        (["interval", "--beta", "0"], "beta"),
+        (["interval", "--label", "y"], "--label"),
+        (["interval", "--column", "x"], "--column"),
+        (["generic-parity", "--d", "40", "--users", "10"], "d"),
+        (["point", "--d", "2"], "dimension"),
+        (["sauer", "--d", "20", "--users", "10"], "d"),
+        (["interval", "--epsilon", "0.000001"], "--users"),
+        (["sanitizer-learner", "--d", "8", "--users", "10"], "databases"),
+    ],
+)
+def test_what_cannot_be_is_refused(options: list[object], where: str) -> None:
+    with pytest.raises(ProtocolError) as refused:
+        CliRunner().invoke(app, ["curator", *map(str, options)], catch_exceptions=False)
+    assert refused.value.where == where
+    assert refused.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("options", "where"),
+    [
+        (["interval"], "--label"),
+        (["interval", "--label", "ill"], "--column"),
+        (["interval", "--label", "ill", "--column", "height"], "--column"),
+        (["interval", "--label", "ill", "--column", "age", "--users", "9"], "--users"),
+        (["generic-masked-parity", "--label", "ill"], "--data"),
+    ],
+)
+def test_a_table_that_does_not_fit_is_refused(table: Path, options: list[object], where: str) -> None:
+    with pytest.raises(ProtocolError) as refused:
+        CliRunner().invoke(app, ["curator", *map(str, options), "--data", str(table)], catch_exceptions=False)
+    assert refused.value.where == where
+
+
+def test_a_table_of_few_rows_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "few.csv").write_text("x,y\n1,a\n2,b\n")
+    ask = ["curator", "interval", "--data", str(tmp_path / "few.csv"), "--label", "y"]
+
+    with pytest.raises(ProtocolError, match="too few rows"):
+        CliRunner().invoke(app, ask, catch_exceptions=False)
+
+
+@pytest.mark.parametrize("name", ["choosing", "point-sanitizer", "parity-train-test"])
+def test_too_few_users_for_privacy_have_an_exit_code_of_their_own(name: str) -> None:
+    assert "at least" in askance(name, "--users", 50, code=Exit.TOO_FEW_USERS)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_few_contradictory_examples_are_no_crash(name: str) -> None:
+    """Privacy holds on any database: so each learner has an answer, ⊥ or a refusal, whatever the labels."""
+    answer = CliRunner().invoke(app, ["curator", name, "--users", "3", "--seed", "1", "--d", "8", "--json"])
+
+    assert answer.exit_code in (0, Exit.TOO_FEW_USERS), answer.exception
+
+
+def test_the_classes_are_those_of_the_landscape() -> None:
+    for kind in ConceptClass:
+        given = made_up(kind, 4, 0.1, 20, 1)
+
+        assert len(given.database) == 20
+        assert given.fresh == 0
+
+
+def test_terms_are_kept_to_the_digit() -> None:
+    assert Targets(alpha=0.1).error == Fraction(1, 10)

@@ -1,0 +1,53 @@
+"""`askance plan`: the papers' users beside ours."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from askance_lab.cli import app
+from askance_lab.commands.plan import plan_of
+from askance_lab.theory.local import users_sq_simulation_repaired
+from askance_protocol.errors import ProtocolError
+
+
+def planned(*arguments: str) -> dict[str, object]:
+    run = CliRunner().invoke(app, ["plan", *arguments, "--json"])
+    assert run.exit_code == 0, run.output
+    said: dict[str, object] = json.loads(run.stdout)
+    return said
+
+
+def test_a_mp_is_planned_round_by_round_as_the_papers_and_we_would() -> None:
+    said = planned("masked-parity", "--d", "8")
+    first, second = said["rounds"]
+
+    assert (first["queries"], second["queries"]) == (8, 1)
+    assert (first["tolerance"], second["tolerance"]) == (1 / 33, 1 / 5)
+    for name in ("stated", "repaired", "planned"):
+        assert said["users"][name] == first[name] + second[name]
+        # Thousands of times fewer than what is proved of the papers' own protocol.
+        assert first["planned"] * 50 < first["repaired"]
+    assert first["repaired"] == users_sq_simulation_repaired(
+        queries=8, bound=1, tolerance=1 / 33, epsilon=1, failure=0.025
+    )
+
+
+def test_a_cell_counts_as_a_query_of_the_papers() -> None:
+    [only] = planned("histogram", "--set", "cells=10")["rounds"]
+
+    assert only["queries"] == 10
+
+
+@pytest.mark.parametrize("more", [["--epsilon", "2"], ["--beta", "0.2"], ["--set", "tolerance=0.1"]])
+def test_users_are_fewer_where_less_is_asked(more: list[str]) -> None:
+    assert planned("mean", *more)["users"]["planned"] < planned("mean")["users"]["planned"]
+
+
+def test_what_cannot_be_planned_says_why() -> None:
+    with pytest.raises(ProtocolError, match="there is no"):
+        plan_of("no-such-thing", {})
+    with pytest.raises(ProtocolError, match=r"parameters\.d"):
+        plan_of("masked-parity", {"d": 6})

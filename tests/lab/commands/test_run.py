@@ -1,0 +1,277 @@
+"""`askance run` and `askance oracles`, as the contract has them; one's own table; how wrong a hypothesis is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from askance_client.simulation.population import synthetic
+from askance_client.tables import FromFile, from_file
+from askance_lab.cli import app
+from askance_lab.commands.shared.exit_codes import Exit
+from askance_lab.data.table_population import own_table
+from askance_lab.evaluation.error import error_of
+from askance_protocol.errors import ProtocolError
+from askance_server.strategies.registry import registry
+
+CONTRACT = {
+    "strategy",
+    "d",
+    "users",
+    "rounds",
+    "interactive",
+    "hypothesis",
+    "target",
+    "error",
+    "success",
+    "max_spent_micro_epsilon",
+    "seconds",
+    "oracle",
+    "engine",
+    "error_interval",
+}
+
+
+def askance(*arguments: object, code: int = 0) -> str:
+    result = CliRunner().invoke(app, list(map(str, arguments)))
+    if isinstance(result.exception, ProtocolError):
+        raise result.exception
+    assert result.exit_code == code, result.output
+    return result.stdout
+
+
+def said(*arguments: object, code: int = 0) -> Any:
+    return json.loads(askance("run", *arguments, "--json", code=code))
+
+
+# ------------------------------------------------------------------------------------------------------ the contract
+
+SPENT = {"exact": 0, "adversarial": 0, "samples": None}
+
+
+@pytest.mark.parametrize(
+    "oracle", ["local", "http", "exact", "adversarial", "samples", "curator", "fresh", "fresh-laplace"]
+)
+def test_a_run_against_each_oracle_prints_what_the_contract_says(oracle: str) -> None:
+    ran = said("masked-parity", "--d", 4, "--users", 150_000, "--seed", 3, "--oracle", oracle)
+
+    assert set(ran) >= CONTRACT
+    assert ran["schema_version"] == 1
+    assert (ran["strategy"], ran["d"], ran["users"], ran["rounds"]) == ("masked-parity", 4, 150_000, 2)
+    assert (ran["oracle"], ran["engine"]) == (oracle, "local" if oracle == "local" else None)
+    assert ran["hypothesis"] == ran["target"]
+    assert (ran["error"], ran["error_known"], ran["success"]) == (0, "exactly", True)
+    assert ran["max_spent_micro_epsilon"] == SPENT.get(oracle, 1_000_000)
+    assert (ran["received"] == []) is (oracle in {"exact", "adversarial"})
+
+
+def test_local_is_what_is_run_unless_it_is_said_and_the_same_seed_gives_the_same() -> None:
+    first, again = (said("mean", "--users", 3000, "--seed", 4) for _ in range(2))
+
+    assert (first["oracle"], first["engine"]) == ("local", "local")
+    assert first["success"] is (first["error"] <= 0.05)
+    del first["seconds"], again["seconds"]
+    assert first == again
+    assert said("mean", "--users", 3000, "--seed", 5)["hypothesis"] != first["hypothesis"]
+
+
+def test_dask_gives_the_numbers_of_the_local_engine() -> None:
+    ran = [said("mean", "--users", 250_000, "--engine", engine) for engine in ("local", "dask")]
+
+    assert [each["engine"] for each in ran] == ["local", "dask"]
+    assert ran[0]["hypothesis"] == ran[1]["hypothesis"]
+    assert ran[0]["received"] == ran[1]["received"] == [250_000]
+
+
+def test_parameters_reach_the_strategy_and_the_planner() -> None:
+    cells = said("histogram", "--set", "cells=3", "--set", "tolerance=0.2", "--users", 9000, "--beta", "0.2")
+    assert len(cells["hypothesis"]["shares"]) == 3
+    assert cells["success"] is True
+
+    clean, noisy = (
+        said("conjunction", "--d", 4, "--alpha", "0.2", *more, "--users", 400_000, "--oracle", "samples")
+        for more in ([], ["--eta", "0.3"])
+    )
+    assert clean["error"] == noisy["error"] == 0
+
+
+def test_a_domain_that_is_too_large_is_stood_for_by_examples_and_says_so() -> None:
+    large = said("masked-parity-pooled", "--d", 32, "--oracle", "exact", "--users", 100_000)
+    small = said("masked-parity-pooled", "--d", 16, "--oracle", "exact")
+
+    assert (large["approximate"], small["approximate"]) == (True, False)
+    assert small["users"] == 0
+    assert large["error"] == small["error"] == 0
+
+
+def test_an_error_that_has_no_formula_is_measured_with_an_interval() -> None:
+    ran = said("perceptron", "--d", 3, "--users", 200_000)
+    low, high = ran["error_interval"]
+
+    assert ran["error_known"] == "measured"
+    assert low <= ran["error"] <= high < 0.2
+    assert high - low < 0.01
+
+
+def test_a_biased_population_is_not_judged_by_the_formula_for_fair_bits() -> None:
+    """All of 2 bits, of which each is 1 in 3 of 4 cases, against no bits: P = 1 − 9/16, point by point."""
+    population = synthetic("conjunction", {"d": 2, "bias": "0.75", "relevant": 2}, 1)
+
+    assert error_of("conjunction", {"variables": []}, population).value == pytest.approx(7 / 16)
+    fair = synthetic("conjunction", {"d": 2, "relevant": 2}, 1)
+    assert error_of("conjunction", {"variables": []}, fair).value == 3 / 4
+
+
+def test_it_reads_as_text() -> None:
+    assert "nobody was asked" in askance("run", "masked-parity", "--d", 4, "--oracle", "exact")
+    assert "seen in the clear" in askance("run", "mean", "--users", 100, "--oracle", "samples")
+    assert "ε = 0.5 at most spent" in askance("run", "mean", "--users", 100, "--epsilon", "0.5")
+
+
+def test_too_few_users_have_an_exit_code_and_a_reason() -> None:
+    for oracle in ("local", "fresh", "curator"):
+        ran = said("masked-parity", "--d", 16, "--users", 1, "--oracle", oracle, code=Exit.TOO_FEW_USERS)
+        assert ran["state"] == "failed"
+        assert "round" in ran["reason"]
+        assert (ran["hypothesis"], ran["error"], ran["success"]) == ({}, None, None)
+
+
+@pytest.mark.parametrize(
+    ("options", "where"),
+    [
+        (["masked-parity", "--d", 4], "--users"),
+        (["mean", "--users", 10, "--oracle", "exact", "--engine", "dask"], "--engine"),
+        (["mean", "--users", 10, "--oracle", "curator", "--workers", 2], "--workers"),
+        (["mean", "--users", 10, "--oracle", "local", "--server", "http://127.0.0.1:1"], "--server"),
+        (["mean", "--users", 10, "--server", "http://127.0.0.1:1"], "--server"),
+        (["mean", "--users", 10, "--label", "y"], "--label"),
+        (["mean", "--users", 10, "--set", "cells"], "--set"),
+        (["mean", "--users", 10, "--alpha", "0.1"], "alpha"),
+        (["histogram", "--users", 10], "cells"),
+        (["mean", "--users", 10, "--epsilon", "none"], "epsilon"),
+        (["masked-parity", "--d", 4, "--users", 10, "--eta", "0.5"], "eta"),
+        (["no-such-thing", "--users", 10], "strategy"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(options: list[object], where: str) -> None:
+    with pytest.raises(ProtocolError) as refused:
+        askance("run", *options)
+
+    assert where in refused.value.where
+    assert refused.value.remedy
+
+
+# --------------------------------------------------------------------------------------------------------- own table
+
+
+@pytest.fixture(scope="module")
+def patients(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table of numbers, categories and a bit, sorted by its label: as a file may be."""
+    columns = synthetic("heart", {}, 2).columns(range(10_000))
+    records = [columns.example(row).record() for row in range(len(columns))]
+    for record in records:
+        record["ill"] = "yes" if record.pop("y") == 1 else "no"
+    records.sort(key=lambda record: str(record["ill"]))
+    path = tmp_path_factory.mktemp("own") / "patients.csv"
+    names = list(records[0])
+    path.write_text("\n".join([",".join(names), *(",".join(str(r[name]) for name in names) for r in records)]) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("strategy", ["conjunction", "decision-list", "decision-tree", "perceptron"])
+def test_ones_own_table_is_learned_and_judged_on_rows_that_were_kept(patients: Path, strategy: str) -> None:
+    exact = said(strategy, "--data", patients, "--label", "ill", "--oracle", "samples")
+
+    assert exact["users"] == 8_000
+    assert 0 <= 8_000 - sum(exact["received"]) < exact["queries"]
+    assert exact["d"] == len(exact["features"]) > 8
+    assert exact["target"] == {}
+    low, high = exact["error_interval"]
+    assert (low <= exact["error"] <= high, exact["error_known"]) == (True, "measured")
+    # Who learned nothing is wrong about the rarer label.
+    assert strategy == "conjunction" or exact["error"] < 0.45
+
+
+def test_a_tree_is_learned_from_a_table_by_local_reports_and_speaks_its_names(tmp_path: Path) -> None:
+    drawn = np.random.default_rng(3).integers(0, 2, (40_000, 3))
+    lines = [f"{age + 40},{sport},{'no' if age else 'yes'},{age & sport}" for age, sport, _ in drawn.tolist()]
+    (tmp_path / "people.csv").write_text("\n".join(["age,sport,young,tired", *lines]) + "\n")
+    ran = said("decision-tree", "--data", tmp_path / "people.csv", "--label", "tired", "--epsilon", 2)
+
+    assert ran["oracle"] == "local"
+    assert ran["max_spent_micro_epsilon"] == 2_000_000
+    assert ran["error"] == 0
+    assert "sport" in ran["text"]
+
+
+def test_all_rows_may_be_asked_and_the_error_is_then_that_of_these_rows(patients: Path) -> None:
+    ran = said("decision-tree", "--data", patients, "--label", "ill", "--users", 10_000, "--oracle", "exact")
+
+    assert (ran["error_known"], ran["error_interval"], ran["approximate"]) == ("exactly", None, False)
+    with pytest.raises(ProtocolError, match="from 1 to 10000"):
+        said("decision-tree", "--data", patients, "--label", "ill", "--users", 10_001)
+
+
+def test_rows_are_shuffled_and_keep_their_labels(patients: Path) -> None:
+    rows = from_file(patients, label="ill")
+    tables = [own_table(patients, "ill", registry()["decision-list"], {}, seed) for seed in (1, 1, 2)]
+    first, again, other = (each.population.columns(range(10_000)) for each in tables)
+
+    assert np.array_equal(first["x"], again["x"])
+    assert not np.array_equal(first["x"], other["x"])
+    assert isinstance(rows, FromFile)
+    male = tables[0].features.index("sex = male")
+    seen = (first["x"][0].astype(np.uint64) >> np.uint64(male) & np.uint64(1)) == 1
+    assert seen.sum() == (rows.rows["sex"] == 1).sum()
+    assert (seen & (first["y"] == 1)).sum() == ((rows.rows["sex"] == 1) & (rows.rows["ill"] == 1)).sum()
+    # The file is sorted by its label; a tenth of the shuffled rows has about a tenth of each.
+    share = (first["y"] == 1).mean()
+    assert abs((first["y"][:1000] == 1).mean() - share) < 5 * np.sqrt(share * (1 - share) / 1000)
+
+
+def test_a_table_in_the_strategys_own_form_is_taken_as_it_is(tmp_path: Path) -> None:
+    x = np.random.default_rng(1).integers(0, 2, (8000, 5))
+    y = np.where(x[:, [0, 3]].all(axis=1), 1, -1)
+    np.savez(tmp_path / "own.npz", x=x, y=y)
+    ran = said("conjunction", "--d", 5, "--data", tmp_path / "own.npz", "--label", "y", "--oracle", "curator")
+
+    assert ran["features"] == []
+    assert ran["hypothesis"] == {"variables": [0, 3]}
+    assert ran["error"] == 0
+
+    (tmp_path / "values.csv").write_text("value\n" + "0.5\n-0.5\n1\n" * 400)
+    assert said("mean", "--data", tmp_path / "values.csv", "--users", 1200, "--oracle", "exact")["hypothesis"][
+        "mean"
+    ] == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        (["masked-parity", "--label", "ill"], "learns from no tables"),
+        (["decision-list"], "no label"),
+        (["decision-list", "--label", "ill", "--d", 3], "the table makes it"),
+        (["decision-list", "--label", "ill", "--eta", "0.1"], "--eta"),
+        (["decision-list", "--label", "illness"], "no column"),
+    ],
+)
+def test_a_table_that_does_not_fit_is_refused(patients: Path, options: list[object], what: str) -> None:
+    with pytest.raises(ProtocolError, match=what):
+        said(*options, "--data", patients)
+
+
+# --------------------------------------------------------------------------------------------------------- the table
+
+
+def test_the_table_of_oracles_has_a_row_for_each_strategy() -> None:
+    lines = askance("oracles", "--users", 2000).splitlines()
+
+    assert [line.split("|")[1].strip() for line in lines[2:]] == list(registry())
+    assert {line.count("|") for line in lines} == {11}
+    rows = json.loads(askance("oracles", "--users", 2000, "--json"))["rows"]
+    assert set(rows) == set(registry())

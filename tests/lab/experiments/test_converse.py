@@ -1,0 +1,147 @@
+"""Statistical queries simulate local randomizers: KLNRS11, Claims 5.9 and 5.10, exactly and by sampling."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from itertools import product
+
+import numpy as np
+import pytest
+
+from askance_lab.experiments.converse import (
+    QueryOracle,
+    Simulation,
+    SimulationAccuracy,
+    TransparentRandomizer,
+    candidates,
+    distance,
+    estimate,
+    output,
+)
+from askance_protocol.channels import BinaryResponse, Channel, DiscreteLaplace, KaryResponse, TwoSidedGeometric
+from askance_protocol.errors import ProtocolError
+
+MICRO = 1_000_000
+CHANNELS: list[Channel] = [
+    BinaryResponse(MICRO),
+    BinaryResponse(2 * MICRO, 10),
+    KaryResponse(MICRO, 8),
+    KaryResponse(3 * MICRO, 5),
+    TwoSidedGeometric(MICRO, 6),
+    DiscreteLaplace(MICRO // 2, 4),
+]
+LIES: list[Callable[[int], float]] = [
+    lambda _: 0.0,
+    lambda _: 1.0,
+    lambda _: -1.0,
+    lambda k: (-1.0) ** k,
+    lambda k: -((-1.0) ** k),
+]
+
+
+def users_of(randomizer: TransparentRandomizer, seed: int) -> np.ndarray:
+    """Some distribution over its inputs."""
+    drawn = np.random.default_rng(seed).dirichlet(np.full(len(randomizer.probabilities), 0.4))
+    return drawn / drawn.sum()
+
+
+@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("channel", CHANNELS, ids=lambda channel: type(channel).__name__)
+def test_the_simulated_output_is_within_beta_over_t_whatever_the_oracle_says_within_tolerance(
+    channel: Channel, lie: Callable[[int], float]
+) -> None:
+    randomizer = TransparentRandomizer.of(channel)
+    for seed, (t, beta) in enumerate([(1, 1.0), (1, 0.3), (4, 0.5), (100, 0.05)]):
+        users, accuracy = users_of(randomizer, seed), SimulationAccuracy(t, beta)
+        simulated, tries = output(randomizer, QueryOracle(users, lie), accuracy)
+
+        assert distance(simulated, randomizer.on(users)) <= beta / t
+        assert tries <= 2 * math.exp(randomizer.epsilon)
+
+
+def test_the_estimate_is_within_phi_of_the_truth_and_a_lie_uses_all_of_it() -> None:
+    """Claim 5.9, (5). The control: twice the tolerance breaks it."""
+    randomizer, accuracy = TransparentRandomizer.of(KaryResponse(MICRO, 4)), SimulationAccuracy(2, 0.6)
+    users = np.array([0.0, 1.0, 0.0, 0.0])
+    truth = randomizer.on(users)
+
+    def off(lie: float) -> float:
+        oracle = QueryOracle(users, lambda _: lie)
+        return max(abs(estimate(randomizer, w, oracle, accuracy) / truth[w] - 1) for w in range(4))
+
+    assert off(1) <= accuracy.phi
+    assert off(-1) <= accuracy.phi
+    assert off(4) > accuracy.phi
+
+
+@pytest.mark.slow
+def test_sampled_outputs_of_k_ary_response_are_within_beta_and_tries_within_their_bound() -> None:
+    randomizer, accuracy = TransparentRandomizer.of(KaryResponse(MICRO, 6)), SimulationAccuracy(1, 0.1)
+    users, draws = users_of(randomizer, 9), 40_000
+    simulation = Simulation(QueryOracle(users, LIES[3]), accuracy, np.random.default_rng(5))
+    seen = np.bincount([simulation.report(randomizer) for _ in range(draws)], minlength=6) / draws
+
+    assert distance(seen, randomizer.on(users)) <= accuracy.beta + sampling_error(6, draws)
+    mean, error = float(np.mean(simulation.tries)), float(np.std(simulation.tries)) / math.sqrt(draws)
+    assert mean <= 2 * math.exp(1)
+    assert abs(mean - output(randomizer, QueryOracle(users), accuracy)[1]) < 5 * error + 0.1
+    assert simulation.oracle.queries == sum(simulation.tries)
+
+
+@pytest.mark.slow
+def test_three_randomizers_on_one_user_each_chosen_by_the_answers_before_have_the_joint_distribution() -> None:
+    """Claim 5.10: the second question depends on the first answer, the third on both."""
+    first = TransparentRandomizer.of(KaryResponse(MICRO // 2, 4))
+    flipped = TransparentRandomizer(first.probabilities[::-1].copy(), first.epsilon)
+    bit = TransparentRandomizer(TransparentRandomizer.of(BinaryResponse(MICRO // 2, 3)).probabilities, MICRO / 2e6)
+
+    def second(before: tuple[int, ...]) -> TransparentRandomizer:
+        return first if before[0] < 2 else flipped
+
+    def third(before: tuple[int, ...]) -> TransparentRandomizer:
+        return bit if before[0] != before[1] else first
+
+    users, accuracy, draws = np.array([0.1, 0.5, 0.15, 0.25]), SimulationAccuracy(3, 0.3), 30_000
+    simulation = Simulation(QueryOracle(users, LIES[3]), accuracy, np.random.default_rng(6))
+    seen = Counter(tuple(simulation.reports(first, second, third)) for _ in range(draws))
+
+    joint = {}
+    for w1, w2 in product(range(4), repeat=2):
+        last = third((w1, w2)).probabilities
+        for w3 in range(last.shape[1]):
+            each = first.probabilities[:, w1] * second((w1,)).probabilities[:, w2] * last[:, w3]
+            joint[w1, w2, w3] = float(users @ each)
+    assert sum(joint.values()) == pytest.approx(1)
+    assert set(seen) <= set(joint)
+    apart = sum(abs(seen[w] / draws - p) for w, p in joint.items()) / 2
+    assert apart <= accuracy.beta + sampling_error(len(joint), draws)
+    # The control: answers that forget the user are further apart than that.
+    alone = {w: first.on(users)[w[0]] * second((w[0],)).on(users)[w[1]] * third(w[:2]).on(users)[w[2]] for w in joint}
+    assert sum(abs(alone[w] - p) for w, p in joint.items()) / 2 > 0.005
+
+
+def sampling_error(outcomes: int, draws: int) -> float:
+    """By how much an empirical distribution is off but once in 10⁶: ½·√(k/n) in the mean, McDiarmid's √(ln(10⁶)/2n)."""
+    return math.sqrt(outcomes / draws) / 2 + math.sqrt(math.log(1e6) / (2 * draws))
+
+
+def test_candidates_drawn_at_once_are_enough_but_for_beta_over_t() -> None:
+    accuracy = SimulationAccuracy(4, 0.2)
+    number = candidates(1.0, accuracy)
+    accept = math.exp(-1) * (1 - accuracy.phi) / (1 + accuracy.phi)
+
+    assert (1 - accept) ** number <= accuracy.beta / accuracy.t < (1 - accept) ** (number - 1)
+
+
+def test_what_is_not_private_is_found_out_and_so_is_a_query_that_is_none() -> None:
+    public = TransparentRandomizer(np.array([[0.9, 0.1], [0.1, 0.9]]), 0.5)
+    simulation = Simulation(QueryOracle(np.array([0.0, 1.0])), SimulationAccuracy(1, 0.1), np.random.default_rng(7))
+
+    with pytest.raises(ProtocolError, match="scale it"):
+        [simulation.report(public) for _ in range(200)]
+    with pytest.raises(ProtocolError, match="scale it"):
+        QueryOracle(np.ones(1)).ask(np.full(1, 2.0), 0.1)
+    with pytest.raises(ProtocolError, match="t, beta"):
+        SimulationAccuracy(0, 0.1)

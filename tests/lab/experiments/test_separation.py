@@ -1,0 +1,169 @@
+"""`askance separation`: what is measured, what is said of it, and what it leaves behind."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from askance_lab.cli import app
+from askance_lab.experiments.separation.measurement import (
+    BLIND,
+    INTERACTIVE,
+    LEARNERS,
+    NONINTERACTIVE,
+    SeparationPoint,
+    SeparationSetting,
+    measure,
+    needed,
+    results_of,
+    settings_of,
+    trial,
+    verdict,
+)
+from askance_lab.experiments.separation.report import write
+from askance_protocol.errors import ProtocolError
+
+
+def point(learner: str, users: int, errors: tuple[float, ...], d: int = 32) -> SeparationPoint:
+    return SeparationPoint(learner, d, "1", users, errors)
+
+
+def made_up(setting: SeparationSetting, seed: int) -> float:
+    """In rounds it is always right; at once it guesses."""
+    return 0.0 if setting.learner == INTERACTIVE else 0.5 * (seed % 2)
+
+
+def never(setting: SeparationSetting, seed: int) -> float:
+    raise AssertionError(f"{setting.key}, seed {seed} was measured again")
+
+
+# ---------------------------------------------------------------------------------------------------------- measuring
+
+
+def test_a_measurement_goes_on_where_it_stopped_and_measures_nothing_twice(tmp_path: Path) -> None:
+    settings, results = settings_of([32], "1", [1000, 2000]), tmp_path / "measured.json"
+    first = measure(settings, 4, results, run=made_up)
+    again = measure(settings, 4, results, run=never)
+    more = measure(settings, 6, results, run=made_up)
+
+    assert first == again
+    assert [each.errors[:4] for each in more] == [each.errors for each in first]
+    assert [len(each.errors) for each in measure(settings, 2, results, run=never)] == [2] * 4
+    with pytest.raises(AssertionError, match="measured again"):
+        measure(settings, 7, results, run=never)
+
+
+def test_points_are_the_same_for_both_learners_and_lie_around_what_is_needed() -> None:
+    settings = settings_of([8, 16], "1", [])
+
+    for d in (8, 16):
+        users = [[each.users for each in settings if (each.d, each.learner) == (d, learner)] for learner in LEARNERS]
+        assert users[0] == users[1] == sorted(set(users[0]))
+        assert len(users[0]) >= 4
+
+
+@pytest.mark.slow
+def test_a_real_trial_learns_with_many_users_and_not_with_few() -> None:
+    enough = SeparationSetting(INTERACTIVE, 8, "1", 40_000)
+
+    assert [trial(enough, seed) for seed in range(3)] == [0, 0, 0]
+    assert trial(enough, 1) == trial(enough, 1)
+    assert (
+        sum(trial(SeparationSetting(learner, 16, "1", 400), seed) > 0 for learner in LEARNERS for seed in range(4)) >= 6
+    )
+
+
+# ------------------------------------------------------------------------------------------------------ what it says
+
+
+def test_intervals_are_those_of_the_books() -> None:
+    assert point(INTERACTIVE, 1, (0.0,) * 10).success == pytest.approx((1, 0.025 ** (1 / 10), 1))
+    assert point(INTERACTIVE, 1, (0.5,) * 10).success == pytest.approx((0, 0, 1 - 0.025 ** (1 / 10)))
+    mean, low, high = point(NONINTERACTIVE, 1, (0.0, 0.5) * 50).error
+    assert low < mean == 0.25 < high
+    assert high - low < 0.25
+
+
+def test_a_separation_is_claimed_where_the_intervals_are_apart_and_nowhere_else() -> None:
+    apart = [point(INTERACTIVE, 10, (0.0,) * 40), point(NONINTERACTIVE, 10, (0.0, 0.5) * 20)]
+    unclear = [point(INTERACTIVE, 10, (0.0,) * 5), point(NONINTERACTIVE, 10, (0.0, 0.5, 0.0, 0.5, 0.0))]
+    alike = [point(learner, 10, (0.0,) * 40) for learner in LEARNERS]
+
+    assert ": apart beyond" in verdict(apart)[0]
+    assert "the mask bit is a guess" in verdict(apart)[0]
+    for points in (unclear, alike):
+        assert ": not apart beyond" in verdict(points)[0]
+        assert "guess" not in verdict(points)[0]
+
+
+def test_users_needed_are_measured_where_they_were_and_the_formulas_where_not() -> None:
+    points = [
+        point(INTERACTIVE, 1000, (0.0,) * 18 + (0.5,) * 2),
+        point(INTERACTIVE, 2000, (0.0,) * 19 + (0.5,)),
+        point(INTERACTIVE, 4000, (0.0,) * 20),
+        point(NONINTERACTIVE, 4000, (0.0, 0.5) * 10),
+    ]
+
+    assert needed(points, INTERACTIVE, 32, "1").users == 2000
+    assert needed(points, INTERACTIVE, 32, "1").measured
+    by_formula = needed(points, NONINTERACTIVE, 32, "1")
+    assert not by_formula.measured
+    assert 4e11 < by_formula.users < 5e11
+
+
+# --------------------------------------------------------------------------------------------------------- the files
+
+
+def test_plots_and_page_come_from_the_points_and_fetch_nothing(tmp_path: Path) -> None:
+    points = measure(settings_of([16, 32], "1", [1000, 5000]), 4, tmp_path / "measured.json", run=made_up)
+    write(tmp_path, points, results_of(points))
+    page = (tmp_path / "report.html").read_text()
+
+    assert page.count("<svg") == 2
+    assert page.count("<tr>") == 1 + len(points)
+    assert not re.search(r"(src|href)\s*=\s*\"?(https?:)?//", page)
+    for name in ("error", "needed"):
+        assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert "1970" not in (tmp_path / f"{name}.svg").read_text()
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert [each["successes"] for each in results["points"]] == [each.successes for each in points]
+    assert len(results["verdict"]) == 2
+
+
+def test_the_same_points_draw_the_same_bytes(tmp_path: Path) -> None:
+    points = [point(learner, 1000, (0.0, 0.5)) for learner in LEARNERS]
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        folder.mkdir()
+        write(folder, points, results_of(points))
+
+    assert (tmp_path / "a" / "report.html").read_text() == (tmp_path / "b" / "report.html").read_text()
+
+
+@pytest.mark.slow
+def test_the_command_measures_draws_resumes_and_overwrites_nothing(tmp_path: Path) -> None:
+    def separation(*more: str) -> Any:
+        return CliRunner().invoke(
+            app, ["separation", "--d", "4", "--users", "600", "--out", str(tmp_path / "out"), *more]
+        )
+
+    shown = separation("--seeds", "3")
+    assert shown.exit_code == 0, shown.output
+    assert "in rounds" in shown.stdout
+    assert isinstance(separation("--seeds", "3").exception, ProtocolError)
+    resumed = separation("--seeds", "4", "--resume", "--json")
+    assert [each["seeds"] for each in json.loads(resumed.stdout)["points"]] == [4, 4]
+    assert isinstance(separation("--d", "4,x").exception, ProtocolError)
+
+
+def test_a_guess_of_the_mask_bit_costs_a_quarter() -> None:
+    from askance_lab.evaluation.hypotheses import error_of
+
+    truth = {"r": "0110", "a": 1}
+    guesses = [error_of(NONINTERACTIVE, {"r": "0110", "a": a}, truth) for a in (0, 1)]
+
+    assert sum(guesses) / 2 == BLIND

@@ -1,0 +1,264 @@
+"""Estimates are unbiased and their intervals hold: at the ends and in the middle, for one report and for many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from askance_protocol.budget import MICRO
+from askance_protocol.errors import ProtocolError
+from askance_protocol.examples import Columns
+from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
+from askance_protocol.randomness import SimulatedRandom
+from askance_protocol.rounds import GeometricSpec, PreparedPart, TableSpec
+from askance_protocol.tally import Tally, tally_round
+from askance_server.core.estimators import Estimates, bounded_interval, clopper_pearson, estimate
+from tests.protocol.studies import HEIGHT, MASKED_BIT, PARTS, SCHEMA, TABLE, D, part, prepared
+
+Floats = NDArray[np.float64]
+ALL = {name: prepared(one).parts[0] for name, one in PARTS.items()}
+each_part = pytest.mark.parametrize("one", ALL.values(), ids=ALL.keys())
+
+
+def answers_of(one: PreparedPart) -> list[int]:
+    """Every answer that the part's query can have."""
+    match one.query.query:
+        case BooleanQuery():
+            return [0, 1]
+        case RealQuery(denominator=denominator):
+            return list(range(-denominator, denominator + 1))
+        case CellQuery(cells=cells, negative=negative):
+            positive = list(range(1, cells + 1))
+            none = [0] if one.pooled else []
+            return none + positive + ([-answer for answer in positive] if negative is not None else [])
+
+
+def truth(one: PreparedPart, population: Floats) -> Floats:
+    """What is estimated, for a population given as the share of each answer."""
+    answers = np.array(answers_of(one))
+    match one.query.query:
+        case BooleanQuery():
+            return np.array([population @ answers])
+        case RealQuery(denominator=denominator):
+            return np.array([population @ answers / denominator])
+        case CellQuery(cells=cells):
+            return np.array([population @ (np.sign(answers) * (np.abs(answers) == cell + 1)) for cell in range(cells)])
+
+
+def report_probabilities(one: PreparedPart, population: Floats) -> Floats:
+    """Pr[row, outcome] of a random user's report, from the channel's exact table."""
+    table = np.array([[float(weight) for weight in row] for row in one.channel.table()]) / 2.0**64
+    answers = answers_of(one)
+    return (
+        np.array([population @ table[[one.encode(answer, row) for answer in answers]] for row in range(one.rows)])
+        / one.rows
+    )
+
+
+def populations(one: PreparedPart) -> dict[str, Floats]:
+    """Extreme and middle: everybody at one end, everybody at the other, half and half, spread out."""
+    count = len(answers_of(one))
+    first, last = np.eye(count)[0], np.eye(count)[-1]
+    return {"first": first, "last": last, "halves": (first + last) / 2, "spread": np.full(count, 1 / count)}
+
+
+@each_part
+def test_the_estimate_is_unbiased_for_every_population(one: PreparedPart) -> None:
+    """On the expected tally the estimate is the truth: the score undoes the channel, exactly."""
+    for population in [*populations(one).values(), *np.eye(len(answers_of(one)))]:
+        expected = Tally(np.rint(report_probabilities(one, population) * 2.0**50).astype(np.int64))
+        assert np.abs(estimate(one, expected).values - truth(one, population)).max() < 1e-9
+
+
+SIZES = [1, 2, 5, 30, 1000, 100_000]
+RUNS = 400
+MISSES_ALLOWED = 1e-6
+
+Method = Callable[[PreparedPart, Tally, float], Estimates]
+
+
+def coverage_fault(one: PreparedPart, method: Method, confidence: float = 0.9) -> str | None:
+    """Where the intervals of a method miss more often than they may, by a binomial test at 10⁻⁶; else None."""
+    rng = np.random.default_rng(20)
+    for name, population in populations(one).items():
+        probabilities, aim = report_probabilities(one, population), truth(one, population)
+        for size in SIZES:
+            missed = np.zeros(len(aim))
+            for _ in range(RUNS):
+                counts = rng.multinomial(size, probabilities.ravel() / probabilities.sum())
+                found = method(one, Tally(counts.reshape(probabilities.shape)), confidence)
+                missed += (aim < found.low - 1e-12) | (aim > found.high + 1e-12)
+            if stats.binom.sf(missed.max() - 1, RUNS, 1 - confidence) < MISSES_ALLOWED:
+                return f"{name}, {size} reports: {missed.max():.0f} of {RUNS} missed"
+    return None
+
+
+@each_part
+def test_intervals_cover_for_few_reports_and_many_for_extreme_and_middle_means(one: PreparedPart) -> None:
+    assert coverage_fault(one, estimate) is None
+
+
+def normal_interval(one: PreparedPart, tally: Tally, confidence: float) -> Estimates:
+    """What textbooks do: the estimate ± z standard errors."""
+    honest = estimate(one, tally, confidence)
+    reach = stats.norm.isf((1 - confidence) / 2) * honest.standard_errors
+    return Estimates(honest.values, reach, honest.values - reach, honest.values + reach, confidence, honest.received)
+
+
+@each_part
+def test_control_intervals_half_as_wide_are_caught(one: PreparedPart) -> None:
+    def half(one: PreparedPart, tally: Tally, confidence: float) -> Estimates:
+        honest = normal_interval(one, tally, confidence)
+        reach = honest.standard_errors / 2
+        return Estimates(
+            honest.values, reach, honest.values - reach, honest.values + reach, confidence, honest.received
+        )
+
+    assert coverage_fault(one, half) is not None
+
+
+def test_control_the_normal_interval_is_caught_at_few_reports() -> None:
+    fault = coverage_fault(ALL["boolean, table"], normal_interval)
+    assert fault is not None
+    assert " 1 reports" in fault or " 2 reports" in fault or " 5 reports" in fault
+
+
+@each_part
+def test_the_standard_error_is_the_spread_of_the_estimate(one: PreparedPart) -> None:
+    rng = np.random.default_rng(8)
+    probabilities = report_probabilities(one, populations(one)["spread"])
+    found = [
+        estimate(
+            one, Tally(rng.multinomial(2000, probabilities.ravel() / probabilities.sum()).reshape(probabilities.shape))
+        )
+        for _ in range(400)
+    ]
+    spread = np.std([each.values for each in found], axis=0)
+    claimed = np.mean([each.standard_errors for each in found], axis=0)
+    # The standard deviation of 400 runs is itself known to about 3.5 %.
+    assert np.abs(spread / claimed - 1).max() < 0.2
+
+
+def test_clopper_and_pearson_cover_exactly() -> None:
+    """Enumerated, not simulated: for every proportion of a grid, the covered counts have enough probability."""
+    for size in (1, 2, 3, 10, 60):
+        counts = np.arange(size + 1)
+        low, high = clopper_pearson(counts, size, 0.95)
+        assert low[0] == 0
+        assert high[-1] == 1
+        for proportion in np.linspace(0, 1, 501):
+            covered = (low <= proportion) & (proportion <= high)
+            assert stats.binom.pmf(counts[covered], size, proportion).sum() >= 0.95 - 1e-12
+
+
+def test_the_bounded_interval_shrinks_with_the_variance() -> None:
+    """Many reports of small variance: Maurer and Pontil's bound is far narrower than Hoeffding's."""
+    low, high = bounded_interval(0.5, 0.0001, 10**6, (0.0, 1.0), 0.95)
+    assert high - low < 0.0001
+    assert low < 0.5 < high
+
+
+# ------------------------------------------------------------------------------------------------------- tallies
+
+
+def population_columns(count: int, seed: int) -> Columns:
+    rng = np.random.default_rng(seed)
+    arrays = {
+        "x": rng.integers(0, 2, (count, D)),
+        "i": rng.integers(0, D, count),
+        "b": rng.integers(0, 2, (count, 1)),
+        "height": rng.uniform(-1, 1, count),
+        "y": rng.choice([-1, 1], count, p=[0.8, 0.2]),
+    }
+    return Columns.of(SCHEMA, arrays)
+
+
+def test_from_examples_to_estimates_the_truth_is_within_the_intervals() -> None:
+    """All parts in one noninteractive round: 60,000 users per part on average."""
+    count = 60_000 * len(PARTS)
+    columns, round_ = population_columns(count, 1), prepared(*PARTS.values())
+    outcomes = round_.respond_all(range(count), columns, SimulatedRandom(2)).outcomes
+    tallies = tally_round(round_, range(count), outcomes)
+
+    assert sum(tally.received for tally in tallies) == count
+    for one, tally in zip(round_.parts, tallies, strict=True):
+        answers = one.query.answers(columns)
+        population = np.array([(answers == answer).mean() for answer in answers_of(one)])
+        found = estimate(one, tally, 1 - 1e-6)
+        assert (found.low <= truth(one, population)).all()
+        assert (truth(one, population) <= found.high).all()
+        assert (np.abs(found.values - truth(one, population)) < 6 * found.standard_errors).all()
+
+
+@pytest.mark.parametrize("vanish", [0.3, 0.6])
+def test_users_who_drop_out_at_random_move_no_estimate(vanish: float) -> None:
+    """What is divided by is what was received. |z| < 4.9 each, two-sided 10⁻⁶."""
+    columns = population_columns(40_000, 3)
+    for one in (PARTS["boolean, binary"], PARTS["real, laplace"], PARTS["cell, Hadamard"], PARTS["cell, kary"]):
+        round_ = prepared(one)
+        outcomes = round_.respond_all(range(40_000), columns, SimulatedRandom(6)).outcomes
+        staying = np.flatnonzero(np.random.default_rng(7).random(40_000) >= vanish)
+        (tally,) = tally_round(round_, staying, outcomes[staying])
+        found = estimate(round_.parts[0], tally)
+        answers = round_.parts[0].query.answers(columns)
+        aim = truth(round_.parts[0], np.array([(answers == answer).mean() for answer in answers_of(round_.parts[0])]))
+        assert tally.received == len(staying)
+        assert (np.abs(found.values - aim) < 4.9 * found.standard_errors).all()
+
+
+def test_tallies_of_parts_of_the_users_add_up() -> None:
+    round_ = prepared(*PARTS.values())
+    outcomes = round_.respond_all(range(3000), population_columns(3000, 4), SimulatedRandom(5)).outcomes
+    whole = tally_round(round_, range(3000), outcomes)
+    halves = [tally_round(round_, range(start, start + 1500), outcomes[start : start + 1500]) for start in (0, 1500)]
+    shuffled = np.random.default_rng(0).permutation(3000)
+    again = tally_round(round_, shuffled, outcomes[shuffled])
+
+    for at, tally in enumerate(whole):
+        assert (tally.counts == (halves[0][at] + halves[1][at]).counts).all()
+        assert (tally.counts == again[at].counts).all()
+        assert (Tally.of(tally.to_rows()).counts == tally.counts).all()
+
+
+# ------------------------------------------------------------------------------------------------------ refusals
+
+
+def test_what_cannot_be_estimated_is_refused() -> None:
+    one = ALL["boolean, binary"]
+    with pytest.raises(ProtocolError, match="nobody has reported"):
+        estimate(one, Tally.of([[0, 0]]))
+    with pytest.raises(ProtocolError, match="rows and outcomes"):
+        estimate(one, Tally.of([[1, 0, 0]]))
+    for confidence in (0.0, 1.0, float("nan")):
+        with pytest.raises(ProtocolError, match=r"^confidence"):
+            estimate(one, Tally.of([[1, 0]]), confidence)
+
+
+def test_an_outcome_of_another_part_is_refused() -> None:
+    several = prepared(part(MASKED_BIT), part(HEIGHT, GeometricSpec(micro_epsilon=MICRO)))
+    for round_, outcomes in (
+        (several, np.full(100, 5)),
+        (prepared(part()), np.array([2])),
+        (prepared(part()), np.array([-1])),
+    ):
+        with pytest.raises(ProtocolError, match=r"^outcomes: "):
+            tally_round(round_, range(len(outcomes)), outcomes)
+
+
+def test_a_table_that_tells_nothing_estimates_nothing() -> None:
+    deaf = TableSpec(weights=((str(1 << 63), str(1 << 63)),) * 2)
+    with pytest.raises(ProtocolError, match="does not determine"):
+        estimate(prepared(part(MASKED_BIT, deaf)).parts[0], Tally.of([[1, 1]]))
+
+
+def test_a_table_with_turned_outcomes_is_estimated_all_the_same() -> None:
+    """Outcome 0 stands for yes: the score falls, and the interval is still the right way round."""
+    turned = TableSpec(weights=tuple(row[::-1] for row in TABLE.weights))
+    plain, other = (prepared(part(MASKED_BIT, table, 2 * MICRO)).parts[0] for table in (TABLE, turned))
+    found, mirrored = estimate(plain, Tally.of([[30, 70]])), estimate(other, Tally.of([[70, 30]]))
+    assert np.allclose([found.values, found.low, found.high], [mirrored.values, mirrored.low, mirrored.high])
+    assert found.low < found.values < found.high

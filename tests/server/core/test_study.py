@@ -1,0 +1,539 @@
+"""The driver: whole studies over a ledger in memory, their failures, and their going on after a crash."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from askance_protocol.budget import MICRO
+from askance_protocol.errors import ProtocolError
+from askance_protocol.examples import Columns
+from askance_protocol.queries import BooleanQuery, CellQuery
+from askance_protocol.queries.expressions import FieldValue, Slice
+from askance_protocol.rounds import (
+    Bulletin,
+    RoundAnswered,
+    RoundClosed,
+    RoundPublished,
+    RoundState,
+    StudyEnded,
+    StudyState,
+)
+from askance_server.core import study as rounds
+from askance_server.core.strategy import Ask, Hypothesis, Strategy
+from askance_server.core.study import Ended, Waiting, advance, cancel, check_study, close, publish, result
+from askance_server.ledger.base import Verdict
+from askance_server.strategies.registry import registry
+from tests.server.learners import COIN, TRUE, bit, concepts, masked, strategy_of, study
+from tests.server.ledger.memory_ledger import Crash, CrashingLedger, MemoryLedger
+from tests.server.strategies.test_strategies import FAULTY
+
+NOW = 1_800_000_000
+BUILT_IN = registry()
+FAST = {"epsilon": "4", "beta": "0.01"}
+"""Few reports are needed at a large ε, and answers are almost never wrong."""
+
+
+def coins(users: int, share: float = 0.75) -> Columns:
+    """Four bits a user: the first is set for that share of them, the others for half."""
+    draws = np.random.default_rng(2).random((users, 4))
+    return Columns.of(COIN, {"x": (draws < np.array([share, 0.5, 0.5, 0.5])).astype(int)})
+
+
+def opened(strategy: Strategy, users: int = 20_000, ledger: MemoryLedger | None = None, **parameters):
+    """A ledger with users, and the strategy's study on it."""
+    ledger = ledger or MemoryLedger()
+    ledger.enrol(users, 4 * MICRO)
+    # `users` is a parameter of studies as well.
+    given = {name.rstrip("_"): value for name, value in parameters.items()}
+    spec = study(strategy, **(FAST | given))
+    return ledger, publish(ledger, spec, {strategy.name: strategy}), {strategy.name: strategy}
+
+
+def drive(ledger: MemoryLedger, id_: str, strategies, columns: Columns) -> Ended:
+    """To the end: whenever the study waits, its cohort answers."""
+    while isinstance(step := advance(ledger, id_, strategies, NOW), Waiting):
+        assert ledger.answer(step.round, columns) >= step.target
+    return step
+
+
+def notices(ledger: MemoryLedger, id_: str) -> list[str]:
+    return [entry.notice.kind for entry in ledger.entries(id_)]
+
+
+def last(ledger: MemoryLedger, id_: str) -> StudyEnded:
+    notice = ledger.entries(id_)[-1].notice
+    assert isinstance(notice, StudyEnded)
+    return notice
+
+
+def two_rounds(_):
+    """Ask for a bit, then for the bit that the answer names and for a histogram."""
+    [share] = yield [Ask(bit(0), 0.1)]
+    which = 1 + int(share > 0.5)
+    again, cells = yield [Ask(bit(which), 0.1), Ask(CELLS, 0.1)]
+    return Hypothesis(f"bit {which}", {"which": which, "again": again, "cells": cells.tolist()})
+
+
+CELLS = CellQuery(cells=4, cell=Slice(field="x", first=0, width=2))
+TWO = strategy_of(two_rounds, rounds=2)
+
+
+# ---------------------------------------------------------------------------------------------------- whole studies
+
+
+@pytest.mark.parametrize(("r", "a"), [("0101", 1), ("1110", 0), ("0000", 0)])
+def test_a_mp_learns_its_concept_from_users(r: str, a: int) -> None:
+    """At ε = 1, d = 4, over two disjoint cohorts, each user paying once."""
+    ledger, parameters = MemoryLedger(), {"d": 4, "epsilon": "1", "beta": "0.01"}
+    ledger.enrol(30_000, MICRO)
+    id_ = publish(ledger, study(BUILT_IN["masked-parity"], **parameters), BUILT_IN)
+    ended = drive(ledger, id_, BUILT_IN, masked(4, r, a, users=30_000))
+
+    assert ended == Ended("finished", f"c_(r,a) with r = {r}, a = {a}")
+    assert result(ledger, id_, BUILT_IN) == Hypothesis(ended.reason, {"r": r, "a": a})
+    assert notices(ledger, id_) == ["study", "round", "closed", "answers", "round", "closed", "answers", "ended"]
+    first, second = ledger.rounds.values()
+    assert not (first.asked(range(30_000)) & second.asked(range(30_000))).any()
+    assert len(first.parts) == 4
+    assert len(second.parts) == 1
+    assert set(ledger.spent) == {0, MICRO}
+    assert not ledger.verify()
+
+
+def test_a_mp_learns_all_concepts_at_a_large_epsilon() -> None:
+    for r, a in concepts(2):
+        ledger = MemoryLedger()
+        ledger.enrol(3000, 4 * MICRO)
+        id_ = publish(ledger, study(BUILT_IN["masked-parity"], d=2, **FAST), BUILT_IN)
+        drive(ledger, id_, BUILT_IN, masked(2, r, a, users=3000))
+
+        learned = result(ledger, id_, BUILT_IN)
+        assert learned is not None
+        assert learned.value == {"r": r, "a": a}
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "arrays", "expected"),
+    [
+        ("mean", {"tolerance": "0.1"}, lambda n: {"value": np.linspace(-1, 0.5, n)}, ("mean", [-0.25])),
+        (
+            "histogram",
+            {"cells": 3, "tolerance": "0.1"},
+            lambda n: {"cell": np.arange(n) % 4 % 3},
+            ("shares", [0.5, 0.25, 0.25]),
+        ),
+    ],
+)
+def test_the_noninteractive_strategies_learn_from_users(name, parameters, arrays, expected) -> None:
+    strategy = BUILT_IN[name]
+    ledger = MemoryLedger()
+    ledger.enrol(20_000, 4 * MICRO)
+    id_ = publish(ledger, study(strategy, **(FAST | parameters)), BUILT_IN)
+    columns = Columns.of(strategy.schema(parameters), arrays(20_000))
+    drive(ledger, id_, BUILT_IN, columns)
+
+    learned = result(ledger, id_, BUILT_IN)
+    assert learned is not None
+    assert np.ravel(learned.value[expected[0]]) == pytest.approx(expected[1], abs=0.1)
+    assert ledger.bulletin(id_).rounds[0][1] is RoundState.ANSWERED
+
+
+def test_a_conjunction_is_learned_from_users() -> None:
+    x = np.random.default_rng(5).integers(0, 2, (40_000, 3))
+    y = np.where(x[:, [0, 2]].all(axis=1), 1, -1)
+    columns = Columns.of(BUILT_IN["conjunction"].schema({"d": 3}), {"x": x, "y": y})
+    ledger = MemoryLedger()
+    ledger.enrol(40_000, 4 * MICRO)
+    id_ = publish(ledger, study(BUILT_IN["conjunction"], d=3, alpha="0.2", **FAST), BUILT_IN)
+
+    assert drive(ledger, id_, BUILT_IN, columns).reason == "x_0 ∧ x_2"
+
+
+def test_answers_are_a_float_or_an_array() -> None:
+    ledger, id_, strategies = opened(TWO)
+    drive(ledger, id_, strategies, coins(20_000))
+    learned = result(ledger, id_, strategies)
+
+    assert learned is not None
+    assert isinstance(learned.value["again"], float)
+    assert learned.value["cells"] == pytest.approx([0.125, 0.375, 0.125, 0.375], abs=0.1)
+
+
+def test_a_strategy_may_return_without_asking() -> None:
+    def silent(_):
+        return Hypothesis("known", {})
+        yield
+
+    ledger, id_, strategies = opened(strategy_of(silent), users=0)
+
+    assert advance(ledger, id_, strategies, NOW) == Ended("finished", "known")
+    assert result(ledger, id_, strategies) == Hypothesis("known", {})
+
+
+# ------------------------------------------------------------------------------------------------- life of a round
+
+
+def test_a_study_waits_for_its_round() -> None:
+    ledger, id_, strategies = opened(TWO)
+    waiting = advance(ledger, id_, strategies, NOW)
+
+    assert isinstance(waiting, Waiting)
+    spec = ledger.round(waiting.round).spec
+    assert (waiting.received, waiting.target, waiting.deadline) == (0, spec.target, NOW + 3600)
+    assert advance(ledger, id_, strategies, NOW + 3599) == waiting
+    assert notices(ledger, id_) == ["study", "round"]
+    assert result(ledger, id_, strategies) is None
+
+
+def test_who_only_waits_runs_no_strategy() -> None:
+    """`advance` is called after every group of reports."""
+    starts = []
+
+    def counted(parameters):
+        starts.append(1)
+        return two_rounds(parameters)
+
+    ledger, id_, strategies = opened(strategy_of(counted, rounds=2))
+    for _ in range(5):
+        advance(ledger, id_, strategies, NOW)
+
+    assert len(starts) == 1
+
+
+def test_a_round_closes_at_its_target() -> None:
+    ledger, id_, strategies = opened(TWO)
+    waiting = advance(ledger, id_, strategies, NOW)
+    ledger.answer(waiting.round, coins(20_000), most=waiting.target - 1)
+    assert advance(ledger, id_, strategies, NOW).round == waiting.round
+
+    ledger.answer(waiting.round, coins(20_000), most=1)
+    assert advance(ledger, id_, strategies, NOW).round != waiting.round
+    closed = ledger.entries(id_)[2].notice
+    assert closed == RoundClosed(round=waiting.round, reason="target", received=waiting.target)
+    answered = ledger.entries(id_)[3].notice
+    assert isinstance(answered, RoundAnswered)
+    assert sum(sum(row) for part in answered.tallies for row in part) == waiting.target
+
+
+@pytest.mark.parametrize("reason", ["deadline", "operator"])
+def test_a_round_that_closes_early_is_answered_from_what_came_and_the_end_says_so(reason: str) -> None:
+    ledger, id_, strategies = opened(TWO)
+    waiting = advance(ledger, id_, strategies, NOW)
+    ledger.answer(waiting.round, coins(20_000), most=10)
+    if reason == "operator":
+        close(ledger, waiting.round)
+    ended = drive_late(ledger, id_, strategies)
+
+    closed = ledger.entries(id_)[2].notice
+    assert closed == RoundClosed(round=waiting.round, reason=reason, received=10)
+    note = f" (fewer reports than planned: round 1 had 10 of {waiting.target} reports)"
+    assert ended.state == "finished"
+    assert ended.reason.endswith(note)
+    learned = result(ledger, id_, strategies)
+    assert learned is not None
+    assert learned.text + note == ended.reason
+
+
+def drive_late(ledger: MemoryLedger, id_: str, strategies) -> Ended:
+    """Past the first deadline; then the second cohort answers."""
+    second = advance(ledger, id_, strategies, NOW + 3600)
+    ledger.answer(second.round, coins(20_000))
+    ended = advance(ledger, id_, strategies, NOW + 3600)
+    assert isinstance(ended, Ended)
+    return ended
+
+
+def test_a_part_without_reports_fails_the_study_with_the_numbers() -> None:
+    ledger, id_, strategies = opened(strategy_of(lambda _: iter_asks(3)))
+    waiting = advance(ledger, id_, strategies, NOW)
+    ledger.answer(waiting.round, coins(20_000), most=1)
+    ended = advance(ledger, id_, strategies, NOW + 3600)
+
+    assert ended == Ended("failed", f"round 1: closed at 1 of {waiting.target} reports, and 2 of its 3 parts had none")
+    assert ledger.state(waiting.round) is RoundState.ABANDONED
+
+
+def iter_asks(count: int):
+    yield [Ask(bit(k), 0.2) for k in range(count)]
+    return Hypothesis("done", {})
+
+
+def test_close_refuses_a_round_that_is_not_open() -> None:
+    ledger, id_, strategies = opened(TWO)
+    waiting = advance(ledger, id_, strategies, NOW)
+    close(ledger, waiting.round)
+
+    with pytest.raises(ProtocolError, match="is not open"):
+        close(ledger, waiting.round)
+
+
+def test_the_operator_cancels() -> None:
+    ledger, id_, strategies = opened(TWO)
+    waiting = advance(ledger, id_, strategies, NOW)
+
+    assert cancel(ledger, id_) == Ended("cancelled", "cancelled by the operator")
+    assert advance(ledger, id_, strategies, NOW) == Ended("cancelled", "cancelled by the operator")
+    assert ledger.state(waiting.round) is RoundState.ABANDONED
+    assert result(ledger, id_, strategies) is None
+    with pytest.raises(ProtocolError, match="not possible when cancelled"):
+        cancel(ledger, id_)
+
+
+def test_only_accepted_reports_count() -> None:
+    """Through `charge`, with a retry, a conflict, a stranger and somebody who was not asked."""
+    ledger, id_, strategies = opened(TWO)
+    waiting = advance(ledger, id_, strategies, NOW)
+    asked = ledger.round(waiting.round).asked(range(20_000))
+    member, other = int(np.argmax(asked)), int(np.argmin(asked))
+    users = np.array([member, member, member, other, 20_000], np.uint64)
+    verdicts = ledger.charge(waiting.round, users, np.array([1, 1, 0, 1, 1], np.uint32))
+
+    assert [Verdict(verdict).name for verdict in verdicts] == [
+        "ACCEPTED",
+        "REPEATED",
+        "CONFLICT",
+        "NOT_ASKED",
+        "UNKNOWN_USER",
+    ]
+    assert advance(ledger, id_, strategies, NOW).received == 1
+    assert ledger.standing(member).account.remaining == 0
+    close(ledger, waiting.round)
+    advance(ledger, id_, strategies, NOW)
+    assert ledger.entries(id_)[3].notice.tallies == (((0, 1),),)
+
+
+# ---------------------------------------------------------------------------------------------------- too few users
+
+
+def test_too_few_users_fail_the_study_before_anything_is_spent() -> None:
+    ledger, id_, strategies = opened(TWO, users=5)
+    ended = advance(ledger, id_, strategies, NOW)
+
+    assert ended.state == "failed"
+    assert "round 1: needs" in ended.reason
+    assert "and 5 are left" in ended.reason
+    assert notices(ledger, id_) == ["study", "ended"]
+    ledger.assert_nothing_spent()
+
+
+def test_users_who_have_spent_their_budget_do_not_count() -> None:
+    ledger, id_, strategies = opened(TWO)
+    ledger.spent = [1] * 20_000
+
+    assert "and 0 are left" in advance(ledger, id_, strategies, NOW).reason
+
+
+def test_a_second_round_without_users_fails_with_the_numbers() -> None:
+    need = opened_target(TWO)
+    ledger, id_, strategies = opened(TWO, users=need)
+    waiting = advance(ledger, id_, strategies, NOW)
+    ledger.answer(waiting.round, coins(need))
+    ended = advance(ledger, id_, strategies, NOW)
+
+    assert ended.reason.startswith("round 2: needs")
+    assert "and 0 are left" in ended.reason
+    assert sum(ledger.spent) == need * 4 * MICRO
+
+
+def opened_target(strategy: Strategy) -> int:
+    ledger, id_, strategies = opened(strategy)
+    waiting = advance(ledger, id_, strategies, NOW)
+    return waiting.target
+
+
+def test_all_users_take_part_where_the_study_says_so() -> None:
+    ledger, id_, strategies = opened(TWO, users=100, users_="all")
+    ended = drive(ledger, id_, strategies, coins(100))
+
+    assert ended.state == "finished"
+    assert set(ledger.spent) == {4 * MICRO}
+
+
+# ---------------------------------------------------------------------------------------------- strategies that fail
+
+
+# Thousands of queries that are answered before there are too many take seconds: `test_strategies` asks them.
+@pytest.mark.parametrize("fault", sorted(FAULTY.keys() - {"too many asks"}))
+def test_what_a_strategy_does_wrong_ends_its_study(fault: str) -> None:
+    run, reason = FAULTY[fault]
+    ledger, id_, strategies = opened(strategy_of(run), users=3000)
+    ended = drive(ledger, id_, strategies, coins(ledger.enrolled()))
+
+    assert ended.state == "failed"
+    assert reason in ended.reason
+    assert last(ledger, id_).reason == ended.reason
+    assert advance(ledger, id_, strategies, NOW) == ended
+    assert result(ledger, id_, strategies) is None
+
+
+UNANSWERABLE = {
+    "unknown field": ([Ask(CellQuery(cells=2, cell=FieldValue(field="nothing")), 0.1)], "there is no field"),
+    "no such bit": ([Ask(bit(9), 0.1)], "parts[0].bit"),
+    "tolerance above 1": ([Ask(TRUE, 3.0)], "asks[0].tolerance"),
+    "tolerance too small": ([Ask(TRUE, 1e-300)], "asks[0].tolerance"),
+    "a forged query": ([Ask(BooleanQuery.model_construct(test=3), 0.1)], "raised AttributeError"),
+}
+
+
+@pytest.mark.parametrize("what", UNANSWERABLE)
+def test_what_cannot_be_planned_ends_its_study(what: str) -> None:
+    asks, reason = UNANSWERABLE[what]
+
+    def run(_):
+        yield asks
+        return Hypothesis("", {})
+
+    ledger, id_, strategies = opened(strategy_of(run))
+    ended = advance(ledger, id_, strategies, NOW)
+
+    assert ended.state == "failed"
+    assert reason in ended.reason
+    ledger.assert_nothing_spent()
+
+
+def test_a_noninteractive_study_is_sealed() -> None:
+    """A strategy that says it is noninteractive and asks again is refused by the protocol's own table."""
+    ledger, id_, strategies = opened(strategy_of(two_rounds, interactive=False, rounds=2))
+    waiting = advance(ledger, id_, strategies, NOW)
+    assert ledger.bulletin(id_).state is StudyState.SEALED
+    ledger.answer(waiting.round, coins(20_000))
+    ended = advance(ledger, id_, strategies, NOW)
+
+    assert ended.state == "failed"
+    assert ended.reason.startswith("round 2: life cycle: 'publish all' is not possible when sealed")
+    assert notices(ledger, id_).count("round") == 1
+
+
+def test_a_later_round_of_a_sealed_study_is_refused_by_the_bulletin_too() -> None:
+    ledger, id_, strategies = opened(strategy_of(two_rounds, interactive=False, rounds=2))
+    advance(ledger, id_, strategies, NOW)
+    bulletin = ledger.bulletin(id_)
+    published = ledger.entries(id_)[1].notice
+    assert isinstance(published, RoundPublished)
+    again = RoundPublished(round=published.round.model_copy(update={"number": 2}))
+
+    with pytest.raises(ProtocolError, match="not possible when sealed"):
+        ledger.append(id_, bulletin.next(again))
+
+
+def test_a_strategy_that_asks_something_else_on_replay_ends_its_study() -> None:
+    ledger, id_, strategies = opened(TWO)
+    waiting = advance(ledger, id_, strategies, NOW)
+    ledger.answer(waiting.round, coins(20_000))
+    changed = {"small": strategy_of(lambda _: iter_asks(2))}
+    ended = advance(ledger, id_, changed, NOW)
+
+    assert ended == Ended("failed", "the strategy asks something else in round 1 than was published")
+
+
+def test_a_result_is_not_made_up_by_another_strategy() -> None:
+    ledger, id_, strategies = opened(TWO)
+    drive(ledger, id_, strategies, coins(20_000))
+
+    def other(parameters):
+        learned = yield from two_rounds(parameters)
+        return Hypothesis("something else", learned.value)
+
+    for changed in (strategy_of(other), strategy_of(lambda _: iter_asks(2))):
+        with pytest.raises(ProtocolError, match="does not say any more what it said"):
+            result(ledger, id_, {"small": changed})
+
+
+def test_a_study_outlives_a_strategy_that_is_not_installed() -> None:
+    ledger, id_, strategies = opened(TWO)
+    waiting = advance(ledger, id_, strategies, NOW)
+    ledger.answer(waiting.round, coins(20_000))
+    with pytest.raises(ProtocolError, match="there is no 'small' here"):
+        advance(ledger, id_, BUILT_IN, NOW)
+
+    assert drive(ledger, id_, strategies, coins(20_000)).state == "finished"
+
+
+def test_a_long_reason_is_cut() -> None:
+    def talkative(_):
+        return Hypothesis("é" * 5000 + "\ud800", {})
+        yield
+
+    ledger, id_, strategies = opened(strategy_of(talkative))
+    ended = advance(ledger, id_, strategies, NOW)
+
+    assert len(ended.reason) == 1000
+    assert ended.reason.endswith("…")
+
+
+# ------------------------------------------------------------------------------------------------ crash and resume
+
+
+def resumed(at: int, *, stored: bool, parameters: dict[str, str]) -> MemoryLedger:
+    """Run a study that crashes at its `at`-th append, and go on as a new process would."""
+    ledger = CrashingLedger(at, stored=stored)
+    ledger.enrol(20_000, 4 * MICRO)
+    strategies = {"small": TWO}
+    spec = study(TWO, **(FAST | parameters))
+    for _ in range(3):
+        try:
+            if spec.digest() not in ledger.studies():
+                publish(ledger, spec, strategies)
+            drive(ledger, spec.digest(), strategies, coins(20_000))
+        except Crash:
+            assert ledger.left == 0
+    return ledger
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_crash_at_any_append_changes_nothing(stored: bool) -> None:
+    """Before the entry is on disk, or after: the same entries, to the digest, and the same users charged."""
+    whole = resumed(99, stored=stored, parameters={})
+    [id_] = whole.studies()
+    appends = len(whole.entries(id_))
+    assert appends == 8
+    for at in range(1, appends + 1):
+        ledger = resumed(at, stored=stored, parameters={})
+
+        assert ledger.left <= 0
+        assert ledger.bulletin(id_) == whole.bulletin(id_)
+        assert ledger.spent == whole.spent
+        assert result(ledger, id_, {"small": TWO}) == result(whole, id_, {"small": TWO})
+
+
+def test_the_bulletin_of_a_study_can_be_checked_by_anybody() -> None:
+    ledger, id_, strategies = opened(TWO)
+    drive(ledger, id_, strategies, coins(20_000))
+
+    assert Bulletin().extend(ledger.entries(id_)) == ledger.bulletin(id_)
+
+
+# -------------------------------------------------------------------------------------------------------- check_study
+
+
+@pytest.mark.parametrize(
+    ("changes", "where"),
+    [
+        ({"strategy": "nobody"}, "strategy"),
+        ({"interactive": False}, "interactive"),
+        ({"example": BUILT_IN["mean"].schema({})}, "example"),
+        ({"cap": 1}, "parameters.epsilon"),
+        ({"parameters": {"d": 4, "alpha": "0.1"}}, "parameters.alpha"),
+        ({"parameters": {"d": 3}}, "parameters.d"),
+        ({"parameters": {"d": 4, "beta": "2"}}, "parameters.beta"),
+    ],
+)
+def test_a_study_that_could_not_start_is_refused(changes: dict[str, object], where: str) -> None:
+    ledger = MemoryLedger()
+    spec = study(BUILT_IN["masked-parity"], d=4).model_copy(update=changes)
+
+    for call in (lambda: check_study(spec, BUILT_IN), lambda: publish(ledger, spec, BUILT_IN)):
+        with pytest.raises(ProtocolError) as caught:
+            call()
+        assert caught.value.where == where
+    assert not ledger.studies()
+
+
+def test_a_study_costs_a_user_one_report() -> None:
+    spec = study(BUILT_IN["masked-parity"], d=4, epsilon="0.3")
+
+    assert spec.cap == 300_000
+    assert spec.interactive
+    with pytest.raises(ProtocolError, match="nobody"):
+        rounds.study_of(BUILT_IN, strategy="nobody", parameters={}, title="t", nonce="0" * 32, simulated=True)

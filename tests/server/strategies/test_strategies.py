@@ -1,0 +1,468 @@
+"""Strategies: against the exact oracle, against the worst answers within tolerance, and as entry points."""
+
+from __future__ import annotations
+
+import ast
+from fractions import Fraction
+from importlib.metadata import EntryPoint
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import askance_server.strategies
+from askance_protocol.errors import ProtocolError
+from askance_protocol.examples import Columns
+from askance_protocol.queries import CellQuery, RealQuery
+from askance_server.core.run import MAX_QUERIES, MAX_REASON, Run, StrategyError
+from askance_server.core.strategy import Ask, Hypothesis, Strategy
+from askance_server.strategies.conjunction import CONJUNCTION
+from askance_server.strategies.histogram import HISTOGRAM
+from askance_server.strategies.masked_parity import MASKED_PARITY
+from askance_server.strategies.masked_parity_noninteractive import MASKED_PARITY_NONINTERACTIVE, dual
+from askance_server.strategies.masked_parity_pooled import MASKED_PARITY_POOLED, searched
+from askance_server.strategies.masked_parity_two_rounds import MASKED_PARITY_TWO_ROUNDS
+from askance_server.strategies.mean import MEAN
+from askance_server.strategies.registry import registry
+from askance_server.strategies.shared.posterior import Candidate, Posterior, above_water, cheapest
+from tests.server.learners import TRUE, concepts, exact, learn, masked, strategy_of
+
+WORST = [lambda _: 1.0, lambda _: -1.0, lambda k: (-1.0) ** k, lambda k: -((-1.0) ** k)]
+
+# --------------------------------------------------------------------------------------------------- masked parity
+
+
+@pytest.mark.parametrize("lie", [lambda _: 0.0, *WORST])
+@pytest.mark.parametrize("d", [2, 4])
+def test_a_mp_learns_every_concept_whatever_the_oracle_says_within_tolerance(d: int, lie) -> None:
+    """KLNRS11, Prop. 5.18, "with probability 1"."""
+    for r, a in concepts(d):
+        learned, asked = learn(MASKED_PARITY, {"d": d}, masked(d, r, a), lie)
+
+        assert learned.value == {"r": r, "a": a}
+        assert [len(asks) for asks in asked] == [d, 1]
+        assert [{ask.tolerance for ask in asks} for asks in asked] == [{1 / (4 * d + 1)}, {1 / 5}]
+
+
+def test_what_a_mp_asks_has_the_expectations_of_the_paper() -> None:
+    """KLNRS11, proof of Prop. 5.18: E[g_j] = r_j/(2d), E[g_{d+1}] = a/2."""
+    d = 4
+    for r, a in concepts(d):
+        columns = masked(d, r, a)
+        _, (first, second) = learn(MASKED_PARITY, {"d": d}, columns)
+
+        assert [exact(ask, columns) for ask in first] == [int(bit) / (2 * d) for bit in r]
+        assert [exact(ask, columns) for ask in second] == [a / 2]
+
+
+@pytest.mark.parametrize("lie", [lambda _: 0.0, *WORST])
+@pytest.mark.parametrize("strategy", [MASKED_PARITY_TWO_ROUNDS, MASKED_PARITY_NONINTERACTIVE])
+@pytest.mark.parametrize("d", [2, 4])
+def test_the_pooled_forms_learn_every_concept_whatever_the_oracle_says_within_tolerance(
+    d: int, strategy: Strategy, lie
+) -> None:
+    for r, a in concepts(d):
+        learned, asked = learn(strategy, {"d": d}, masked(d, r, a), lie)
+
+        assert learned.value == {"r": r, "a": a}
+        assert [len(asks) for asks in asked] == ([1, 1] if strategy.interactive else [1])
+
+
+@pytest.mark.parametrize("d", [2, 4])
+def test_the_search_learns_every_concept_from_exact_answers_in_two_rounds(d: int) -> None:
+    for r, a in concepts(d):
+        learned, asked = learn(MASKED_PARITY_POOLED, {"d": d}, masked(d, r, a))
+
+        assert learned.value == {"r": r, "a": a}
+        assert [[ask.tolerance for ask in asks] for asks in asked] == [[1 / (2 * d + 1)], [1 / 5]]
+
+
+def test_the_searched_cells_have_the_means_that_are_looked_for() -> None:
+    """±1/(2d) where b = 1; where b = 0 (−1)^a/2 if r̂ = r, else 0; beyond it nobody."""
+    d = 4
+    for r, a in concepts(d):
+        columns = masked(d, r, a)
+        for candidate in range(2**d):
+            means = exact(Ask(searched(d, candidate), 0.1), columns)
+            right = candidate == int(r[::-1], 2)
+
+            assert means[:d].tolist() == [(-1) ** int(bit) / (2 * d) for bit in r]
+            assert means[d] == (-1) ** a / 2 * right
+            assert len(means) > d + 8
+            assert not means[d + 1 :].any()
+
+
+def test_the_search_looks_again_where_a_bit_was_wrong() -> None:
+    """Bit 3 of r is read wrongly, and softly: among the candidates is r, and it stands out when it is asked about."""
+    d, noise = 8, np.random.default_rng(1).normal(0, 0.03, 64)
+    shares = np.zeros(64)
+    shares[:d], shares[0], shares[3], shares[d:] = 1 / 16, -1 / 16, -1 / 160, noise[d:]
+    posterior = Posterior(d)
+    posterior.hear([Candidate(0)], [shares])
+    trials = posterior.worth(60)
+
+    assert [trial.r for trial in trials[:2]] == [0b1001, 0b0001]
+    answers = [noise / trial.weight**0.5 for trial in trials]
+    for trial, answer in zip(trials, answers, strict=True):
+        answer[d] -= 0.5 * (trial.r == 1)
+    posterior.hear(trials, answers)
+    assert (posterior.best().r, posterior.best().a, posterior.best().sure) == ("10000000", 1, True)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_cheapest_sets_are_the_cheapest(seed: int) -> None:
+    """Against all 2^7 of them."""
+    costs = np.random.default_rng(seed).integers(0, 12, 7).astype(float)
+    sums, sets = cheapest(costs, 20)
+    every = sorted(sum(c for j, c in enumerate(costs) if mask >> j & 1) for mask in range(2**7))
+
+    assert sums.tolist() == every[:20]
+    assert len(set(sets.tolist())) == 20
+    assert [sum(c for j, c in enumerate(costs) if int(mask) >> j & 1) for mask in sets] == sums.tolist()
+
+
+@pytest.mark.parametrize("volume", [0.01, 1.0, 3.0, 100.0])
+def test_water_has_one_level(volume: float) -> None:
+    heights = np.array([-1.0, -1.5, -1.5, -4.0, -9.0])
+    above = above_water(heights, volume)
+    level = heights[0] - above[0]
+
+    assert above.sum() == pytest.approx(volume)
+    assert np.allclose(above, np.maximum(heights - level, 0)[: len(above)])
+    assert (heights[len(above) :] <= level).all()
+
+
+def test_the_halves_have_the_means_that_their_signs_are_read_from() -> None:
+    """±1/(2d) where b = 1, and where b = 0 the bent function's ±2^(−d/2−1), for every r and a alike."""
+    d = 4
+    for r, a in concepts(d):
+        columns = masked(d, r, a)
+        _, [[ask]] = learn(MASKED_PARITY_NONINTERACTIVE, {"d": d}, columns)
+        means = exact(ask, columns)
+
+        assert means[:d].tolist() == [(-1) ** int(bit) / (2 * d) for bit in r]
+        assert means[d] == (-1) ** (a + dual(r)) * 2 ** (-d / 2 - 1)
+
+
+def test_control_a_lie_beyond_tolerance_misleads_a_mp() -> None:
+    """Just beyond 1/(4d), r is wrong: the worst answers of the other tests are the worst that there are."""
+    learned, _ = learn(MASKED_PARITY, {"d": 4}, masked(4, "0101", 1), lambda _: 17 / 16 + 0.01)
+
+    assert learned.value["r"] == "1111"
+
+
+@pytest.mark.parametrize("d", [0, 1, 3, 6, 128, "4", True, None])
+def test_a_mp_wants_a_power_of_two(d: object) -> None:
+    for call in (MASKED_PARITY.schema, lambda parameters: Run(MASKED_PARITY, parameters).step(None)):
+        with pytest.raises((ProtocolError, StrategyError), match=r"parameters\.d"):
+            call({} if d is None else {"d": d})
+
+
+# ----------------------------------------------------------------------------------------------------- conjunction
+
+
+def examples(d: int, kept: set[int]) -> Columns:
+    """All x, labelled by the conjunction of these variables."""
+    x = np.array(list(product((0, 1), repeat=d)))
+    y = np.where(x[:, sorted(kept)].all(axis=1), 1, -1)
+    return Columns.of(CONJUNCTION.schema({"d": d}), {"x": x, "y": y})
+
+
+def error_of(learned: Hypothesis, columns: Columns, d: int) -> Fraction:
+    """Where the learned conjunction differs from the labels."""
+    x = np.array(list(product((0, 1), repeat=d)))
+    said = np.where(x[:, learned.value["variables"]].all(axis=1), 1, -1)
+    return Fraction(int((said != columns["y"]).sum()), len(columns))
+
+
+@pytest.mark.parametrize("lie", [lambda _: 0.0, *WORST])
+@pytest.mark.parametrize("alpha", ["0.05", "0.3", "0.9"])
+def test_a_conjunction_is_learned_to_its_error(alpha: str, lie) -> None:
+    """BB-notes, Thm 5: every conjunction of 4 variables, under the worst answers."""
+    d = 4
+    for chosen in product((False, True), repeat=d):
+        kept = {i for i in range(d) if chosen[i]}
+        columns = examples(d, kept)
+        learned, [asks] = learn(CONJUNCTION, {"d": d, "alpha": alpha}, columns, lie)
+
+        assert [ask.tolerance for ask in asks] == [float(Fraction(alpha) / (2 * d))] * d
+        assert kept <= set(learned.value["variables"])
+        assert error_of(learned, columns, d) <= Fraction(alpha)
+
+
+def test_a_conjunction_reads_as_one() -> None:
+    assert learn(CONJUNCTION, {"d": 3}, examples(3, {0, 2}))[0].text == "x_0 ∧ x_2"
+    assert learn(CONJUNCTION, {"d": 3, "alpha": "0.01"}, examples(3, set()))[0].text == "true"
+
+
+# ---------------------------------------------------------------------------------------------- mean and histogram
+
+
+def test_a_mean_is_one_real_query() -> None:
+    columns = Columns.of(MEAN.schema({"denominator": 4}), {"value": np.array([-1, 0.25, 0.5, 1.0])})
+    learned, [[ask]] = learn(MEAN, {"denominator": 4, "tolerance": "0.1"}, columns)
+
+    assert isinstance(ask.query, RealQuery)
+    assert (ask.query.denominator, ask.tolerance) == (4, 0.1)
+    assert learned.value == {"mean": 0.1875, "tolerance": 0.1}
+    assert learned.text == "the mean is 0.1875, asked to within 0.1"
+
+
+def test_a_histogram_is_one_cell_query() -> None:
+    columns = Columns.of(HISTOGRAM.schema({"cells": 5}), {"cell": np.array([0, 3, 3, 4])})
+    learned, [[ask]] = learn(HISTOGRAM, {"cells": 5}, columns)
+
+    assert isinstance(ask.query, CellQuery)
+    assert learned.value == {"shares": [0.25, 0, 0, 0.5, 0.25], "tolerance": 0.05}
+    assert learned.text == "cell 3 of 5 has the largest share, 0.5, asked to within 0.05"
+
+
+# ------------------------------------------------------------------------------------------------------ parameters
+
+
+@pytest.mark.parametrize(
+    ("strategy", "parameters", "named"),
+    [
+        (MEAN, {"tolerance": 1}, "tolerance"),
+        (MEAN, {"tolerance": "0"}, "tolerance"),
+        (MEAN, {"tolerance": "1"}, "tolerance"),
+        (MEAN, {"tolerance": "1/3"}, "tolerance"),
+        (MEAN, {"tolerance": "1e-3"}, "tolerance"),
+        (MEAN, {"tolerance": "٠.5"}, "tolerance"),
+        (MEAN, {"denominator": 0}, "denominator"),
+        (MEAN, {"denominator": True}, "denominator"),
+        (MEAN, {"tolerence": "0.1"}, "tolerence"),
+        (HISTOGRAM, {}, "cells"),
+        (HISTOGRAM, {"cells": 1}, "cells"),
+        (HISTOGRAM, {"cells": 1 << 17}, "cells"),
+        (HISTOGRAM, {"cells": 2, "d": 3}, "d"),
+        (CONJUNCTION, {}, "d"),
+        (CONJUNCTION, {"d": 4097}, "d"),
+        (CONJUNCTION, {"d": 4, "alpha": "2"}, "alpha"),
+        (MASKED_PARITY, {"d": 4, "alpha": "0.1"}, "alpha"),
+        (MASKED_PARITY, {"d": 4, "epsilon": "1"}, "epsilon"),
+    ],
+)
+def test_a_wrong_parameter_is_named(strategy: Strategy, parameters: dict[str, object], named: str) -> None:
+    with pytest.raises(ProtocolError) as caught:
+        strategy.schema(parameters)
+
+    assert caught.value.where == f"parameters.{named}"
+    assert caught.value.remedy
+
+
+# ------------------------------------------------------------------------------------------------- a run is watched
+
+
+def raising(_):
+    yield [Ask(TRUE, 0.1)]
+    raise ZeroDivisionError("x" * 5000)
+
+
+class Unreadable(Exception):
+    def __str__(self) -> str:
+        raise ValueError
+
+
+def unreadable(_):
+    raise Unreadable
+    yield
+
+
+def leaving(_):
+    raise SystemExit(1)
+    yield
+
+
+def stopping(_):
+    yield [Ask(TRUE, 0.1)]
+    raise StopIteration  # noqa: PLR1708 - what is tested
+
+
+def yielding(what):
+    def run(_):
+        yield what
+        return Hypothesis("", {})
+
+    return run
+
+
+def returning(what):
+    def run(_):
+        yield [Ask(TRUE, 0.1)]
+        return what
+
+    return run
+
+
+def for_ever(_):
+    while True:
+        yield [Ask(TRUE, 0.1)]
+
+
+def asking_much(_):
+    for _ in range(3):
+        yield [Ask(TRUE, 0.1)] * (MAX_QUERIES // 2)
+    return Hypothesis("", {})
+
+
+def not_a_generator(_):
+    return [Ask(TRUE, 0.1)]
+
+
+FAULTY = {
+    "raises": (raising, "raised ZeroDivisionError: xxx"),
+    "raises what cannot be read": (unreadable, "raised Unreadable"),
+    "leaves": (leaving, "raised SystemExit: 1"),
+    "stops by hand": (stopping, "raised RuntimeError"),
+    "is no generator": (not_a_generator, "does not run as a generator"),
+    "yields None": (yielding(None), "round 1 is not a list of one or more asks"),
+    "yields nothing": (yielding([]), "round 1 is not a list of one or more asks"),
+    "yields text": (yielding("ask"), "round 1 is not a list of one or more asks"),
+    "yields an ask alone": (yielding(Ask(TRUE, 0.1)), "round 1 is not a list of one or more asks"),
+    "yields an iterator": (yielding(iter([Ask(TRUE, 0.1)])), "round 1 is not a list of one or more asks"),
+    "yields a query": (yielding([TRUE]), "ask 0 of round 1 is a BooleanQuery, not an Ask"),
+    "asks a test": (yielding([Ask(TRUE, 0.1), Ask(TRUE.test, 0.1)]), "ask 1 of round 1 has a Constant for a query"),
+    "tolerance 0": (yielding([Ask(TRUE, 0.0)]), "ask 0 of round 1 has a tolerance that is not a number above 0"),
+    "tolerance NaN": (yielding([Ask(TRUE, float("nan"))]), "ask 0 of round 1 has a tolerance that"),
+    "tolerance text": (yielding([Ask(TRUE, "0.1")]), "ask 0 of round 1 has a tolerance that"),
+    "tolerance True": (yielding([Ask(TRUE, True)]), "ask 0 of round 1 has a tolerance that"),
+    "too many asks at once": (yielding([Ask(TRUE, 0.1)] * 4097), "asks more than 4096 queries"),
+    "too many asks": (asking_much, "asks more than 4096 queries"),
+    "never stops": (for_ever, "asks for round 4 and declares 3"),
+    "returns None": (returning(None), "returned a NoneType, not a Hypothesis"),
+    "returns a number": (returning(1), "returned a int, not a Hypothesis"),
+    "returns an array": (returning(Hypothesis("", {"w": np.zeros(2)})), "not text and JSON values"),
+    "returns NaN": (returning(Hypothesis("", {"w": float("nan")})), "not text and JSON values"),
+    "returns a tuple": (returning(Hypothesis("", {"w": (1, 2)})), "not text and JSON values"),
+    "returns a list": (returning(Hypothesis("", [1])), "not text and JSON values"),
+    "returns no text": (returning(Hypothesis(1, {})), "not text and JSON values"),
+}
+
+
+def to_the_end(strategy: Strategy) -> None:
+    run = Run(strategy, {})
+    said = run.step(None)
+    while not isinstance(said, Hypothesis):
+        said = run.step([1.0] * len(said))
+
+
+@pytest.mark.parametrize("fault", FAULTY)
+def test_what_a_strategy_does_wrong_has_a_reason(fault: str) -> None:
+    run, reason = FAULTY[fault]
+
+    with pytest.raises(StrategyError) as caught:
+        to_the_end(strategy_of(run))
+
+    assert reason in str(caught.value)
+    assert len(str(caught.value)) <= MAX_REASON
+
+
+def test_a_strategy_cannot_change_the_parameters_of_its_study() -> None:
+    def run(parameters):
+        parameters.clear()
+        yield [Ask(TRUE, 0.1)]
+
+    parameters = {"d": 4}
+    Run(strategy_of(run), parameters).step(None)
+
+    assert parameters == {"d": 4}
+
+
+# -------------------------------------------------------------------------------------------------------- registry
+
+THIRD = Strategy("third-party", "somebody else's", False, 1, schema=MEAN.schema, run=MEAN.run)
+LAZY = Strategy("lazy", "declares nothing", False, 0, schema=MEAN.schema, run=MEAN.run)
+IMPOSTOR = Strategy("mean", "takes a name", False, 1, schema=MEAN.schema, run=MEAN.run)
+NOT_A_STRATEGY = 3
+
+
+def installed(monkeypatch: pytest.MonkeyPatch, **points: str) -> None:
+    """These entry points, and no others."""
+    found = [EntryPoint(name.replace("_", "-"), value, "askance.strategies") for name, value in points.items()]
+    monkeypatch.setattr("askance_server.strategies.registry.entry_points", lambda *, group: found)
+
+
+BUILT_IN = {
+    "mean": False,
+    "histogram": False,
+    "conjunction": False,
+    "masked-parity": True,
+    "masked-parity-pooled": True,
+    "masked-parity-noninteractive": False,
+    "masked-parity-weak": False,
+    "parity": False,
+    "decision-list": True,
+    "decision-tree": True,
+    "perceptron": True,
+    "kmeans": True,
+    "masked-parity-two-rounds": True,
+}
+"""By name, in order: whether they are interactive."""
+
+
+def test_the_built_in_strategies_are_there() -> None:
+    strategies = registry()
+
+    assert list(strategies) == [*BUILT_IN]
+    assert len(strategies) == len(list(strategies))
+    assert all(strategies[name].name == name for name in strategies)
+    assert {name: strategies[name].interactive for name in strategies} == BUILT_IN
+
+
+def test_an_installed_package_adds_a_strategy(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch, third_party="tests.server.strategies.test_strategies:THIRD")
+
+    assert registry()["third-party"].summary == "somebody else's"
+    assert not registry().broken
+
+
+def test_a_broken_entry_point_is_listed_and_harms_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(
+        monkeypatch,
+        nowhere="no_such_module:THIRD",
+        nothing="tests.server.strategies.test_strategies:no_such_name",
+        number="tests.server.strategies.test_strategies:NOT_A_STRATEGY",
+        mean="tests.server.strategies.test_strategies:IMPOSTOR",
+        other_name="tests.server.strategies.test_strategies:THIRD",
+        lazy="tests.server.strategies.test_strategies:LAZY",
+        third_party="tests.server.strategies.test_strategies:THIRD",
+    )
+    strategies = registry()
+
+    assert set(strategies) == {*BUILT_IN, "third-party"}
+    assert strategies["mean"] is MEAN
+    assert {name: reason.partition(": ")[2] for name, reason in strategies.broken.items()} == {
+        "nowhere": "ModuleNotFoundError: No module named 'no_such_module'",
+        "nothing": "AttributeError: module 'tests.server.strategies.test_strategies' has no attribute 'no_such_name'",
+        "number": "is a int, not a Strategy",
+        "mean": "another strategy has this name already",
+        "other-name": "its name is 'third-party'; give the entry point that name",
+        "lazy": "declares 0 rounds; declare one at least",
+    }
+
+
+# ---------------------------------------------------------------------------------------------------------- house
+
+
+def strategy_files() -> list[Path]:
+    return sorted(Path(askance_server.strategies.__file__).parent.glob("*.py"))
+
+
+def test_strategies_see_the_protocol_and_nothing_else_of_the_server() -> None:
+    """Import-linter says so as well; this also sees an import of the server's root."""
+    for file in strategy_files():
+        for node in ast.walk(ast.parse(file.read_text())):
+            modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            modules += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            ours = [module for module in modules if module.startswith("askance")]
+
+            assert all(module.startswith(("askance_protocol", "askance_server.strategies", "askance_server.core")) for module in ours), file
+
+
+@pytest.mark.parametrize("name", [name.replace("-", "_") for name in BUILT_IN])
+def test_a_built_in_strategy_is_short(name: str) -> None:
+    [file] = [file for file in strategy_files() if file.stem == name]
+
+    assert len(file.read_text().splitlines()) < 60

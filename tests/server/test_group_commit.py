@@ -1,0 +1,145 @@
+"""The queue in front of the ledger: what waits together is committed together, and nobody is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from askance_server.group_commit import GroupCommitter, QueueFullError
+from askance_server.ledger import LedgerAwayError, LedgerError, Verdict
+from askance_server.metrics import Metrics
+
+
+class Recorder:
+    """In place of a ledger: remembers groups, and answers by the parity of the user."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.groups: list[tuple[str, list[int]]] = []
+        self.error = error
+
+    def charge(self, round_: str, users: Any, outcomes: Any) -> Any:
+        if self.error is not None:
+            raise self.error
+        self.groups.append((round_, users.tolist()))
+        return np.where(users % 2 == 0, Verdict.ACCEPTED, Verdict.REPEATED).astype(np.uint8)
+
+
+def run(recorder: Recorder, work: Callable[[GroupCommitter], Any], limit: int = 1000) -> tuple[Any, list[Any]]:
+    seen: list[Any] = []
+
+    async def main() -> Any:
+        committer = GroupCommitter(
+            recorder,  # type: ignore[arg-type]
+            Metrics(),
+            limit=limit,
+            committed=seen.append,
+            broken=seen.append,
+        )
+        return await work(committer)
+
+    return asyncio.run(main()), seen
+
+
+def test_what_comes_in_one_turn_of_the_loop_is_one_group() -> None:
+    recorder = Recorder()
+
+    async def work(committer: GroupCommitter) -> list[Verdict]:
+        return await asyncio.gather(*[committer.submit("a", user, 0) for user in range(50)])
+
+    verdicts, seen = run(recorder, work)
+    assert recorder.groups == [("a", list(range(50)))]
+    assert verdicts == [Verdict.ACCEPTED, Verdict.REPEATED] * 25
+    assert seen == ["a"]
+
+
+def test_reports_to_several_rounds_are_told_apart() -> None:
+    recorder = Recorder()
+
+    async def work(committer: GroupCommitter) -> list[Verdict]:
+        return await asyncio.gather(*[committer.submit("ab"[user % 2], user, 0) for user in range(6)])
+
+    verdicts, _ = run(recorder, work)
+    assert recorder.groups == [("a", [0, 2, 4]), ("b", [1, 3, 5])]
+    assert verdicts == [Verdict.ACCEPTED, Verdict.REPEATED] * 3
+
+
+def test_a_full_queue_refuses_before_anything_is_done() -> None:
+    recorder = Recorder()
+
+    async def work(committer: GroupCommitter) -> int:
+        waiting = [committer.submit("a", user, 0) for user in range(3)]
+        with pytest.raises(QueueFullError):
+            committer.submit("a", 3, 0)
+        await asyncio.gather(*waiting)
+        return committer.depth
+
+    depth, _ = run(recorder, work, limit=3)
+    assert recorder.groups == [("a", [0, 1, 2])]
+    assert depth == 0
+
+
+def test_whoever_hangs_up_is_committed_all_the_same() -> None:
+    recorder = Recorder()
+
+    async def work(committer: GroupCommitter) -> Verdict:
+        gone, stays = committer.submit("a", 0, 0), committer.submit("a", 2, 0)
+        gone.cancel()
+        return await stays
+
+    verdict, _ = run(recorder, work)
+    assert verdict is Verdict.ACCEPTED
+    assert recorder.groups == [("a", [0, 2])]
+
+
+def test_a_batch_waits_for_the_reports_before_it() -> None:
+    recorder = Recorder()
+
+    async def work(committer: GroupCommitter) -> Any:
+        single = committer.submit("a", 7, 0)
+        verdicts = committer.submit_batch("a", np.array([8], np.uint64), np.array([0], np.uint32))
+        return await single, verdicts.tolist()
+
+    result, _ = run(recorder, work)
+    assert recorder.groups == [("a", [7]), ("a", [8])]
+    assert result == (Verdict.REPEATED, [Verdict.ACCEPTED])
+
+
+def test_a_ledger_that_breaks_is_told_and_acknowledges_nobody() -> None:
+    error = LedgerError("the disk is full")
+
+    async def work(committer: GroupCommitter) -> list[Any]:
+        futures = [committer.submit("a", user, 0) for user in range(3)]
+        return await asyncio.gather(*futures, return_exceptions=True)
+
+    results, seen = run(Recorder(error), work)
+    assert results == [error] * 3
+    assert seen == [error]
+
+
+def test_nobody_waits_for_ever_where_the_ledger_fails_as_it_never_should(caplog: pytest.LogCaptureFixture) -> None:
+    error = ZeroDivisionError("a mistake of ours")
+
+    async def work(committer: GroupCommitter) -> list[Any]:
+        futures = [committer.submit("ab"[user % 2], user, 0) for user in range(3)]
+        return await asyncio.wait_for(asyncio.gather(*futures, return_exceptions=True), 5)
+
+    results, seen = run(Recorder(error), work)
+    assert results == [error] * 3
+    assert seen == []
+    assert "should not be" in caplog.text
+
+
+def test_a_database_that_is_away_stops_nobody() -> None:
+    error = LedgerAwayError("the server is restarting")
+    recorder = Recorder(error)
+
+    async def work(committer: GroupCommitter) -> list[Any]:
+        first = await asyncio.gather(committer.submit("a", 0, 0), return_exceptions=True)
+        recorder.error = None
+        return [*first, await committer.submit("a", 0, 0)]
+
+    assert run(recorder, work) == ([error, Verdict.ACCEPTED], ["a"])
