@@ -15,7 +15,7 @@ from askance_protocol.channels import (
     TwoSidedGeometric,
 )
 from askance_protocol.coins import Coin
-from askance_protocol.errors import ProtocolError
+from askance_protocol.errors import AskanceError, Code, ProtocolError
 from askance_protocol.examples import Columns, Example
 from askance_protocol.queries import BooleanQuery, CellQuery, PreparedQuery, Query, RealQuery, prepare, read_query
 from askance_protocol.randomness import OsRandom, RandomSource, SimulatedRandom
@@ -42,6 +42,7 @@ from askance_protocol.schema import BitsField, CategoryField, IntegerField, Labe
 
 __all__ = [
     "Account",
+    "AskanceError",
     "BinaryResponse",
     "BinarySpec",
     "BitsField",
@@ -51,6 +52,7 @@ __all__ = [
     "CategoryField",
     "CellQuery",
     "Channel",
+    "Code",
     "Cohort",
     "Coin",
     "Columns",

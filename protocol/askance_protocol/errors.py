@@ -1,14 +1,60 @@
-"""The one error of this room: what is wrong, where, and what to do next."""
+"""Errors: what is wrong, where, what to do next, and a code that a program may act on.
+
+Every error of every room descends from `AskanceError`. People read the message; programs read `code`, and never the
+message: how a command ends and which problem document a server sends are tables over codes. A room that has errors of
+its own gives them a class of its own, with one of these codes.
+"""
 
 from __future__ import annotations
 
+from enum import StrEnum
+from typing import ClassVar, Self
 
-class ProtocolError(ValueError):
-    """Something that both sides must refuse.
+
+class Code(StrEnum):
+    """What kind of thing went wrong."""
+
+    INTERNAL = "internal"
+    """A fault of this program."""
+    INVALID = "invalid"
+    """A document, a report or a parameter that both sides must refuse."""
+    USAGE = "usage"
+    """Options or arguments that do not go together, or that nothing goes by."""
+    DATA = "data"
+    """A file or table that cannot be used."""
+    MISSING_EXTRA = "missing-extra"
+    """A package that belongs to an extra is not installed."""
+    NOT_FOUND = "not-found"
+    UNAUTHORIZED = "unauthorized"
+    FORBIDDEN = "forbidden"
+    OVER_BUDGET = "over-budget"
+    """More ε is asked than is left."""
+    TOO_FEW_USERS = "too-few-users"
+    """More users, or more reports, would have helped."""
+    STRATEGY = "strategy"
+    """A strategy did what ends its study."""
+    CHECK_FAILED = "check-failed"
+    """What was looked at is not as it has to be: a threshold, a promise, a tally."""
+    REMOTE = "remote"
+    """The other side said no, or what cannot be understood."""
+    UNREACHABLE = "unreachable"
+    VERSION_MISMATCH = "version-mismatch"
+    WALLET = "wallet"
+    LEDGER = "ledger"
+    """The ledger cannot be opened, or cannot be trusted any more."""
+    LEDGER_BUSY = "ledger-busy"
+    LEDGER_AWAY = "ledger-away"
+    QUEUE_FULL = "queue-full"
+
+
+class AskanceError(Exception):
+    """Something that is refused, or has failed.
 
     `what` says what is wrong, `where` names the place in the input, `remedy` says what to do next.
     The message never repeats an example or a report: those are private.
     """
+
+    code: ClassVar[Code] = Code.INTERNAL
 
     def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
         self.what = what
@@ -16,7 +62,36 @@ class ProtocolError(ValueError):
         self.remedy = remedy
         super().__init__(": ".join(part for part in (where, what) if part) + (f" ({remedy})" if remedy else ""))
 
-    def at(self, where: str) -> ProtocolError:
+    def at(self, where: str) -> Self:
         """The same error, seen from one level further out."""
         inner = self.where if self.where.startswith("[") or not self.where else f".{self.where}"
         return type(self)(self.what, where=where + inner, remedy=self.remedy)
+
+
+class ProtocolError(AskanceError, ValueError):
+    """Something that both sides must refuse. A `ValueError`, so that pydantic reports it with its place."""
+
+    code = Code.INVALID
+
+
+class UsageError(AskanceError):
+    """An option or argument that cannot be used as it was given."""
+
+    code = Code.USAGE
+
+
+class DataError(AskanceError):
+    """A file or table that cannot be used."""
+
+    code = Code.DATA
+
+
+class MissingExtraError(AskanceError):
+    """A package that is not in the base install."""
+
+    code = Code.MISSING_EXTRA
+
+    @classmethod
+    def of(cls, package: str, extra: str) -> Self:
+        """Names the one command that installs it."""
+        return cls("is not installed", where=package, remedy=f"pip install 'askance[{extra}]'")

@@ -458,7 +458,10 @@ def test_strategies_see_the_protocol_and_nothing_else_of_the_server() -> None:
             modules += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             ours = [module for module in modules if module.startswith("askance")]
 
-            assert all(module.startswith(("askance_protocol", "askance_server.strategies", "askance_server.core")) for module in ours), file
+            assert all(
+                module.startswith(("askance_protocol", "askance_server.strategies", "askance_server.core"))
+                for module in ours
+            ), file
 
 
 @pytest.mark.parametrize("name", [name.replace("-", "_") for name in BUILT_IN])
