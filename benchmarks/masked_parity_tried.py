@@ -22,7 +22,7 @@ from unittest.mock import patch
 import numpy as np
 
 from askance_lab.experiments.sample_size import TrialOutcome, measure
-from askance_lab.oracles.oracle import Oracle, Spent, run
+from askance_lab.oracles.shared.oracle import Spent, SQOracle, run
 from askance_protocol.queries import CellQuery
 from askance_server.core.planning import TooFewUsersError
 from askance_server.core.strategy import Answer, Ask, Strategy
@@ -55,7 +55,7 @@ class Truth:
 
 
 @dataclass(slots=True)
-class Shares(Oracle):
+class Shares(SQOracle):
     """As `Pooled`, with normal noise for the users'."""
 
     strategy: Strategy

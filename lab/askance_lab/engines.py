@@ -9,10 +9,18 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from enum import StrEnum
 from typing import Any, Protocol, TypeVar
 
-from askance_lab.oracles.names import EngineName
 from askance_protocol.errors import ProtocolError
+
+
+class EngineName(StrEnum):
+    """Where users are simulated."""
+
+    LOCAL = "local"
+    DASK = "dask"
+
 
 T = TypeVar("T")
 Task = TypeVar("Task")

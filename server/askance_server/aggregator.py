@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 
 from askance_protocol.errors import ProtocolError
 from askance_server.auth import Keys
-from askance_server.core import study as rounds
 from askance_server.core.strategy import Parameters, Strategy
+from askance_server.core.study import Waiting, study_of
+from askance_server.driver import Driver
 from askance_server.group_commit import GroupCommitter
 from askance_server.ledger import Ledger, LedgerAwayError, LedgerError
 from askance_server.metrics import Metrics
@@ -39,12 +40,16 @@ class Aggregator:
     stop: Callable[[], None]
     """Ends the process in good order: what is left to do when the ledger cannot be written."""
     metrics: Metrics = field(default_factory=Metrics)
+    driver: Driver = field(init=False)
     committer: GroupCommitter = field(init=False)
     _running: set[str] = field(default_factory=set[str])
     _awaited: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
     """For each open round: its study and the target that closes it."""
     _changed: dict[str, asyncio.Event] = field(default_factory=dict[str, asyncio.Event])
     _ticker: asyncio.Task[None] | None = None
+
+    def __post_init__(self) -> None:
+        self.driver = Driver(self.ledger, self.strategies)
 
     def start(self) -> None:
         """Begin to take reports, and go on with every study that has not ended."""
@@ -71,7 +76,7 @@ class Aggregator:
     def create(self, title: str, name: str, parameters: Parameters, *, simulated: bool) -> str:
         """Publish a study and its first round."""
         self._check_limits(name)
-        spec = rounds.study_of(
+        spec = study_of(
             self.strategies,
             strategy=name,
             parameters=parameters,
@@ -79,7 +84,7 @@ class Aggregator:
             nonce=secrets.token_hex(16),
             simulated=simulated,
         )
-        study = rounds.publish(self.ledger, spec, self.strategies)
+        study = self.driver.publish(spec)
         self.advance(study)
         return study
 
@@ -94,7 +99,7 @@ class Aggregator:
     def advance(self, study: str) -> None:
         """Go as far as the reports allow. Whatever is interrupted here is taken up by the next call."""
         try:
-            waiting = rounds.advance(self.ledger, study, self.strategies, int(time.time()))
+            waiting = self.driver.advance(study, int(time.time()))
         except ProtocolError as error:
             # Another replica was faster, or the strategy is not installed: the next tick tries again.
             self._running.add(study)
@@ -105,7 +110,7 @@ class Aggregator:
             return
         self._running.discard(study)
         self._awaited = {id_: wait for id_, wait in self._awaited.items() if wait[0] != study}
-        if isinstance(waiting, rounds.Waiting):
+        if isinstance(waiting, Waiting):
             self._running.add(study)
             self._awaited[waiting.round] = (study, waiting.target)
         self.tell(study)
@@ -114,13 +119,13 @@ class Aggregator:
         """The operator closes a round before its time."""
         study = self.ledger.round(id_).spec.study
         self.committer.flush()
-        rounds.close(self.ledger, id_)
+        self.driver.close(id_)
         self.advance(study)
 
     def cancel(self, study: str) -> None:
         """The operator ends a study."""
         self.committer.flush()
-        rounds.cancel(self.ledger, study)
+        self.driver.cancel(study)
         self.advance(study)
 
     # ----------------------------------------------------------------------------------------------------- events

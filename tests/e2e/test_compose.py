@@ -191,7 +191,7 @@ class Absent(MetaPathFinder):
 
 sys.meta_path.insert(0, Absent())
 import askance_client.simulation.fleet, askance_lab.cli, askance_lab.remote.study_client
-import askance_lab.evaluation.hypotheses
+import askance_lab.evaluation.exact, askance_server.strategies.registry
 from askance_lab.commands.demo import _planned
 from askance_client.simulation.population import for_strategy
 assert _planned() and for_strategy("masked-parity-pooled", {"d": 8}, {}, 1).truth

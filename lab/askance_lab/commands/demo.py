@@ -242,7 +242,8 @@ def _truth(asked: Demo) -> dict[str, Any]:
 
 
 def _row(asked: Demo, url: str, learner: str, learned: DemoResult, results: Counter[str] | None) -> dict[str, Any]:
-    from askance_lab.evaluation.hypotheses import error_of  # noqa: PLC0415 - takes a while
+    from askance_lab.evaluation.exact import exact_error  # noqa: PLC0415 - takes a while
+    from askance_server.strategies.registry import registry  # noqa: PLC0415
 
     end = learned.end
     return {
@@ -250,7 +251,7 @@ def _row(asked: Demo, url: str, learner: str, learned: DemoResult, results: Coun
         "rounds": end.rounds,
         "users": sum(end.received),
         "hypothesis": dict(end.hypothesis),
-        "error": error_of(learner, end.hypothesis, _truth(asked)),
+        "error": exact_error(registry()[learner], end.hypothesis, _truth(asked)),
         "max_spent_micro_epsilon": end.charge,
         "refusals": None if results is None else results.total() - results["answered"],
         "state": end.state.value,

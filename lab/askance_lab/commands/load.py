@@ -25,12 +25,10 @@ from askance_lab.commands.shared.reaching import reaching
 from askance_protocol.errors import ProtocolError
 
 if TYPE_CHECKING:
-    from askance_client import Server
     from askance_lab.remote.study_client import OpenedStudy
 
 SCHEMA_VERSION: Final = 1
 _SEED: Final = 1
-_MOST_AT_ONCE: Final = 10_000_000
 
 app = typer.Typer()
 
@@ -149,6 +147,7 @@ async def _deliver(asked: Load, folder: Path) -> LoadOutcome:
     from askance_client import BulletinReader, Server  # noqa: PLC0415 - takes a while
     from askance_client.simulation.gateway import Gateway, SentBatches  # noqa: PLC0415
     from askance_client.simulation.population import synthetic  # noqa: PLC0415
+    from askance_lab.remote.enrolment import enrol_many  # noqa: PLC0415
     from askance_lab.remote.study_client import unwrap  # noqa: PLC0415
 
     async with Server(asked.url) as server:
@@ -169,21 +168,6 @@ async def _deliver(asked: Load, folder: Path) -> LoadOutcome:
             book.close()
         bar.end(gateway.verdicts)
         return LoadOutcome(study, gateway.verdicts, gateway.latencies, bar.seconds)
-
-
-async def enrol_many(server: Server, token: str, users: int) -> int:
-    """Enrol users who need no tokens, since a gateway speaks for them; the first of their consecutive numbers."""
-    from askance_client import Refusal  # noqa: PLC0415 - takes a while
-    from askance_lab.remote.study_client import unwrap  # noqa: PLC0415
-
-    firsts: list[int] = []
-    for begin in range(0, users, _MOST_AT_ONCE):
-        enrolled = unwrap(await server.enrol(token, min(_MOST_AT_ONCE, users - begin)))
-        assert not isinstance(enrolled, Refusal)  # noqa: S101 - told the type checker: `said` has refused it
-        firsts.append(enrolled.first)
-    if firsts != list(range(firsts[0], firsts[0] + users, _MOST_AT_ONCE)):
-        raise ProtocolError("others enrol at the same time", where="server", remedy="try again when they are done")
-    return firsts[0]
 
 
 async def _open(asked: Load) -> OpenedStudy:

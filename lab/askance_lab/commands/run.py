@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import tempfile
 import time
-from collections.abc import Generator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -18,21 +16,18 @@ from askance_lab.commands.fleet import EnrolmentOption, JsonOption, token_of
 from askance_lab.commands.shared.exit_codes import Exit
 from askance_lab.commands.shared.parse_set import parse_set
 from askance_lab.commands.shared.reaching import reaching
-from askance_lab.oracles.names import EngineName, OracleName
-from askance_lab.remote.local_server import LocalServer, local_server
-from askance_protocol.errors import ProtocolError
+from askance_lab.engines import EngineName
+from askance_lab.remote.local_server import LocalServer
+from askance_protocol.errors import Code, ProtocolError, UsageError
 
 if TYPE_CHECKING:
     from askance_client.population import Population
     from askance_lab.data.table_population import OwnTable
-    from askance_lab.oracles.catalogue import OracleSetting
-    from askance_lab.oracles.http import Http
-    from askance_lab.oracles.oracle import Oracle
+    from askance_lab.experiments.single_run import SingleRun
+    from askance_lab.oracles.shared.setting import OracleSetting
     from askance_server.core.strategy import Strategy
 
 SCHEMA_VERSION: Final = 1
-_TOO_FEW: Final = ("users who can still pay", "parts had none")
-"""How the reasons of the driver read where more users would have helped."""
 _KEPT: Final = 5
 """Of so many rows of a table one is kept from the learner, to measure the error on."""
 
@@ -50,26 +45,11 @@ class RunOptions:
     users: int | None
     seed: int
     eta: str | None
-    oracle: OracleName
+    oracle: str
     engine: EngineName
     workers: int
     data: Path | None
     label: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class RunOutcome:
-    """What a run has come to."""
-
-    state: str
-    reason: str = ""
-    text: str = ""
-    hypothesis: Mapping[str, Any] | None = None
-    rounds: int = 0
-    queries: int = 0
-    received: tuple[int, ...] = ()
-    spent: int | None = 0
-    too_few: bool = False
 
 
 @app.command()
@@ -89,7 +69,7 @@ def run(
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Which population, and which noise.")] = 1,
     oracle: Annotated[
-        OracleName | None, typer.Option("--oracle", help="Who answers the queries: local, or http with --server.")
+        str | None, typer.Option("--oracle", help="Who answers the queries: local, or http with --server.")
     ] = None,
     engine: Annotated[EngineName, typer.Option("--engine", help="Where users are simulated.")] = EngineName.LOCAL,
     workers: Annotated[int, typer.Option("--workers", min=1, max=256, help="Processes that simulate them.")] = 1,
@@ -109,7 +89,7 @@ def run(
     as_json: JsonOption = False,
 ) -> None:
     """Run a strategy against an oracle and say what it learned, and how wrong that is."""
-    chosen = oracle or (OracleName.LOCAL if server is None else OracleName.HTTP)
+    chosen = oracle or ("local" if server is None else "http")
     said = {"d": d, "alpha": alpha, "beta": beta, "tolerance": tolerance, **parse_set(more or [])}
     parameters = {
         "users": "all",
@@ -117,15 +97,18 @@ def run(
         **{name: value for name, value in said.items() if value is not None},
     }
     asked = RunOptions(strategy, parameters, users, seed, eta, chosen, engine, workers, data, label)
+    from askance_lab.experiments.single_run import run_once  # noqa: PLC0415 - takes a while
+    from askance_lab.oracles.shared.registry import oracle_named  # noqa: PLC0415
+
     _check(asked, server)
     begin = time.perf_counter()
     setting, table = _setting(asked)
-    with reaching(), _oracle(asked, setting, server, operator, enrolment) as found:
-        ended = _ended(setting, found)
+    with reaching():
+        ended = run_once(replace(setting, server=_server(server, operator, enrolment)), oracle_named(chosen))
     answer = _answer(asked, setting, ended, table) | {"seconds": round(time.perf_counter() - begin, 3)}
     typer.echo(json.dumps(answer) if as_json else _text(answer, ended))
     if ended.state != "finished":
-        raise typer.Exit(Exit.TOO_FEW_USERS if ended.too_few else Exit.CHECK_FAILED)
+        raise typer.Exit(Exit.TOO_FEW_USERS if ended.code is Code.TOO_FEW_USERS else Exit.CHECK_FAILED)
 
 
 # ----------------------------------------------------------------------------------------------------- what is asked
@@ -133,22 +116,23 @@ def run(
 
 def _check(asked: RunOptions, server: str | None) -> None:
     """Refuse options that do not go together."""
-    over_http = asked.oracle is OracleName.HTTP
+    over_http = asked.oracle == "http"
     if server is not None and not over_http:
         raise ProtocolError(f"does not go with --oracle {asked.oracle}", where="--server", remedy="leave one out")
-    if asked.oracle is not OracleName.LOCAL and (asked.engine is not EngineName.LOCAL or asked.workers > 1):
+    if asked.oracle != "local" and (asked.engine is not EngineName.LOCAL or asked.workers > 1):
         raise ProtocolError("simulate local reports", where="--engine, --workers", remedy="use --oracle local")
     if asked.label is not None and asked.data is None:
         raise ProtocolError("names a column of no table", where="--label", remedy="give the table: --data FILE")
-    needs_none = {OracleName.EXACT, OracleName.ADVERSARIAL}
-    if asked.users is None and asked.data is None and asked.oracle not in needs_none:
+    from askance_lab.oracles.shared.registry import oracle_named  # noqa: PLC0415
+
+    if asked.users is None and asked.data is None and oracle_named(asked.oracle).asks_users:
         raise ProtocolError("is missing", where="--users", remedy="say how many users are asked")
 
 
 def _setting(asked: RunOptions) -> tuple[OracleSetting, OwnTable | None]:
     """Who is learned from; and the table, if they are its rows."""
     from askance_lab.engines import engine  # noqa: PLC0415
-    from askance_lab.oracles.catalogue import OracleSetting  # noqa: PLC0415 - takes a while
+    from askance_lab.oracles.shared.setting import OracleSetting  # noqa: PLC0415 - takes a while
 
     strategy, where = _strategy(asked.strategy), engine(asked.engine, asked.workers)
     if asked.data is None:
@@ -175,22 +159,16 @@ def _strategy(name: str) -> Strategy:
 
 def _people(strategy: Strategy, asked: RunOptions, own: Mapping[str, int | bool | str]) -> Population:
     """Made-up users, whose examples are those of the strategy."""
-    from askance_client.simulation.population import for_strategy  # noqa: PLC0415 - takes a while
-    from askance_server.core import planning  # noqa: PLC0415
+    from askance_lab.data.made_up import made_up  # noqa: PLC0415 - takes a while
 
-    wanted = strategy.schema(planning.strategy_parameters(asked.parameters))
-    population = for_strategy(strategy.name, asked.parameters, own, asked.seed)
-    if population.schema != wanted:
-        remedy = "give the table: --data FILE --label COL"
-        raise ProtocolError(f"have other examples than {strategy.name!r}", where="users", remedy=remedy)
-    return population
+    return made_up(strategy, asked.parameters, asked.seed, own)
 
 
 def _table(asked: RunOptions, path: Path, strategy: Strategy) -> OwnTable:
     from askance_lab.data.table_population import own_table  # noqa: PLC0415 - takes a while
     from askance_server.core import planning  # noqa: PLC0415
 
-    if asked.eta is not None and asked.oracle is not OracleName.SAMPLES:
+    if asked.eta is not None and asked.oracle != "samples":
         remedy = "for a table it says how noisy the labels are, and the samples oracle undoes that"
         raise ProtocolError(f"does not go with --oracle {asked.oracle}", where="--eta", remedy=remedy)
     own = planning.strategy_parameters(asked.parameters)
@@ -207,125 +185,63 @@ def _rate(eta: str | None) -> float:
 # ------------------------------------------------------------------------------------------------------- who answers
 
 
-@contextmanager
-def _oracle(
-    asked: RunOptions, setting: OracleSetting, url: str | None, operator: Path | None, enrolment: Path | None
-) -> Generator[Oracle]:
-    """The oracle, as long as it is needed."""
-    from askance_lab.oracles.catalogue import oracle_of  # noqa: PLC0415 - takes a while
-
-    if asked.oracle is not OracleName.HTTP:
-        yield oracle_of(asked.oracle, setting)
-        return
-    with (
-        tempfile.TemporaryDirectory(prefix="askance-run-") as folder,
-        _server(str(setting.parameters["epsilon"]), url, operator, enrolment, Path(folder)) as found,
-        _over_http(setting, found, Path(folder)) as oracle,
-    ):
-        yield oracle
-
-
-def _over_http(setting: OracleSetting, found: LocalServer, folder: Path) -> Http:
-    from askance_lab.oracles.crowds import check_size  # noqa: PLC0415 - takes a while
-    from askance_lab.oracles.http import Http  # noqa: PLC0415
-
-    check_size(setting.population, setting.users)
-    name, parameters = setting.strategy.name, setting.parameters
-    return Http(found, name, parameters, setting.population, setting.users, setting.seed, folder)
-
-
-def _server(
-    cap: str, url: str | None, operator: Path | None, enrolment: Path | None, folder: Path
-) -> AbstractContextManager[LocalServer]:
+def _server(url: str | None, operator: Path | None, enrolment: Path | None) -> LocalServer | None:
     if url is None:
-        return local_server(folder / "server", cap)
+        return None
     if operator is None or enrolment is None:
-        raise ProtocolError(
+        raise UsageError(
             "needs tokens",
             where="--server",
             remedy="give --operator-token FILE and --enrolment-token FILE, of its data directory",
         )
     tokens = token_of(operator, "operator token"), token_of(enrolment, "enrolment token")
-    return nullcontext(LocalServer(url.rstrip("/"), folder, *tokens))
+    return LocalServer(url.rstrip("/"), Path(), *tokens)
 
 
 # ------------------------------------------------------------------------------------------------- what comes of it
 
 
-def _ended(setting: OracleSetting, oracle: Oracle) -> RunOutcome:
-    from askance_lab.oracles.http import Http, StudyFailedError  # noqa: PLC0415 - takes a while
-    from askance_lab.oracles.oracle import run as run_against  # noqa: PLC0415
-    from askance_server.core.planning import TooFewUsersError  # noqa: PLC0415
-    from askance_server.core.run import StrategyError  # noqa: PLC0415
-
-    try:
-        learned = run_against(setting.strategy, setting.own, oracle)
-    except TooFewUsersError as error:
-        return RunOutcome("failed", str(error), received=_received(oracle), too_few=True)
-    except StudyFailedError as error:
-        return RunOutcome("failed", str(error), too_few=any(why in str(error) for why in _TOO_FEW))
-    except StrategyError as error:
-        return RunOutcome("failed", str(error))
-    end = oracle.end(learned) if isinstance(oracle, Http) else None
-    return RunOutcome(
-        "finished",
-        learned.hypothesis.text if end is None else end.reason,
-        learned.hypothesis.text,
-        learned.hypothesis.value,
-        learned.rounds,
-        learned.queries,
-        _received(oracle) if end is None else end.received,
-        learned.max_spent_micro_epsilon,
-    )
-
-
-def _received(oracle: Oracle) -> tuple[int, ...]:
-    """Users of each round, where users are asked."""
-    return tuple(getattr(oracle, "received", ()))
-
-
-def _answer(asked: RunOptions, setting: OracleSetting, ended: RunOutcome, table: OwnTable | None) -> dict[str, Any]:
+def _answer(asked: RunOptions, setting: OracleSetting, ended: SingleRun, table: OwnTable | None) -> dict[str, Any]:
     """What the contract says that a run prints."""
-    from askance_lab.evaluation.error import error_of  # noqa: PLC0415 - takes a while
-    from askance_lab.oracles.catalogue import NEED_NO_USERS, is_approximate, is_kept  # noqa: PLC0415
+    from askance_lab.oracles.shared.registry import oracle_named  # noqa: PLC0415
 
-    learned = ended.hypothesis or {}
-    error = error_of(setting.strategy.name, learned, setting.population, setting.users)
+    learned, error = ended.learned, ended.error
+    text = "" if learned is None else learned.hypothesis.text
     return {
         "schema_version": SCHEMA_VERSION,
         "strategy": asked.strategy,
         "d": setting.parameters.get("d"),
         "epsilon": setting.parameters["epsilon"],
         "users": setting.users,
-        "oracle": asked.oracle.value,
-        "engine": asked.engine.value if asked.oracle is OracleName.LOCAL else None,
-        "approximate": asked.oracle in NEED_NO_USERS and is_approximate(setting),
-        "rounds": ended.rounds,
-        "queries": ended.queries,
+        "oracle": asked.oracle,
+        "engine": asked.engine.value if asked.oracle == "local" else None,
+        "approximate": not oracle_named(asked.oracle).asks_users and setting.is_approximate,
+        "rounds": 0 if learned is None else learned.rounds,
+        "queries": 0 if learned is None else learned.queries,
         "received": list(ended.received),
         "interactive": setting.strategy.interactive,
         "state": ended.state,
         "reason": ended.reason,
-        "hypothesis": dict(learned),
+        "hypothesis": {} if learned is None else dict(learned.hypothesis.value),
         "target": dict(setting.population.truth),
-        "text": ended.text if table is None else table.read(ended.text),
+        "text": text if table is None else table.read(text),
         "features": [] if table is None else list(table.features),
         "error": error.value,
         "error_known": error.known,
         "error_interval": None if error.interval is None else list(error.interval),
-        "success": None if error.value is None else is_kept(setting, learned, error.value),
-        "max_spent_micro_epsilon": ended.spent,
+        "success": ended.success,
+        "max_spent_micro_epsilon": 0 if learned is None else learned.max_spent_micro_epsilon,
     }
 
 
-def _text(said: Mapping[str, Any], ended: RunOutcome) -> str:
+def _text(said: Mapping[str, Any], ended: SingleRun) -> str:
     if ended.state != "finished":
         return f"{said['strategy']}: {ended.state}: {ended.reason}"
     parts = [
         _error(said),
         *([f"{said['users']:,} users"] if ended.received else []),
-        f"{ended.rounds} round{'s' if ended.rounds > 1 else ''}",
-        _spent(ended.spent),
+        f"{said['rounds']} round{'s' if said['rounds'] > 1 else ''}",
+        _spent(said["max_spent_micro_epsilon"]),
         f"{said['seconds']:.1f} s",
     ]
     return f"{said['text']}\n{' · '.join(parts)}"
@@ -333,7 +249,7 @@ def _text(said: Mapping[str, Any], ended: RunOutcome) -> str:
 
 def _error(said: Mapping[str, Any]) -> str:
     if said["error"] is None:
-        return "nobody knows how wrong"
+        return "error unknown"
     low, high = said["error_interval"] or (None, None)
     return f"error {said['error']:.4g}" + ("" if low is None else f" (from {low:.4g} to {high:.4g})")
 

@@ -24,6 +24,7 @@ from askance_client.population import Population
 from askance_client.tables import FromFile
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns
+from askance_protocol.parameters import Parameters
 from askance_protocol.queries.expressions import AnyTest, Bit, Compare, FieldValue, Integer, Is, Not
 from askance_protocol.schema import (
     MAX_FIELDS,
@@ -36,6 +37,7 @@ from askance_protocol.schema import (
     RealField,
     Schema,
 )
+from askance_server.core.strategy import Features, Strategy
 
 CUTS: Final = 3
 """With how many numbers the numbers of a column are compared, unless it is said with which."""
@@ -168,23 +170,27 @@ def points(rows: Population) -> Featured:
     return _featured(rows, found, _cube(len(found)))
 
 
-FOR_STRATEGY: Final[Mapping[str, Callable[[Population], Featured]]] = {
-    "conjunction": lambda rows: bits(rows, opposites=True),
-    "decision-list": bits,
-    "decision-tree": bits,
-    "parity": bits,
-    "perceptron": reals,
-    "kmeans": points,
+MAKERS: Final[Mapping[Features, Callable[[Population], Featured]]] = {
+    Features.BITS: bits,
+    Features.BITS_AND_OPPOSITES: lambda rows: bits(rows, opposites=True),
+    Features.REALS: reals,
+    Features.POINTS: points,
 }
-"""What each strategy is given of a table."""
 
 
-def for_strategy(strategy: str, rows: Population) -> Featured:
-    """The users of a table, as a strategy learns from them."""
-    if strategy not in FOR_STRATEGY:
-        known = ", ".join(FOR_STRATEGY)
-        raise ProtocolError(f"{strategy!r} learns from no tables", where="strategy", remedy=f"use one of {known}")
-    return FOR_STRATEGY[strategy](rows)
+def featured(strategy: Strategy, rows: Population, parameters: Parameters) -> Featured:
+    """The users of a table, with the features that a strategy learns from: those it names, or the first that fit."""
+    if strategy.features is not None:
+        return MAKERS[strategy.features](rows)
+    for make in MAKERS.values():
+        try:
+            made = make(rows)
+            if strategy.schema({**parameters, **made.parameters}) == made.schema:
+                return made
+        except ProtocolError:
+            # These features cannot be made of this table, or the strategy refuses them: perhaps others.
+            continue
+    raise _unfit(f"makes no examples that {strategy.name!r} learns from", "use another strategy")
 
 
 def split(rows: Population, held: int, seed: int) -> tuple[FromFile, FromFile]:

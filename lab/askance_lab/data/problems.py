@@ -24,10 +24,11 @@ from askance_client.population import Population
 from askance_client.simulation.population import synthetic
 from askance_client.tables import FromFile
 from askance_lab.curator.databases import BitSample, LabelledSample, PackedBits, packed
-from askance_lab.evaluation import hypotheses
 from askance_protocol import checks
 from askance_protocol.examples import Columns
 from askance_protocol.schema import BitsField, LabelField, Schema
+from askance_server.strategies.conjunction import error as conjunction_error
+from askance_server.strategies.masked_parity import error as masked_parity_error
 
 TOO_WRONG: Final = 1.05
 """The error of the hypotheses that are only just too wrong, in α."""
@@ -87,7 +88,7 @@ def parity(d: int, alpha: float, users: int, seed: int) -> LearningProblem:
 def masked_parity(d: int, alpha: float, users: int, seed: int) -> LearningProblem:
     """MASKED-PARITY: KLNRS11, §5.3. The hypothesis is {"r": bits as a string, "a": bit}."""
     people = synthetic("masked-parity", {"d": d}, seed)
-    return LearningProblem(d, alpha, people, users, lambda found: float(hypotheses.masked_parity(found, people.truth)))
+    return LearningProblem(d, alpha, people, users, lambda found: float(masked_parity_error(found, people.truth)))
 
 
 def conjunctions(d: int, alpha: float, users: int, seed: int) -> LearningProblem:
@@ -95,7 +96,7 @@ def conjunctions(d: int, alpha: float, users: int, seed: int) -> LearningProblem
     people = synthetic("conjunction", {"d": d}, seed)
 
     def error(found: Any) -> float:
-        return float(hypotheses.conjunction({"variables": found}, people.truth))
+        return float(conjunction_error({"variables": found}, people.truth))
 
     return LearningProblem(d, alpha, people, users, error)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from askance_client.population import Population
 from askance_client.tables import FromFile, from_file
-from askance_lab.data import features as table
+from askance_lab.data.features import featured
 from askance_protocol.errors import ProtocolError
 from askance_protocol.schema import Schema
 from askance_server.core.strategy import Parameters, Strategy
@@ -35,7 +35,7 @@ def own_table(path: Path, label: str | None, strategy: Strategy, parameters: Par
     if (schema := _asked(strategy, parameters)) is not None and set(schema.position) <= set(rows.schema.position):
         same = label if schema.label is not None and schema.label.name == label else None
         return OwnTable(shuffled(from_file(path, schema=schema, label=same), seed), parameters)
-    made = table.for_strategy(strategy.name, shuffled(rows, seed))
+    made = featured(strategy, shuffled(rows, seed), parameters)
     for name, value in made.parameters.items():
         if parameters.get(name, value) != value:
             raise ProtocolError(

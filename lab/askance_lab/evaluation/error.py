@@ -7,33 +7,37 @@ labels only, and the rows that were kept from the learner.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 
 from askance_client.population import Population
 from askance_client.simulation.population import Synthetic
 from askance_client.simulation.population.features import BitsFeature
-from askance_lab.evaluation import hypotheses
 from askance_lab.evaluation.domain import domain_of, is_listed
-from askance_lab.evaluation.hypotheses import Truths
+from askance_lab.evaluation.exact import exact_error
 from askance_protocol.concepts import Concept
+from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns
 from askance_server.core.estimators import clopper_pearson
+from askance_server.core.strategy import Learnt, Strategy, Truths
 
 CONFIDENCE: Final = 0.95
 FRESH: Final = 1 << 18
-"""How many fresh examples an error is measured on."""
+"""Number of fresh examples that an error is measured on."""
 _FIRST: Final = 1 << 40
-"""Their numbers: no run asks so many users."""
+"""The number of the first of them: no run asks so many users."""
 _CHUNK: Final = 1 << 16
+
+Predicted = Callable[[Columns], Truths]
+"""Which examples a hypothesis labels +1."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownError:
-    """The share of examples that are labelled wrongly, or how far an estimate is off; None: nobody knows."""
+    """The share of examples that are labelled wrongly, or how far an estimate is off; None: unknown."""
 
     value: float | None
     known: Literal["exactly", "measured", "not"]
@@ -44,31 +48,26 @@ class KnownError:
 UNKNOWN: Final = KnownError(None, "not")
 
 
-def error_of(strategy: str, learned: Mapping[str, Any], population: Population, asked: int = 0) -> KnownError:
-    """The error of what a strategy learned. `asked`: so many first rows of a file were not kept from the learner."""
+def error_of(strategy: Strategy, learned: Learnt, population: Population, asked: int = 0) -> KnownError:
+    """The error of what a strategy learned. `asked`: so many first rows of a table were shown to the learner."""
     if not learned:
         return UNKNOWN
-    value = hypotheses.error_of(strategy, learned, population.truth, uniform=_is_uniform(population))
-    if value is not None:
-        return KnownError(value, "exactly")
-    if strategy in hypotheses.SAYS:
-        return _on_examples(strategy, learned, population, asked)
-    return _of_estimate(learned, population)
+    exact = exact_error(strategy, learned, population.truth, uniform=_is_uniform(population))
+    if exact is not None:
+        return KnownError(exact, "exactly")
+    if strategy.predict is not None:
+        predict = strategy.predict
+        return _of_labels(lambda columns: predict(learned, columns), population, asked)
+    return _of_cost(strategy, learned, population)
 
 
-def _on_examples(strategy: str, learned: Mapping[str, Any], population: Population, asked: int) -> KnownError:
-    """Of a concept."""
-    if not isinstance(population, Synthetic):
-        return _on_rows(strategy, learned, population, asked)
-    rule = None if population.labelling is None else population.labelling.rule
-    return UNKNOWN if rule is None else _on_concept(strategy, learned, population, rule)
-
-
-def _of_estimate(learned: Mapping[str, Any], population: Population) -> KnownError:
-    """Of shares, or of centres."""
-    if "shares" in learned and "shares" in population.truth:
-        return KnownError(_farthest(learned["shares"], population.truth["shares"]), "exactly")
-    return _dearer(learned, population) if "centres" in learned else UNKNOWN
+def error_on(strategy: Strategy, learned: Learnt, columns: Columns, confidence: float = CONFIDENCE) -> KnownError:
+    """The error on labelled examples that the hypothesis was not learned from, with its interval."""
+    label = columns.schema.label
+    if strategy.predict is None or label is None or not len(columns):
+        raise ProtocolError("are not labelled examples", where="columns", remedy="give some, each with its label")
+    wrong = int((strategy.predict(learned, columns) != (columns[label.name] == 1)).sum())
+    return _measured(wrong, len(columns), confidence)
 
 
 def _is_uniform(population: Population) -> bool:
@@ -77,41 +76,38 @@ def _is_uniform(population: Population) -> bool:
     return all(feature.digits == (True,) for feature in features if isinstance(feature, BitsFeature))
 
 
-def _farthest(learned: Any, truth: Any) -> float:
-    """By how much the worst of several shares is off."""
-    return float(np.abs(np.subtract(learned, truth)).max())
+def _of_labels(predicted: Predicted, population: Population, asked: int) -> KnownError:
+    """The share of wrong labels."""
+    if not isinstance(population, Synthetic):
+        return _on_rows(predicted, population, asked)
+    concept = None if population.labelling is None else population.labelling.rule
+    return UNKNOWN if concept is None else _on_concept(predicted, population, concept)
 
 
-def _dearer(learned: Mapping[str, Any], population: Population) -> KnownError:
-    """How much more the mean square of the distance from the nearest centre is than with the true centres."""
-    if "centres" not in population.truth or population.size is not None:
+def _of_cost(strategy: Strategy, learned: Learnt, population: Population) -> KnownError:
+    """How much more a hypothesis costs on fresh examples than the truth does."""
+    if strategy.cost is None or not population.truth or population.size is not None:
         return UNKNOWN
     columns = population.columns(range(_FIRST, _FIRST + _CHUNK))
-    costs = [hypotheses.cost(value, columns) for value in (learned, population.truth)]
-    return KnownError(max(0.0, costs[0] - costs[1]), "measured")
+    more = strategy.cost(learned, columns) - strategy.cost(population.truth, columns)
+    return KnownError(max(0.0, more), "measured")
 
 
-def _on_concept(strategy: str, learned: Mapping[str, Any], population: Synthetic, rule: Concept) -> KnownError:
+def _on_concept(predicted: Predicted, population: Synthetic, concept: Concept) -> KnownError:
     if not is_listed(population):
         fresh = range(_FIRST, _FIRST + FRESH)
-        return _measured(
-            sum(_wrong(strategy, learned, population.columns(some), rule) for some in _runs(fresh)), len(fresh)
-        )
+        return _measured(sum(_wrong(predicted, population.columns(some), concept) for some in _runs(fresh)), len(fresh))
     domain = domain_of(population)
-    wrong = _positive(strategy, learned, domain.columns) != rule.positive(domain.columns.arrays)
+    wrong = predicted(domain.columns) != concept.positive(domain.columns.arrays)
     weights = np.ones(len(wrong)) if domain.weights is None else domain.weights
     return KnownError(float(weights[wrong].sum() / weights.sum()), "exactly")
 
 
-def _wrong(strategy: str, learned: Mapping[str, Any], columns: Columns, rule: Concept) -> int:
-    return int((_positive(strategy, learned, columns) != rule.positive(columns.arrays)).sum())
+def _wrong(predicted: Predicted, columns: Columns, concept: Concept) -> int:
+    return int((predicted(columns) != concept.positive(columns.arrays)).sum())
 
 
-def _positive(strategy: str, learned: Mapping[str, Any], columns: Columns) -> Truths:
-    return hypotheses.predict(strategy, learned, columns) == 1
-
-
-def _on_rows(strategy: str, learned: Mapping[str, Any], population: Population, asked: int) -> KnownError:
+def _on_rows(predicted: Predicted, population: Population, asked: int) -> KnownError:
     """On the rows that are left; where there are none, on all: then it is the error on these rows and on no others."""
     field, size = population.schema.label, population.size
     if field is None or size is None:
@@ -120,12 +116,12 @@ def _on_rows(strategy: str, learned: Mapping[str, Any], population: Population, 
     wrong = 0
     for some in _runs(rest):
         columns = population.columns(some)
-        wrong += int((_positive(strategy, learned, columns) != (columns[field.name] == 1)).sum())
+        wrong += int((predicted(columns) != (columns[field.name] == 1)).sum())
     return _measured(wrong, len(rest)) if asked < size else KnownError(wrong / size, "exactly")
 
 
-def _measured(wrong: int, count: int) -> KnownError:
-    low, high = clopper_pearson(np.array([wrong]), count, CONFIDENCE)
+def _measured(wrong: int, count: int, confidence: float = CONFIDENCE) -> KnownError:
+    low, high = clopper_pearson(np.array([wrong]), count, confidence)
     return KnownError(wrong / count, "measured", (float(low[0]), float(high[0])))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from askance_client.population import Population
 from askance_client.simulation.population import synthetic
 from askance_lab.oracles.local import LocalReports, study_for
-from askance_lab.oracles.oracle import run
+from askance_lab.oracles.shared.oracle import run
 from askance_server.core import planning
 from askance_server.core.estimators import clopper_pearson
 from askance_server.core.strategy import Parameters, Strategy

@@ -19,13 +19,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
 from askance_lab.evaluation.weighted import AnyQuery, Floats, WeightedExamples
 from askance_lab.oracles.exact import Exact
-from askance_lab.oracles.oracle import Oracle, Spent
+from askance_lab.oracles.shared.oracle import Oracle, Spent, SQOracle
+from askance_lab.oracles.shared.setting import OracleKind, OracleSetting
 from askance_protocol.errors import ProtocolError
 from askance_protocol.queries import BooleanQuery, CellQuery
 from askance_protocol.schema import BitsField
@@ -35,7 +36,7 @@ LieDirection: TypeAlias = Literal["up", "down", "alternating"]
 
 
 @dataclass(frozen=True, slots=True)
-class HidesMask(Oracle):
+class HidesMask(SQOracle):
     """O of KLNRS11, Thm 5.16(2): it does not tell the mask bit to whoever did not know r when she asked."""
 
     examples: WeightedExamples
@@ -81,10 +82,10 @@ def width(query: AnyQuery) -> float:
 
 
 @dataclass(slots=True)
-class WorstCase(Oracle):
+class WorstCase(SQOracle):
     """Another oracle's answers, each wrong by exactly its tolerance (KLNRS11, Def. 5.4: *any* answer within ±τ)."""
 
-    of: Oracle
+    of: SQOracle
     lie: LieDirection = "alternating"
     _lies: int = 0
 
@@ -126,3 +127,13 @@ def _dimension(examples: WeightedExamples) -> int:
             "are not those of masked parity", where="examples", remedy="use WorstCase, which lies about any query"
         )
     return x.width
+
+
+def _adversarial(setting: OracleSetting) -> Oracle:
+    examples = setting.distribution
+    return HidesMask.of_theorem(examples) if hides(examples) else WorstCase(Exact(examples))
+
+
+ORACLE: Final = OracleKind(
+    "adversarial", "answers as wrong as each query's tolerance allows", _adversarial, asks_users=False
+)

@@ -12,13 +12,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Final
 
 import numpy as np
 
 from askance_lab.curator.draws import Below, below, discrete_laplace
 from askance_lab.evaluation.weighted import Floats, signed
-from askance_lab.oracles.oracle import Spent
-from askance_lab.oracles.portions import Portioned
+from askance_lab.oracles.shared.oracle import Oracle, Spent
+from askance_lab.oracles.shared.portions import Portioned, evenly
+from askance_lab.oracles.shared.setting import OracleKind, OracleSetting
 from askance_protocol.budget import MICRO, whole_micro
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
 from askance_protocol.randomness import SimulatedRandom
@@ -59,3 +61,10 @@ class Curator(Portioned):
     def spent(self) -> Spent:
         """Everybody was in one chunk at most."""
         return Spent(self.crowd.asked, self.micro_epsilon if self.crowd.asked else 0)
+
+
+def _curator(setting: OracleSetting) -> Oracle:
+    return Curator(setting.people, evenly(setting.strategy), micro_epsilon=setting.micro_epsilon, seed=setting.seed)
+
+
+ORACLE: Final = OracleKind("curator", "noisy totals by a trusted curator, who sees all examples", _curator)

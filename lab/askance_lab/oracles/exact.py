@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from askance_lab.evaluation.weighted import WeightedExamples, histogram, mean
-from askance_lab.oracles.oracle import Oracle, Spent
+from askance_lab.oracles.shared.oracle import Oracle, Spent, SQOracle
+from askance_lab.oracles.shared.setting import OracleKind, OracleSetting
 from askance_protocol.queries import prepare
 from askance_server.core.strategy import Answer, Ask
 
 
 @dataclass(frozen=True, slots=True)
-class Exact(Oracle):
+class Exact(SQOracle):
     """KLNRS11, Def. 5.4, with no error at all. Without weights the distribution is that of a row drawn at random."""
 
     examples: WeightedExamples
@@ -30,3 +32,10 @@ class Exact(Oracle):
     def spent(self) -> Spent:
         """Nobody is asked."""
         return Spent()
+
+
+def _exact(setting: OracleSetting) -> Oracle:
+    return Exact(setting.distribution)
+
+
+ORACLE: Final = OracleKind("exact", "the expectation itself, without any error", _exact, asks_users=False)

@@ -26,9 +26,10 @@ from typing import Final
 import numpy as np
 
 from askance_lab.evaluation.weighted import Floats, Integers
-from askance_lab.oracles.crowds import Drawn
-from askance_lab.oracles.oracle import Spent
-from askance_lab.oracles.portions import Portioned
+from askance_lab.oracles.shared.crowds import Drawn
+from askance_lab.oracles.shared.oracle import Oracle, Spent
+from askance_lab.oracles.shared.portions import Portioned, evenly
+from askance_lab.oracles.shared.setting import OracleKind, OracleSetting
 from askance_protocol.budget import MICRO, whole_micro
 from askance_protocol.channels import BinaryResponse, Channel, DiscreteLaplace
 from askance_protocol.channels.additive import MAX_RANGE
@@ -161,3 +162,12 @@ def _channel(randomizer: Randomizer, micro_epsilon: int, steps: int) -> Channel:
 def _pieces(users: int) -> Iterator[int]:
     for begin in range(0, users, _CHUNK):
         yield min(_CHUNK, users - begin)
+
+
+def fresh(setting: OracleSetting, randomizer: Randomizer = Randomizer.BINARY) -> Oracle:
+    """Fresh portions of the users of a setting."""
+    dealt, micro_epsilon = evenly(setting.strategy), setting.micro_epsilon
+    return Fresh(setting.people, dealt, micro_epsilon=micro_epsilon, randomizer=randomizer, seed=setting.seed)
+
+
+ORACLE: Final = OracleKind("fresh", "users' own bits, fresh users for each query", fresh, local=True)

@@ -1,39 +1,39 @@
 """The local model over HTTP: users enrol, a server plans and asks, a gateway speaks for the users.
 
 The server runs the strategy by itself. This oracle is the other side of it: it lets the users answer whatever is open,
-and reads on the public bulletin what a round's tallies were. So the strategy that asks here has to ask what the server
-has published, and has to learn what the server says that it learned; both are checked.
+until the study has ended. Then it replays the public bulletin with the strategy that is installed here, which has to
+ask what the server has published, and has to learn what the server says that it learned.
 """
 
 from __future__ import annotations
 
 import asyncio
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
-from askance_client import BulletinReader, Refusal, Server
+from askance_client import BulletinReader, Server
 from askance_client.population import Population
 from askance_client.simulation.gateway import Gateway, SentBatches
-from askance_lab.commands.load import enrol_many
-from askance_lab.oracles.local import answer_of
-from askance_lab.oracles.oracle import Learned, Oracle, Spent
-from askance_lab.remote.local_server import LocalServer
+from askance_lab.oracles.local import failure
+from askance_lab.oracles.shared.oracle import Learned, Oracle, Spent
+from askance_lab.oracles.shared.setting import OracleKind, OracleSetting
+from askance_lab.remote.enrolment import enrol_many
+from askance_lab.remote.local_server import LocalServer, local_server
 from askance_lab.remote.study_client import StudyResult, create, ended, unwrap
 from askance_protocol.errors import ProtocolError
-from askance_protocol.rounds import PreparedRound, RoundAnswered, RoundState
-from askance_protocol.tally import Tally
-from askance_server.core.strategy import Answer, Ask, Parameters
+from askance_protocol.rounds import Entry, PreparedRound, StudyState
+from askance_server.core.replay import Replay
+from askance_server.core.run import StrategyError
+from askance_server.core.strategy import Hypothesis, Parameters, Strategy
 
 _POLL: Final = 0.02
 _PATIENCE: Final = 2.0
 """Seconds that a round stays open when all of the run's users have answered."""
-
-
-class StudyFailedError(Exception):
-    """A study ended before its strategy had learned. Says why, in the server's words."""
 
 
 @dataclass(slots=True)
@@ -50,11 +50,11 @@ class Http(Oracle):
     rounds: list[PreparedRound] = field(default_factory=list[PreparedRound])
     _runner: asyncio.Runner = field(default_factory=asyncio.Runner, repr=False)
     _server: Server = field(init=False, repr=False)
-    _watch: BulletinReader = field(init=False, repr=False)
+    _reader: BulletinReader = field(init=False, repr=False)
     _gateway: Gateway = field(init=False, repr=False)
     _waiting: tuple[list[str], float] = field(default=([], 0.0), init=False, repr=False)
     """The rounds that all users have answered, and since when."""
-    _book: SentBatches | None = field(default=None, init=False, repr=False)
+    _sent: SentBatches | None = field(default=None, init=False, repr=False)
 
     def __enter__(self) -> Self:
         self._server = Server(self.found.url)
@@ -68,69 +68,75 @@ class Http(Oracle):
     def __exit__(self, *_: object) -> None:
         self._runner.run(self._server.close())
         self._runner.close()
-        if self._book is not None:
-            self._book.close()
+        if self._sent is not None:
+            self._sent.close()
 
     async def _open(self) -> None:
         first = await enrol_many(self._server, self.found.enrolment, self.users)
         title = f"{self.strategy}, {self.users} users"
         study = await create(self._server, self.found.operator, self.strategy, self.parameters, title)
-        self._watch = BulletinReader(self._server, study.id)
-        self._book, numbers = SentBatches(self.folder / f"{study.id}.book"), range(first, first + self.users)
-        self._gateway = Gateway(self._server, study.gateway_token, self.population, numbers, self._book, self.seed)
+        self._reader = BulletinReader(self._server, study.id)
+        self._sent, numbers = SentBatches(self.folder / f"{study.id}.book"), range(first, first + self.users)
+        self._gateway = Gateway(self._server, study.gateway_token, self.population, numbers, self._sent, self.seed)
 
-    def answer(self, asks: Sequence[Ask]) -> Sequence[Answer]:
-        """What the round's published tallies say."""
-        return self._runner.run(self._answer(asks))
-
-    async def _answer(self, asks: Sequence[Ask]) -> Sequence[Answer]:
-        round_ = await self._answered()
-        if [ask.query for ask in asks] != [part.part.query for part in round_.parts]:
+    def learn(self, strategy: Strategy, parameters: Parameters) -> Learned:  # noqa: ARG002 - the study has them
+        """Let the users answer until the study has ended; then check what the server says against the bulletin."""
+        self._runner.run(self._answer_to_the_end())
+        self.rounds = [unwrap(round_) for round_ in self._reader.history.rounds.values()]
+        end = self.end()
+        if end.state is not StudyState.FINISHED:
+            raise failure(end.cause, end.reason)
+        learned = self._replayed(strategy)
+        if dict(learned.value) != dict(end.hypothesis):
             raise ProtocolError(
-                "asks something else than was published",
-                where=f"round {round_.spec.number}",
-                remedy="install the version of the strategy that the server has",
+                "says that something else was learned", where="server", remedy="compare its version with this one"
             )
-        self.rounds.append(round_)
-        tallies = await self._tallies(round_)
-        return [answer_of(part, tally) for part, tally in zip(round_.parts, tallies, strict=True)]
+        queries = sum(len(round_.parts) for round_ in self.rounds)
+        spent = self.spent
+        return Learned(learned, end.rounds, queries, spent.users, spent.micro_epsilon, tuple(end.received), end.reason)
 
-    async def _answered(self) -> PreparedRound:
-        """Let everybody answer what is open, until the next round has its answer."""
-        number = len(self.rounds)
+    async def _answer_to_the_end(self) -> None:
         while True:
-            unwrap(await self._watch.refresh() or ())
-            history = self._watch.history
-            if len(history.bulletin.rounds) > number and history.bulletin.rounds[number][1] is RoundState.ANSWERED:
-                return _sound(history.rounds[history.bulletin.rounds[number][0]])
-            if self._watch.ended:
-                raise StudyFailedError((await ended(self._watch)).reason)
-            unwrap(await self._gateway.answer(self._watch) or ())
+            unwrap(await self._reader.refresh() or ())
+            if self._reader.ended:
+                return
+            unwrap(await self._gateway.answer(self._reader) or ())
             await self._close_if_others_are_waited_for()
             await asyncio.sleep(_POLL)
 
     async def _close_if_others_are_waited_for(self) -> None:
         """On a server of several, a round also asks users of earlier studies, for whom nobody speaks any more."""
-        still = self._watch.history.open_rounds()
+        still = self._reader.history.open_rounds()
         if still != self._waiting[0]:
             self._waiting = still, time.monotonic()
         elif still and time.monotonic() - self._waiting[1] > _PATIENCE:
             unwrap(await self._server.command(f"/v1/rounds/{still[0]}/close", self.found.operator, {}))
             self._waiting = [], 0.0
 
-    async def _tallies(self, round_: PreparedRound) -> list[Tally]:
-        entries = unwrap(await self._server.entries(self._watch.study, 0)).entries
-        [notice] = [e.notice for e in entries if isinstance(e.notice, RoundAnswered) and e.notice.round == round_.id]
-        return [Tally.of(rows) for rows in notice.tallies]
+    def _replayed(self, strategy: Strategy) -> Hypothesis:
+        """What the strategy that is installed here learns from the answers on the bulletin."""
+        entries = self._runner.run(self._entries())
+        replay = Replay(self._reader.history.study, strategy, {round_.id: round_ for round_ in self.rounds}.__getitem__)
+        replay.hear(entry.notice for entry in entries)
+        try:
+            said = replay.said
+        except StrategyError as error:
+            remedy = "install the version of the strategy that the server has"
+            raise ProtocolError(str(error), where="strategy", remedy=remedy) from error
+        assert isinstance(said, Hypothesis)  # noqa: S101 - the study has finished, and all of its queries were the same
+        return said
 
-    def end(self, learned: Learned | None = None) -> StudyResult:
-        """What the server says of the end; refused where it learned something else."""
-        end = self._runner.run(ended(self._watch))
-        if learned is not None and dict(end.hypothesis) != dict(learned.hypothesis.value):
-            raise ProtocolError(
-                "says that something else was learned", where="server", remedy="compare its version with this one"
-            )
-        return end
+    async def _entries(self) -> Sequence[Entry]:
+        return unwrap(await self._server.entries(self._reader.study, -1)).entries
+
+    def end(self) -> StudyResult:
+        """What the server says of the end."""
+        return self._runner.run(ended(self._reader))
+
+    @property
+    def received(self) -> Sequence[int]:
+        """Number of reports of each round, as the server counts them."""
+        return self.end().received if self.rounds else ()
 
     @property
     def spent(self) -> Spent:
@@ -138,8 +144,16 @@ class Http(Oracle):
         return Spent(self._gateway.verdicts["accepted"], max((round_.charge for round_ in self.rounds), default=0))
 
 
-def _sound(round_: PreparedRound | Refusal) -> PreparedRound:
-    """The round, or an error that says why it is not answered."""
-    answered = unwrap(round_)
-    assert isinstance(answered, PreparedRound)  # noqa: S101 - told the type checker: `said` has refused the other
-    return answered
+@contextmanager
+def _http(setting: OracleSetting) -> Generator[Oracle]:
+    """A study on the server of the setting, or on one that runs as long as the study."""
+    name, epsilon = setting.strategy.name, str(setting.parameters["epsilon"])
+    with tempfile.TemporaryDirectory(prefix="askance-run-") as folder:
+        own = local_server(Path(folder) / "server", epsilon) if setting.server is None else nullcontext(setting.server)
+        with own as found:
+            whom = setting.population, setting.users, setting.seed
+            with Http(found, name, setting.parameters, *whom, Path(folder)) as oracle:
+                yield oracle
+
+
+ORACLE: Final = OracleKind("http", "users' own reports to a server, over HTTP", _http, local=True)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from askance_lab.evaluation.weighted import Floats, WeightedExamples, histogram, mean
-from askance_lab.oracles.oracle import Spent
-from askance_lab.oracles.portions import Portioned
+from askance_lab.oracles.shared.oracle import Oracle, Spent
+from askance_lab.oracles.shared.portions import Portioned, evenly
+from askance_lab.oracles.shared.setting import OracleKind, OracleSetting
 from askance_protocol.errors import ProtocolError
 from askance_protocol.queries import PreparedQuery
 from askance_server.core.strategy import Answer, Ask
@@ -36,13 +38,13 @@ class Samples(Portioned):
         if self.apart:
             # Not super(): a dataclass with slots is a new class, which the empty form does not find.
             return Portioned.answer(self, asks)
-        size = sum(self.deal(len(self.received) + 1, asks, self.crowd.left))
+        size = sum(self.deal(len(self.portions) + 1, asks, self.crowd.left))
         queries = [self.prepared(ask) for ask in asks]
         sums: list[Floats | float] = [0.0 for _ in asks]
         for some in self.crowd.take(size):
             for number, query in enumerate(queries):
                 sums[number] = sums[number] + self._counts(query, some)
-        self.received.append(size)
+        self.portions.append(size)
         return [mean(query.query, np.asarray(total)) for query, total in zip(queries, sums, strict=True)]
 
     def estimate(self, ask: Ask, size: int) -> Answer:
@@ -67,3 +69,10 @@ class Samples(Portioned):
     def spent(self) -> Spent:
         """Whole examples."""
         return Spent(self.crowd.asked, None if self.crowd.asked else 0)
+
+
+def _samples(setting: OracleSetting) -> Oracle:
+    return Samples(setting.people, evenly(setting.strategy), eta=setting.eta)
+
+
+ORACLE: Final = OracleKind("samples", "means over examples that are seen in the clear", _samples)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from askance_client import BulletinReader, Problem, Refusal, Server
 from askance_protocol.canonical import Json
 from askance_protocol.errors import ProtocolError
-from askance_protocol.rounds import StudyState
+from askance_protocol.rounds import Cause, Entry, StudyEnded, StudyState
 
 T = TypeVar("T")
 
@@ -39,6 +39,8 @@ class StudyResult:
 
     state: StudyState
     reason: str
+    cause: Cause | None
+    """Unknown for studies that version 0.1 ended."""
     hypothesis: Mapping[str, Any]
     text: str
     interactive: bool
@@ -88,6 +90,7 @@ async def _end(watch: BulletinReader) -> StudyResult:
     return StudyResult(
         watch.history.bulletin.state,
         result["reason"],
+        _cause(unwrap(await watch.server.entries(watch.study, len(watch.history.heads) - 2)).entries),
         result["hypothesis"] or {},
         result["text"] or "",
         watch.history.study.interactive,
@@ -96,3 +99,8 @@ async def _end(watch: BulletinReader) -> StudyResult:
         # Rounds of one study ask different users: the planner's runs of slots do not meet.
         max((each.charge for each in rounds), default=0),
     )
+
+
+def _cause(last: Sequence[Entry]) -> Cause | None:
+    notice = last[-1].notice
+    return notice.cause if isinstance(notice, StudyEnded) else None

@@ -2,7 +2,9 @@
 
 from askance_protocol.rounds.bulletin import (
     Bulletin,
+    Cause,
     Entry,
+    Notice,
     RoundAnswered,
     RoundClosed,
     RoundPublished,
@@ -10,7 +12,16 @@ from askance_protocol.rounds.bulletin import (
     StudyPublished,
     read_entry,
 )
-from askance_protocol.rounds.lifecycle import RoundEvent, RoundState, StudyEvent, StudyState, round_after, study_after
+from askance_protocol.rounds.lifecycle import (
+    ENDED,
+    EndState,
+    RoundEvent,
+    RoundState,
+    StudyEvent,
+    StudyState,
+    round_after,
+    study_after,
+)
 from askance_protocol.rounds.prepared import PreparedPart, PreparedRound, Question, prepare_round
 from askance_protocol.rounds.spec import (
     BinarySpec,
@@ -27,13 +38,17 @@ from askance_protocol.rounds.spec import (
 )
 
 __all__ = [
+    "ENDED",
     "BinarySpec",
     "Bulletin",
+    "Cause",
     "Cohort",
+    "EndState",
     "Entry",
     "GeometricSpec",
     "KarySpec",
     "LaplaceSpec",
+    "Notice",
     "Part",
     "PreparedPart",
     "PreparedRound",

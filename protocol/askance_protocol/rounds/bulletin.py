@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from askance_protocol.errors import ProtocolError
 from askance_protocol.rounds.lifecycle import (
+    END_EVENTS,
+    EndState,
     RoundEvent,
     RoundState,
     StudyEvent,
@@ -60,19 +63,41 @@ class RoundAnswered(Value):
     tallies: tuple[tuple[tuple[Annotated[int, Field(ge=0)], ...], ...], ...]
 
 
+class Cause(StrEnum):
+    """Why a study has ended, for programs; its reason is for people."""
+
+    LEARNED = "learned"
+    """Its strategy returned a hypothesis."""
+    TOO_FEW_USERS = "too-few-users"
+    """A round needed more users than could still pay for it."""
+    TOO_FEW_REPORTS = "too-few-reports"
+    """A round closed, and one of its parts had no report."""
+    STRATEGY = "strategy"
+    """Its strategy raised an error, or asked what cannot be asked."""
+    CANCELLED = "cancelled"
+    """The operator ended it."""
+
+
 class StudyEnded(Value):
     """The last entry."""
 
     kind: Literal["ended"] = "ended"
-    state: Literal["finished", "failed", "cancelled"]
+    state: EndState
     reason: Annotated[str, Field(max_length=2000)]
+    cause: Cause | None = None
+    """Absent from studies that version 0.1 ended."""
+
+    @model_validator(mode="after")
+    def _one_story(self) -> StudyEnded:
+        ends = {Cause.LEARNED: "finished", Cause.CANCELLED: "cancelled"}
+        if self.cause is not None and ends.get(self.cause, "failed") != self.state:
+            raise ValueError(f"the cause {self.cause.value!r} does not lead to {self.state!r}")
+        return self
 
 
 Notice: TypeAlias = Annotated[
     StudyPublished | RoundPublished | RoundClosed | RoundAnswered | StudyEnded, Field(discriminator="kind")
 ]
-
-_ENDS: Final = {"finished": StudyEvent.FINISH, "failed": StudyEvent.FAIL, "cancelled": StudyEvent.CANCEL}
 
 
 class Entry(Value):
@@ -140,7 +165,7 @@ class Bulletin:
             case RoundAnswered(round=id_):
                 return self._turning(id_, RoundEvent.ANSWER)
             case StudyEnded(state=state):
-                return replace(self, state=study_after(self.state, _ENDS[state]), rounds=self._abandoned())
+                return replace(self, state=study_after(self.state, END_EVENTS[state]), rounds=self._abandoned())
 
     def _publishing(self, round_: RoundSpec) -> Bulletin:
         assert self.study is not None  # noqa: S101 - told the type checker: `_taking` has refused this

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeAlias, TypeVar
 
 from askance_protocol.errors import ProtocolError
 
@@ -81,6 +81,18 @@ ROUND: Final[Mapping[tuple[RoundState, RoundEvent], RoundState]] = {
     (RoundState.PUBLISHED, RoundEvent.ABANDON): RoundState.ABANDONED,
     (RoundState.OPEN, RoundEvent.ABANDON): RoundState.ABANDONED,
     (RoundState.CLOSED, RoundEvent.ABANDON): RoundState.ABANDONED,
+}
+
+ENDED: Final = frozenset(StudyState) - {state for state, _ in STUDY}
+"""The states of a study after which nothing follows."""
+
+EndState: TypeAlias = Literal["finished", "failed", "cancelled"]
+"""How a bulletin spells them."""
+
+END_EVENTS: Final[Mapping[EndState, StudyEvent]] = {
+    "finished": StudyEvent.FINISH,
+    "failed": StudyEvent.FAIL,
+    "cancelled": StudyEvent.CANCEL,
 }
 
 State = TypeVar("State", StudyState, RoundState)

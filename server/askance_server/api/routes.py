@@ -38,7 +38,6 @@ from askance_server.api.models import (
     TallyModel,
 )
 from askance_server.auth import EnrolmentToken, GatewayToken, OperatorToken, UserToken, bearer
-from askance_server.core import study as rounds
 from askance_server.core.estimators import estimate
 from askance_server.ledger import LedgerError, NotFoundError, Verdict
 from askance_server.problems import OF_VERDICT, ProblemError, responses
@@ -142,7 +141,7 @@ async def get_result(study: Digest, aggregator: Working) -> ResultModel:
     """What the study has come to: its hypothesis, once it has finished."""
     bulletin = aggregator.ledger.bulletin(study)
     reasons = [e.notice.reason for e in aggregator.ledger.entries(study) if isinstance(e.notice, StudyEnded)]
-    hypothesis = rounds.result(aggregator.ledger, study, aggregator.strategies)
+    hypothesis = aggregator.driver.result(study)
     return ResultModel(
         state=bulletin.state.value,
         reason=reasons[0] if reasons else "",

@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from askance_protocol import parameters as read
 from askance_protocol.budget import limit_from_text, to_text
 from askance_protocol.coins import MAX_CHOICES, Coin, choices
-from askance_protocol.errors import ProtocolError
+from askance_protocol.errors import Code, ProtocolError
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
 from askance_protocol.rounds import (
     BinarySpec,
@@ -69,6 +69,8 @@ Slots = NDArray[np.int64]
 
 class TooFewUsersError(ProtocolError):
     """A round needs more reports than there are users left who can pay for one."""
+
+    code = Code.TOO_FEW_USERS
 
     def __init__(self, what: str, *, where: str = "", remedy: str = "", needed: int = 0, available: int = 0) -> None:
         super().__init__(what, where=where, remedy=remedy)
@@ -243,7 +245,9 @@ class RoundPosition:
     """The first slot that no earlier round took."""
 
 
-def plan(study: StudySpec, asked: Demand, place: RoundPosition, enrolled: int, payers: Slots, now: int) -> RoundSpec:
+def plan_round(
+    study: StudySpec, asked: Demand, place: RoundPosition, enrolled: int, payers: Slots, now: int
+) -> RoundSpec:
     """The round, or TooFewUsersError."""
     terms = terms_of(study.parameters)
     within = np.cumsum(payers[place.first_slot :])

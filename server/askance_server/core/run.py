@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
+from functools import wraps
 from itertools import islice
-from typing import Final, cast
+from typing import Final, TypeVar, cast
 
+from askance_protocol.errors import AskanceError, Code
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
 from askance_server.core.strategy import Answer, Ask, Asking, Hypothesis, Parameters, Strategy
+
+T = TypeVar("T")
 
 MAX_QUERIES: Final = 4096
 """Queries of one study, over all its rounds."""
@@ -21,8 +26,10 @@ MAX_REASON: Final = 1000
 """Characters of what a strategy gives as a reason or a hypothesis for people to read."""
 
 
-class StrategyError(Exception):
+class StrategyError(AskanceError):
     """A strategy did what ends its study. Says what."""
+
+    code = Code.STRATEGY
 
 
 class Run:
@@ -63,6 +70,27 @@ class Run:
             raise StrategyError(f"the strategy asks for round {self._rounds} and declares {self._strategy.rounds}")
         if self._queries > MAX_QUERIES:
             raise StrategyError(f"the strategy asks more than {MAX_QUERIES} queries")
+
+
+def guarded(strategy: Strategy) -> Strategy:
+    """The same strategy; whatever its functions raise besides this project's own errors is a StrategyError by name."""
+    parts = {name: getattr(strategy, name) for name in ("schema", "predict", "promise", "error", "cost")}
+    return replace(
+        strategy, **{name: _guarded(part, f"{strategy.name}.{name}") for name, part in parts.items() if part}
+    )
+
+
+def _guarded(function: Callable[..., T], where: str) -> Callable[..., T]:
+    @wraps(function)
+    def call(*arguments: object) -> T:
+        try:
+            return function(*arguments)
+        except AskanceError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise StrategyError(f"{where}: {raised(error)}") from error
+
+    return call
 
 
 def raised(error: BaseException) -> StrategyError:

@@ -1,22 +1,32 @@
-"""What a strategy is: a generator function with a name, a schema for its examples, and parameters."""
+"""What a strategy is: a generator function with a name, a schema for its examples, and parameters.
+
+Name, summary, interactive, rounds, schema and run are enough: such a strategy is planned, run and compared everywhere.
+What more it says about itself is used where it is there, and is null where it is not: how its hypothesis labels
+examples, what it promises, how far two hypotheses are apart, and whose examples it is shown on.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from askance_protocol.examples import Columns
 from askance_protocol.parameters import Parameters
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
 from askance_protocol.schema import Schema
 
-__all__ = ["Answer", "Ask", "Asking", "Hypothesis", "Parameters", "Strategy"]
+__all__ = ["Answer", "Ask", "Asking", "Features", "Hypothesis", "Learnt", "Parameters", "Strategy", "Truths"]
 
 Answer: TypeAlias = float | NDArray[np.float64]
+Truths: TypeAlias = NDArray[np.bool]
+Learnt: TypeAlias = Mapping[str, Any]
+"""The JSON value of a hypothesis, or of what is true of a population: both are written alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +49,19 @@ class Hypothesis:
 Asking: TypeAlias = Generator[Sequence[Ask], Sequence[Answer], Hypothesis]
 
 
+class Features(Enum):
+    """What a strategy is given of a table whose columns are not its own fields."""
+
+    BITS = "bits"
+    """Bits x and a label: each column becomes bits."""
+    BITS_AND_OPPOSITES = "bits and their opposites"
+    """The same, each bit followed by its opposite: for strategies that cannot ask whether a bit is 0."""
+    REALS = "reals"
+    """Reals x0, x1, … in [−1, 1], the last of which is always 1, and a label."""
+    POINTS = "points"
+    """Reals x0, x1, … in [−1, 1], from columns of numbers alone, without a label."""
+
+
 @dataclass(frozen=True, slots=True)
 class Strategy:
     """A learner that runs as an aggregator."""
@@ -55,9 +78,23 @@ class Strategy:
     """
     run: Callable[[Parameters], Asking]
     portions: tuple[int, ...] = ()
-    """How the rounds share the users where a study takes all of them; evenly, unless it is said."""
+    """How the rounds share the users where a study takes all of them; evenly, unless given."""
+    predict: Callable[[Learnt, Columns], Truths] | None = None
+    """Which examples a hypothesis labels +1; None: it labels none."""
+    promise: Callable[[Parameters], float] | None = None
+    """The largest error of a hypothesis, but with probability β; None: nothing is promised."""
+    error: Callable[[Learnt, Learnt], Fraction | float | None] | None = None
+    """How wrong a hypothesis is against the truth, exactly; if it labels, over uniform examples. None: unknown."""
+    cost: Callable[[Learnt, Columns], float] | None = None
+    """What a hypothesis costs on examples, where wrong labels are not what it is judged by: less is better."""
+    examples: str | None = None
+    """The kind of made-up users it is shown on (`askance_client.simulation`); None: drawn over its schema."""
+    features: Features | None = None
+    """What it is given of a table; None: what its schema looks like."""
+    small: Parameters | None = None
+    """Parameters for a small example, from which a table of all strategies is made; None: four dimensions."""
 
     def portion(self, number: int) -> Fraction:
-        """Of the users who are left before round `number`, how many are its own."""
+        """The share of the users left before round `number` that the round takes."""
         portions = self.portions or (1,) * self.rounds
         return Fraction(portions[number - 1], sum(portions[number - 1 :]))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Final
 
 from askance_protocol import parameters as read
+from askance_protocol.concepts import ConjunctionConcept
+from askance_protocol.examples import Columns
 from askance_protocol.queries import BooleanQuery
 from askance_protocol.queries.expressions import And, Bit, Label, Not
 from askance_protocol.rounds.spec import MAX_PARTS
 from askance_protocol.schema import BitsField, LabelField, Schema
-from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
+from askance_server.core.strategy import Ask, Asking, Features, Hypothesis, Learnt, Parameters, Strategy, Truths
 
 
 def schema(parameters: Parameters) -> Schema:
@@ -36,6 +39,33 @@ def run(parameters: Parameters) -> Asking:
     return Hypothesis(" ∧ ".join(f"x_{i}" for i in kept) or "true", {"variables": kept})
 
 
+def predict(value: Learnt, columns: Columns) -> Truths:
+    """All of its variables are 1."""
+    return ConjunctionConcept(tuple(value["variables"])).positive(columns.arrays)
+
+
+def error(learned: Learnt, truth: Learnt) -> Fraction:
+    """One holds, and not both: 2^−|A| + 2^−|B| − 2·2^−|A ∪ B|."""
+    mine, right = set(learned["variables"]), set(truth["variables"])
+    return Fraction(1, 2 ** len(mine)) + Fraction(1, 2 ** len(right)) - Fraction(2, 2 ** len(mine | right))
+
+
+def promise(parameters: Parameters) -> float:
+    """BB-notes, Thm 5: error at most α."""
+    return float(read.decimal(parameters, "alpha", below=1, default="0.1"))
+
+
 CONJUNCTION: Final = Strategy(
-    name="conjunction", summary="A monotone conjunction of bits", interactive=False, rounds=1, schema=schema, run=run
+    name="conjunction",
+    summary="A monotone conjunction of bits",
+    interactive=False,
+    rounds=1,
+    schema=schema,
+    run=run,
+    predict=predict,
+    promise=promise,
+    error=error,
+    examples="conjunction",
+    features=Features.BITS_AND_OPPOSITES,
+    small={"d": 4, "alpha": "0.2"},
 )

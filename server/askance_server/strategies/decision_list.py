@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Final
 
 import numpy as np
 
 from askance_protocol import parameters as read
+from askance_protocol.concepts import DecisionListConcept
+from askance_protocol.examples import Columns
 from askance_protocol.queries.expressions import AnyNumber, Compare, Dot, If, Integer
 from askance_protocol.schema import Schema
-from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
+from askance_server.core.strategy import Ask, Asking, Features, Hypothesis, Learnt, Parameters, Strategy, Truths
 from askance_server.strategies.shared import bits
-from askance_server.strategies.shared.bits import joint, width
+from askance_server.strategies.shared.bits import disagreement, joint, width
 
 Rule = tuple[int, int, int]
 ROUNDS: Final = 4
@@ -54,6 +57,38 @@ def run(parameters: Parameters) -> Asking:
     return Hypothesis(f"{tests}{otherwise:+d}", {"rules": [list(rule) for rule in rules], "otherwise": otherwise})
 
 
+def concept(value: Learnt) -> DecisionListConcept:
+    """The list as a concept."""
+    return DecisionListConcept(tuple((i, v, label) for i, v, label in value["rules"]), value["otherwise"])
+
+
+def predict(value: Learnt, columns: Columns) -> Truths:
+    """The first rule that holds decides."""
+    return concept(value).positive(columns.arrays)
+
+
+def error(learned: Learnt, truth: Learnt) -> Fraction | None:
+    """Over all values of the bits that either list looks at, where these are few."""
+    bits = {rule[0] for value in (learned, truth) for rule in value["rules"]}
+    return disagreement(bits, concept(truth), lambda columns: predict(learned, columns))
+
+
+def promise(parameters: Parameters) -> float:
+    """Error at most α, if the label changes less than ROUNDS times along the list."""
+    return float(read.decimal(parameters, "alpha", below=1, default="0.1"))
+
+
 DECISION_LIST: Final = Strategy(
-    name="decision-list", summary="A list of tests of one bit", interactive=True, rounds=ROUNDS, schema=schema, run=run
+    name="decision-list",
+    summary="A list of tests of one bit",
+    interactive=True,
+    rounds=ROUNDS,
+    schema=schema,
+    run=run,
+    predict=predict,
+    promise=promise,
+    error=error,
+    examples="decision-list",
+    features=Features.BITS,
+    small={"d": 4, "alpha": "0.2"},
 )

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from fractions import Fraction
 from typing import Final
 
 import numpy as np
 
 from askance_protocol import parameters as read
+from askance_protocol.concepts import bit as bit_of
+from askance_protocol.examples import Columns
 from askance_protocol.schema import Schema
-from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
+from askance_server.core.strategy import Ask, Asking, Features, Hypothesis, Learnt, Parameters, Strategy, Truths
+from askance_server.strategies.decision_list import concept
 from askance_server.strategies.shared import bits
-from askance_server.strategies.shared.bits import joint, width
+from askance_server.strategies.shared.bits import disagreement, joint, width
 from askance_server.strategies.shared.trees import Numbers, leaf_of, said
 
 ROUNDS: Final = 4
@@ -48,6 +53,41 @@ def run(parameters: Parameters) -> Asking:
     return Hypothesis(text, {"tree": tree})
 
 
+def predict(value: Learnt, columns: Columns) -> Truths:
+    """The label of the leaf that an example gets to."""
+    return _predict(value["tree"], columns)
+
+
+def _predict(node: Learnt | int, columns: Columns) -> Truths:
+    if isinstance(node, int):
+        return np.full(len(columns), node == 1)
+    one, zero = _predict(node["one"], columns), _predict(node["zero"], columns)
+    return np.where(bit_of(columns["x"], node["bit"]), one, zero)
+
+
+def error(learned: Learnt, truth: Learnt) -> Fraction | None:
+    """Against a decision list, over all values of the bits that either looks at, where these are few."""
+    bits = {*tested_bits(learned["tree"]), *(rule[0] for rule in truth["rules"])}
+    return disagreement(bits, concept(truth), lambda columns: predict(learned, columns))
+
+
+def tested_bits(node: Learnt | int) -> Iterator[int]:
+    """The bits that a tree looks at."""
+    if not isinstance(node, int):
+        yield node["bit"]
+        yield from tested_bits(node["one"])
+        yield from tested_bits(node["zero"])
+
+
 DECISION_TREE: Final = Strategy(
-    name="decision-tree", summary="A tree of tests of bits", interactive=True, rounds=ROUNDS, schema=schema, run=run
+    name="decision-tree",
+    summary="A tree of tests of bits",
+    interactive=True,
+    rounds=ROUNDS,
+    schema=schema,
+    run=run,
+    predict=predict,
+    error=error,
+    examples="decision-list",
+    features=Features.BITS,
 )

@@ -15,7 +15,7 @@ from askance_protocol.queries import CellQuery
 from askance_protocol.queries.expressions import FieldValue
 from askance_protocol.queries.query import MAX_CELLS
 from askance_protocol.schema import IntegerField, Schema
-from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
+from askance_server.core.strategy import Ask, Asking, Hypothesis, Learnt, Parameters, Strategy
 
 
 def schema(parameters: Parameters) -> Schema:
@@ -37,6 +37,25 @@ def run(parameters: Parameters) -> Asking:
     return Hypothesis(text, {"shares": shares.tolist(), "tolerance": tolerance})
 
 
+def error(learned: Learnt, truth: Learnt) -> float:
+    """By how much the worst of the shares is off."""
+    return float(np.abs(np.subtract(learned["shares"], truth["shares"])).max())
+
+
+def promise(parameters: Parameters) -> float:
+    """Every share within the tolerance."""
+    return float(read.decimal(parameters, "tolerance", below=1, default="0.05"))
+
+
 HISTOGRAM: Final = Strategy(
-    name="histogram", summary="The share of every cell", interactive=False, rounds=1, schema=schema, run=run
+    name="histogram",
+    summary="The share of every cell",
+    interactive=False,
+    rounds=1,
+    schema=schema,
+    run=run,
+    promise=promise,
+    error=error,
+    examples="histogram",
+    small={"cells": 4},
 )

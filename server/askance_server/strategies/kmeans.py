@@ -7,10 +7,11 @@ from typing import Final
 import numpy as np
 
 from askance_protocol import parameters as read
+from askance_protocol.examples import Columns
 from askance_protocol.queries import CellQuery, RealQuery
 from askance_protocol.queries.expressions import Compare, If, Integer
-from askance_protocol.schema import Schema
-from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
+from askance_protocol.schema import RealField, Schema
+from askance_server.core.strategy import Ask, Asking, Features, Hypothesis, Learnt, Parameters, Strategy
 from askance_server.strategies.mean import denominator
 from askance_server.strategies.shared.points import Centre, cube, form, grid, nearest, start
 
@@ -50,6 +51,24 @@ def run(parameters: Parameters) -> Asking:
     return Hypothesis(f"centres {text}", {"centres": centres.tolist()})
 
 
+def cost(value: Learnt, columns: Columns) -> float:
+    """The mean square of the distance from the nearest centre."""
+    centres = np.array(value["centres"], np.float64)
+    scales = [field.denominator for field in columns.schema.fields if isinstance(field, RealField)]
+    points = np.stack([columns[f"x{j}"] / scales[j] for j in range(centres.shape[1])], axis=1)
+    return float(np.min([((points - centre) ** 2).sum(axis=1) for centre in centres], axis=0).mean())
+
+
 KMEANS: Final = Strategy(
-    name="kmeans", summary="Centres of clusters", interactive=True, rounds=4, schema=schema, run=run, portions=PORTIONS
+    name="kmeans",
+    summary="Centres of clusters",
+    interactive=True,
+    rounds=4,
+    schema=schema,
+    run=run,
+    portions=PORTIONS,
+    cost=cost,
+    examples="clusters",
+    features=Features.POINTS,
+    small={"d": 2, "k": 3},
 )

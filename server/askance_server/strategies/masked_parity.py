@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Final
 
 from askance_protocol import parameters as read
+from askance_protocol.concepts import MaskedParityConcept
+from askance_protocol.examples import Columns
 from askance_protocol.queries import BooleanQuery
 from askance_protocol.queries.expressions import And, Bit, Compare, FieldValue, Integer, Label, Not, Parity, Xor
 from askance_protocol.schema import BitsField, IntegerField, LabelField, Schema
-from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
+from askance_server.core.strategy import Ask, Asking, Hypothesis, Learnt, Parameters, Strategy, Truths
 
 SHOWN: Final = Bit(field="b", index=0)
 MINUS: Final = Label(sign=-1)
@@ -54,6 +57,38 @@ def run(parameters: Parameters) -> Asking:
     return Hypothesis(f"c_(r,a) with r = {r}, a = {a}", {"r": r, "a": a})  # step 2(d)
 
 
+def predict(value: Learnt, columns: Columns) -> Truths:
+    """c_{r,a} itself."""
+    return MaskedParityConcept(value["r"], value["a"]).positive(columns.arrays)
+
+
+def error(learned: Learnt, truth: Learnt) -> Fraction:
+    """KLNRS11, §5.3: b shows bit i of r in one half, and masks the parity by a in the other."""
+    wrong = different_bits(learned["r"], truth["r"])
+    # Two parities of different r differ on half of all x; of the same r, everywhere or nowhere.
+    masked = Fraction(1, 2) if wrong else Fraction(int(learned["a"] != truth["a"]))
+    return (Fraction(wrong, len(truth["r"])) + masked) / 2
+
+
+def different_bits(one: str, other: str) -> int:
+    """The number of bits in which two strings of bits differ."""
+    return sum(mine != right for mine, right in zip(one, other, strict=True))
+
+
+def promise(_: Parameters) -> float:
+    """KLNRS11, Prop. 5.18: r and a themselves."""
+    return 0.0
+
+
 MASKED_PARITY: Final = Strategy(
-    name="masked-parity", summary="A_MP: r, then its mask bit", interactive=True, rounds=2, schema=schema, run=run
+    name="masked-parity",
+    summary="A_MP: r, then its mask bit",
+    interactive=True,
+    rounds=2,
+    schema=schema,
+    run=run,
+    predict=predict,
+    promise=promise,
+    error=error,
+    examples="masked-parity",
 )

@@ -9,7 +9,7 @@ import numpy as np
 from askance_protocol.queries import CellQuery
 from askance_protocol.queries.expressions import And, AnyTest, Bit, FieldValue, If, Integer, Not, Or, Xor
 from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
-from askance_server.strategies.masked_parity import MINUS, SHOWN, dimension, schema
+from askance_server.strategies.masked_parity import MINUS, SHOWN, dimension, error, predict, promise, schema
 from askance_server.strategies.masked_parity_two_rounds import signs
 
 
@@ -54,4 +54,8 @@ MASKED_PARITY_NONINTERACTIVE: Final = Strategy(
     rounds=1,
     schema=schema,
     run=run,
+    predict=predict,
+    promise=promise,
+    error=error,
+    examples="masked-parity",
 )

@@ -12,7 +12,7 @@ import numpy as np
 from askance_protocol.queries import CellQuery
 from askance_protocol.queries.expressions import And, FieldValue, If, Integer, Not, Parity, Xor
 from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
-from askance_server.strategies.masked_parity import MINUS, SHOWN, dimension, schema
+from askance_server.strategies.masked_parity import MINUS, SHOWN, dimension, error, predict, promise, schema
 from askance_server.strategies.shared.posterior import Candidate, Posterior
 
 PORTIONS: Final = (60, 10, 10, 8, 7, 5)
@@ -55,5 +55,9 @@ MASKED_PARITY_POOLED: Final = Strategy(
     rounds=len(PORTIONS),
     schema=schema,
     run=run,
+    predict=predict,
+    promise=promise,
+    error=error,
+    examples="masked-parity",
     portions=PORTIONS,
 )

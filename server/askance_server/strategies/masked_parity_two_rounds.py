@@ -12,7 +12,7 @@ import numpy as np
 from askance_protocol.queries import CellQuery
 from askance_protocol.queries.expressions import FieldValue, If, Integer
 from askance_server.core.strategy import Answer, Ask, Asking, Hypothesis, Parameters, Strategy
-from askance_server.strategies.masked_parity import MINUS, SHOWN, dimension, schema, second
+from askance_server.strategies.masked_parity import MINUS, SHOWN, dimension, error, predict, promise, schema, second
 
 
 def cells(d: int) -> CellQuery:
@@ -43,5 +43,9 @@ MASKED_PARITY_TWO_ROUNDS: Final = Strategy(
     rounds=2,
     schema=schema,
     run=run,
+    predict=predict,
+    promise=promise,
+    error=error,
+    examples="masked-parity",
     portions=(19, 1),
 )

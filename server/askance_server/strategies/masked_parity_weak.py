@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Final
 
-from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
-from askance_server.strategies.masked_parity import dimension, schema
+import numpy as np
+
+from askance_protocol.concepts import MaskedParityConcept, ParityConcept
+from askance_protocol.examples import Columns
+from askance_server.core.strategy import Ask, Asking, Hypothesis, Learnt, Parameters, Strategy, Truths
+from askance_server.strategies.masked_parity import different_bits, dimension, schema
 from askance_server.strategies.masked_parity_two_rounds import cells, signs
 
 
@@ -26,6 +31,25 @@ def run(parameters: Parameters) -> Asking:
     return Hypothesis(text, {"r": r, "guess": guess})
 
 
+def predict(value: Learnt, columns: Columns) -> Truths:
+    """Where b = 1 the bit of r; where b = 0 another parity."""
+    shown = MaskedParityConcept(value["r"], 0).positive(columns.arrays)
+    return np.where(columns["b"][0] == 1, shown, ParityConcept(value["guess"]).positive(columns.arrays))
+
+
+def error(learned: Learnt, truth: Learnt) -> Fraction:
+    """KLNRS11, p. 27: exactly ¼, where r is right."""
+    shown = Fraction(different_bits(learned["r"], truth["r"]), len(truth["r"]))
+    # The guess is some parity: right or wrong everywhere if it is r's own, on half of all x if it is not.
+    masked = Fraction(truth["a"]) if learned["guess"] == truth["r"] else Fraction(1, 2)
+    return (shown + masked) / 2
+
+
+def promise(_: Parameters) -> float:
+    """KLNRS11, p. 27: "error exactly 1/4"."""
+    return 0.25
+
+
 MASKED_PARITY_WEAK: Final = Strategy(
     name="masked-parity-weak",
     summary="r from one round, and error exactly 1/4: the mask bit stays unknown",
@@ -33,4 +57,8 @@ MASKED_PARITY_WEAK: Final = Strategy(
     rounds=1,
     schema=schema,
     run=run,
+    predict=predict,
+    promise=promise,
+    error=error,
+    examples="masked-parity",
 )

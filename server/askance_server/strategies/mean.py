@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Final
 
 from askance_protocol import parameters as read
@@ -9,7 +10,7 @@ from askance_protocol.queries import RealQuery
 from askance_protocol.queries.expressions import FieldValue
 from askance_protocol.queries.query import MAX_DENOMINATOR
 from askance_protocol.schema import RealField, Schema
-from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
+from askance_server.core.strategy import Ask, Asking, Hypothesis, Learnt, Parameters, Strategy
 
 
 def denominator(parameters: Parameters) -> int:
@@ -33,6 +34,25 @@ def run(parameters: Parameters) -> Asking:
     return Hypothesis(f"the mean is {mean:.6g}, asked to within {tolerance:g}", {"mean": mean, "tolerance": tolerance})
 
 
+def error(learned: Learnt, truth: Learnt) -> Fraction:
+    """By how much the estimate is off."""
+    return abs(Fraction(learned["mean"]) - Fraction(truth["mean"]))
+
+
+def promise(parameters: Parameters) -> float:
+    """Within the tolerance."""
+    return float(read.decimal(parameters, "tolerance", below=1, default="0.05"))
+
+
 MEAN: Final = Strategy(
-    name="mean", summary="The mean of a value in [-1, 1]", interactive=False, rounds=1, schema=schema, run=run
+    name="mean",
+    summary="The mean of a value in [-1, 1]",
+    interactive=False,
+    rounds=1,
+    schema=schema,
+    run=run,
+    promise=promise,
+    error=error,
+    examples="mean",
+    small={},
 )

@@ -6,15 +6,18 @@ users exponential in d. This one asks 2^d queries, each of a portion of the user
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Final
 
 import numpy as np
 
 from askance_protocol import parameters as read
+from askance_protocol.concepts import ParityConcept
+from askance_protocol.examples import Columns
 from askance_protocol.queries import BooleanQuery
 from askance_protocol.queries.expressions import Label, Parity, Xor
 from askance_protocol.schema import MAX_WIDTH, BitsField, LabelField, Schema
-from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
+from askance_server.core.strategy import Ask, Asking, Features, Hypothesis, Learnt, Parameters, Strategy, Truths
 
 MOST: Final = 12
 """2^12 queries are as many as one study asks (`MAX_QUERIES`, `MAX_PARTS`)."""
@@ -49,6 +52,21 @@ def run(parameters: Parameters) -> Asking:
     return Hypothesis(f"y = (-1)^(r.x) with r = {r}", {"r": r})
 
 
+def predict(value: Learnt, columns: Columns) -> Truths:
+    """The parity itself."""
+    return ParityConcept(value["r"]).positive(columns.arrays)
+
+
+def error(learned: Learnt, truth: Learnt) -> Fraction:
+    """Two parities are the same, or differ on half of all x."""
+    return Fraction(int(learned["r"] != truth["r"]), 2)
+
+
+def promise(_: Parameters) -> float:
+    """The right parity."""
+    return 0.0
+
+
 PARITY: Final = Strategy(
     name="parity",
     summary="The parity of some bits, by 2^d queries",
@@ -56,4 +74,9 @@ PARITY: Final = Strategy(
     rounds=1,
     schema=schema,
     run=run,
+    predict=predict,
+    promise=promise,
+    error=error,
+    examples="parity",
+    features=Features.BITS,
 )

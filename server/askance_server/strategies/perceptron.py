@@ -7,10 +7,12 @@ from typing import Final
 import numpy as np
 
 from askance_protocol import parameters as read
+from askance_protocol.concepts import SeparatorConcept
+from askance_protocol.examples import Columns
 from askance_protocol.queries import RealQuery
 from askance_protocol.queries.expressions import AnyTest, Compare, Constant, If, Integer, Label, Xor
 from askance_protocol.schema import LabelField, Schema
-from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
+from askance_server.core.strategy import Ask, Asking, Features, Hypothesis, Learnt, Parameters, Strategy, Truths
 from askance_server.strategies.mean import denominator
 from askance_server.strategies.shared.points import cube, form
 
@@ -54,6 +56,19 @@ def run(parameters: Parameters) -> Asking:
     return Hypothesis(f"y = +1 where {text} > 0", {"weights": w})
 
 
+def predict(value: Learnt, columns: Columns) -> Truths:
+    """The side of the plane; on the plane itself −1, where a separator, which looks from the other side, says +1."""
+    return ~SeparatorConcept(tuple(-weight for weight in value["weights"]), "0").positive(columns.arrays)
+
+
 PERCEPTRON: Final = Strategy(
-    name="perceptron", summary="A plane through 0", interactive=True, rounds=ROUNDS, schema=schema, run=run
+    name="perceptron",
+    summary="A plane through 0",
+    interactive=True,
+    rounds=ROUNDS,
+    schema=schema,
+    run=run,
+    predict=predict,
+    examples="separator",
+    features=Features.REALS,
 )

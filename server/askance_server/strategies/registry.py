@@ -1,44 +1,24 @@
-"""Which strategies there are: the built-in ones, and those that installed packages name as entry points."""
+"""Which strategies there are: those of this package, a module each, and those that other packages name as entry points.
+
+A strategy of this package is found by its file: module `decision_list` ends with a `Strategy` named `decision-list`.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from pkgutil import iter_modules
 from typing import Final
 
+from askance_server import strategies
+from askance_server.core.run import guarded
 from askance_server.core.strategy import Strategy
-from askance_server.strategies.conjunction import CONJUNCTION
-from askance_server.strategies.decision_list import DECISION_LIST
-from askance_server.strategies.decision_tree import DECISION_TREE
-from askance_server.strategies.histogram import HISTOGRAM
-from askance_server.strategies.kmeans import KMEANS
-from askance_server.strategies.masked_parity import MASKED_PARITY
-from askance_server.strategies.masked_parity_noninteractive import MASKED_PARITY_NONINTERACTIVE
-from askance_server.strategies.masked_parity_pooled import MASKED_PARITY_POOLED
-from askance_server.strategies.masked_parity_two_rounds import MASKED_PARITY_TWO_ROUNDS
-from askance_server.strategies.masked_parity_weak import MASKED_PARITY_WEAK
-from askance_server.strategies.mean import MEAN
-from askance_server.strategies.parity import PARITY
-from askance_server.strategies.perceptron import PERCEPTRON
 
 GROUP: Final = "askance.strategies"
-BUILT_IN: Final = (
-    MEAN,
-    HISTOGRAM,
-    CONJUNCTION,
-    MASKED_PARITY,
-    MASKED_PARITY_POOLED,
-    MASKED_PARITY_NONINTERACTIVE,
-    MASKED_PARITY_WEAK,
-    PARITY,
-    DECISION_LIST,
-    DECISION_TREE,
-    PERCEPTRON,
-    KMEANS,
-    MASKED_PARITY_TWO_ROUNDS,
-)
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,63}", re.ASCII)
 
 
@@ -65,7 +45,7 @@ class Registry(Mapping[str, Strategy]):
 
 def registry() -> Registry:
     """Look for strategies. One that is broken does not touch the others; no name is taken over."""
-    usable = {strategy.name: strategy for strategy in BUILT_IN}
+    usable = {strategy.name: strategy for strategy in built_in()}
     broken: dict[str, str] = {}
     for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
         try:
@@ -73,6 +53,21 @@ def registry() -> Registry:
         except BrokenStrategyError as error:
             broken[point.name] = str(error)
     return Registry(usable, broken)
+
+
+@cache
+def built_in() -> tuple[Strategy, ...]:
+    """The strategies of this package, by name."""
+    modules = (module.name for module in iter_modules(strategies.__path__) if not module.ispkg)
+    return tuple(_of_module(name) for name in sorted(modules) if name != "registry")
+
+
+def _of_module(name: str) -> Strategy:
+    module = import_module(f"{strategies.__name__}.{name}")
+    [found] = [
+        each for each in vars(module).values() if isinstance(each, Strategy) and each.name == name.replace("_", "-")
+    ]
+    return found
 
 
 def _load(point: EntryPoint, taken: Mapping[str, Strategy]) -> Strategy:
@@ -91,4 +86,4 @@ def _load(point: EntryPoint, taken: Mapping[str, Strategy]) -> Strategy:
         raise BrokenStrategyError(f"{point.value}: declares {strategy.rounds} rounds; declare one at least")
     if strategy.portions and (len(strategy.portions) != strategy.rounds or min(strategy.portions) < 1):
         raise BrokenStrategyError(f"{point.value}: its portions are not one whole number for each of its rounds")
-    return strategy
+    return guarded(strategy)

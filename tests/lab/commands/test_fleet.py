@@ -16,7 +16,8 @@ from askance_client import Answered, Reason, Refusal
 from askance_lab.commands import load as load_command
 from askance_lab.commands.fleet import exit_of, percentiles
 from askance_lab.commands.shared.exit_codes import Exit
-from askance_lab.evaluation.hypotheses import error_of
+from askance_lab.evaluation.exact import exact_error
+from askance_server.strategies.masked_parity import MASKED_PARITY
 from tests.server.serving import ServerProcess, serving
 
 COMMAND = (sys.executable, "-W", "error", "-c", "from askance_lab.cli import main; main()")
@@ -205,7 +206,7 @@ def test_errors_of_masked_parity_are_those_of_the_definition() -> None:
         for a in (0, 1):
             learned = {"r": r, "a": a}
             wrong = sum(label(learned, *example) != label(truth, *example) for example in domain)
-            assert error_of("masked-parity", learned, truth) == wrong / len(domain)
+            assert exact_error(MASKED_PARITY, learned, truth) == wrong / len(domain)
 
 
 def test_percentiles_are_in_milliseconds() -> None:

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from askance_lab.cli import app
-from askance_lab.commands.plan import plan_of
+from askance_lab.experiments.planned_users import planned_rounds
 from askance_lab.theory.local import users_sq_simulation_repaired
 from askance_protocol.errors import ProtocolError
 
@@ -48,6 +48,6 @@ def test_users_are_fewer_where_less_is_asked(more: list[str]) -> None:
 
 def test_what_cannot_be_planned_says_why() -> None:
     with pytest.raises(ProtocolError, match="there is no"):
-        plan_of("no-such-thing", {})
+        planned_rounds("no-such-thing", {})
     with pytest.raises(ProtocolError, match=r"parameters\.d"):
-        plan_of("masked-parity", {"d": 6})
+        planned_rounds("masked-parity", {"d": 6})

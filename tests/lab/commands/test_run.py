@@ -16,7 +16,8 @@ from askance_lab.cli import app
 from askance_lab.commands.shared.exit_codes import Exit
 from askance_lab.data.table_population import own_table
 from askance_lab.evaluation.error import error_of
-from askance_protocol.errors import ProtocolError
+from askance_protocol.errors import AskanceError, ProtocolError
+from askance_server.strategies.conjunction import CONJUNCTION
 from askance_server.strategies.registry import registry
 
 CONTRACT = {
@@ -39,7 +40,7 @@ CONTRACT = {
 
 def askance(*arguments: object, code: int = 0) -> str:
     result = CliRunner().invoke(app, list(map(str, arguments)))
-    if isinstance(result.exception, ProtocolError):
+    if isinstance(result.exception, AskanceError):
         raise result.exception
     assert result.exit_code == code, result.output
     return result.stdout
@@ -122,9 +123,9 @@ def test_a_biased_population_is_not_judged_by_the_formula_for_fair_bits() -> Non
     """All of 2 bits, of which each is 1 in 3 of 4 cases, against no bits: P = 1 − 9/16, point by point."""
     population = synthetic("conjunction", {"d": 2, "bias": "0.75", "relevant": 2}, 1)
 
-    assert error_of("conjunction", {"variables": []}, population).value == pytest.approx(7 / 16)
+    assert error_of(CONJUNCTION, {"variables": []}, population).value == pytest.approx(7 / 16)
     fair = synthetic("conjunction", {"d": 2, "relevant": 2}, 1)
-    assert error_of("conjunction", {"variables": []}, fair).value == 3 / 4
+    assert error_of(CONJUNCTION, {"variables": []}, fair).value == 3 / 4
 
 
 def test_it_reads_as_text() -> None:
@@ -159,7 +160,7 @@ def test_too_few_users_have_an_exit_code_and_a_reason() -> None:
     ],
 )
 def test_what_does_not_go_together_is_refused(options: list[object], where: str) -> None:
-    with pytest.raises(ProtocolError) as refused:
+    with pytest.raises(AskanceError) as refused:
         askance("run", *options)
 
     assert where in refused.value.where
@@ -253,7 +254,7 @@ def test_a_table_in_the_strategys_own_form_is_taken_as_it_is(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("options", "what"),
     [
-        (["masked-parity", "--label", "ill"], "learns from no tables"),
+        (["masked-parity", "--label", "ill"], "makes no examples that 'masked-parity' learns from"),
         (["decision-list"], "no label"),
         (["decision-list", "--label", "ill", "--d", 3], "the table makes it"),
         (["decision-list", "--label", "ill", "--eta", "0.1"], "--eta"),

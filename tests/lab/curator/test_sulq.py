@@ -12,10 +12,10 @@ import pytest
 from askance_client.simulation.population import synthetic
 from askance_lab.curator.distributions import loss, worst_loss
 from askance_lab.evaluation.domain import domain_of
-from askance_lab.oracles.crowds import Drawn
 from askance_lab.oracles.curator import Curator
 from askance_lab.oracles.exact import Exact
-from askance_lab.oracles.portions import by_bound
+from askance_lab.oracles.shared.crowds import Drawn
+from askance_lab.oracles.shared.portions import by_bound
 from askance_lab.theory import central
 from askance_protocol.budget import MICRO
 from askance_protocol.queries import BooleanQuery

@@ -12,16 +12,18 @@ import pytest
 from askance_client.population import Population
 from askance_client.simulation.population import synthetic
 from askance_client.tables import FromFile, from_file
-from askance_lab.data.features import DENOMINATOR, Featured, bits, for_strategy, points, reals, split
-from askance_lab.evaluation.hypotheses import cost, error_on, predict
+from askance_lab.data.features import DENOMINATOR, Featured, bits, points, reals, split
+from askance_lab.data.features import featured as features_of
+from askance_lab.evaluation.error import error_on
 from askance_protocol.budget import MICRO
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns
 from askance_protocol.queries import BooleanQuery, prepare
 from askance_protocol.schema import BitsField, CategoryField, IntegerField, LabelField, RealField, Schema
 from askance_server.core.strategy import Hypothesis
-from askance_server.core.study import Waiting, advance, publish, result
+from askance_server.core.study import Waiting
 from askance_server.strategies.registry import registry
+from tests.server.driving import advance, publish, result
 from tests.server.learners import learn, study
 from tests.server.ledger.memory_ledger import MemoryLedger
 
@@ -190,8 +192,8 @@ def test_what_no_strategy_can_learn_from_is_refused() -> None:
 
 
 def test_a_strategy_that_learns_from_no_table_says_so() -> None:
-    with pytest.raises(ProtocolError, match="'masked-parity' learns from no tables"):
-        for_strategy("masked-parity", people())
+    with pytest.raises(ProtocolError, match="makes no examples that 'masked-parity' learns from"):
+        features_of(STRATEGIES["masked-parity"], people(), {"d": 4})
 
 
 # --------------------------------------------------------------------------------------------------------- reading
@@ -324,16 +326,24 @@ def test_what_20000_rows_teach_at_epsilon_1_is_as_wrong_on_fresh_rows_as_is_said
     population = featured(strategy, learn_from)
     learned = from_users(strategy, population, **population.parameters, **parameters)
     held = featured(strategy, measure_on)
-    printed = error_on(strategy, learned.value, held.columns(range(HELD)), confidence=1 - 1e-6)
-    truly = error_on(strategy, learned.value, featured(strategy, fresh).columns(range(FRESH)), confidence=1 - 1e-6)
+    printed, low, high = measured(strategy, learned, held.columns(range(HELD)))
+    _, truly_low, truly_high = measured(strategy, learned, featured(strategy, fresh).columns(range(FRESH)))
     text = population.read(learned.text)
 
-    assert printed.low <= truly.high
-    assert truly.low <= printed.high
-    assert printed.error <= most
+    assert low <= truly_high
+    assert truly_low <= high
+    assert printed <= most
     assert "smokes" in text
     assert "age" in text
     assert "x_" not in text
+
+
+def measured(strategy: str, learned: Hypothesis, columns: Columns) -> tuple[float, float, float]:
+    """The error and its interval, at 1 − 10⁻⁶."""
+    error = error_on(STRATEGIES[strategy], learned.value, columns, 1 - 1e-6)
+    assert error.value is not None
+    assert error.interval is not None
+    return error.value, *error.interval
 
 
 def test_control_the_error_on_other_labels_is_another(clinic: tuple[FromFile, FromFile, Population]) -> None:
@@ -343,10 +353,10 @@ def test_control_the_error_on_other_labels_is_another(clinic: tuple[FromFile, Fr
     learned, _ = learn(STRATEGIES["decision-tree"], {**population.parameters}, population.columns(range(ROWS)))
     columns = featured("decision-tree", measure_on).columns(range(HELD))
     turned = Columns(columns.schema, {**columns.arrays, "y": -columns["y"]}, len(columns))
-    right, wrong = (error_on("decision-tree", learned.value, each) for each in (columns, turned))
+    (right, _, high), (wrong, low, _) = (measured("decision-tree", learned, each) for each in (columns, turned))
 
-    assert right.high < wrong.low
-    assert right.error == pytest.approx(1 - wrong.error)
+    assert high < low
+    assert right == pytest.approx(1 - wrong)
 
 
 def test_k_means_takes_the_numbers_of_a_table() -> None:
@@ -364,16 +374,17 @@ def test_k_means_takes_the_numbers_of_a_table() -> None:
     learned, _ = learn(STRATEGIES["kmeans"], {**made.parameters, "k": 2}, made.columns(range(4000)))
 
     assert sorted(learned.value["centres"]) == [pytest.approx(each, abs=0.03) for each in ([-0.4, -0.5], [0.4, 0.5])]
-    assert cost(learned.value, made.columns(range(4000))) < 0.05
+    assert STRATEGIES["kmeans"].cost is not None
+    assert STRATEGIES["kmeans"].cost(learned.value, made.columns(range(4000))) < 0.05
 
 
 def test_a_synthetic_population_is_a_table_too() -> None:
     """The made-up patients: as many as one likes."""
-    made = for_strategy("decision-tree", synthetic("heart", {}, 1))
+    made = features_of(STRATEGIES["decision-tree"], synthetic("heart", {}, 1), {})
     learned, _ = learn(STRATEGIES["decision-tree"], made.parameters, made.columns(range(20_000)))
     fresh = made.columns(range(20_000, 40_000))
     majority = max((fresh["y"] == sign).mean() for sign in (-1, 1))
 
     assert made.size is None
-    assert (predict("decision-tree", learned.value, fresh) != fresh["y"]).mean() < 0.7 * (1 - majority)
+    assert measured("decision-tree", learned, fresh)[0] < 0.7 * (1 - majority)
     assert "chest_pain" in made.read(learned.text)

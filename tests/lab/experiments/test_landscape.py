@@ -22,7 +22,7 @@ from askance_lab.experiments.landscape.cells import BY_KEY, CELLS, Model
 from askance_lab.experiments.landscape.learners import LEARNERS, as_parity, labelled_one
 from askance_lab.experiments.landscape.measurement import CellUsers, Task, find, run_all, tasks_of
 from askance_lab.oracles.exact import Exact
-from askance_lab.oracles.oracle import run
+from askance_lab.oracles.shared.oracle import run
 from askance_lab.theory.targets import Targets
 from askance_protocol.errors import ProtocolError
 from askance_server.core.strategy import Strategy

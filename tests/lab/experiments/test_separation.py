@@ -161,9 +161,10 @@ def test_the_command_measures_draws_resumes_and_overwrites_nothing(tmp_path: Pat
 
 
 def test_a_guess_of_the_mask_bit_costs_a_quarter() -> None:
-    from askance_lab.evaluation.hypotheses import error_of
+    from askance_lab.evaluation.exact import exact_error
+    from askance_server.strategies.registry import registry
 
     truth = {"r": "0110", "a": 1}
-    guesses = [error_of(NONINTERACTIVE, {"r": "0110", "a": a}, truth) for a in (0, 1)]
+    guesses = [exact_error(registry()[NONINTERACTIVE], {"r": "0110", "a": a}, truth) for a in (0, 1)]
 
     assert sum(guesses) / 2 == BLIND

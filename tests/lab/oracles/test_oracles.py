@@ -18,28 +18,28 @@ from askance_client import Server
 from askance_client.population import Population
 from askance_client.simulation.population import synthetic
 from askance_client.tables import from_file
-from askance_lab.commands import oracles as oracles_command
-from askance_lab.commands.load import enrol_many
 from askance_lab.curator.draws import below, discrete_laplace
-from askance_lab.engines import Engine, engine
+from askance_lab.engines import Engine, EngineName, engine
 from askance_lab.evaluation.domain import domain_of
 from askance_lab.evaluation.error import error_of
 from askance_lab.evaluation.weighted import WeightedExamples, histogram
+from askance_lab.experiments.oracle_table import COLUMNS, rows
 from askance_lab.oracles.adversarial import HidesMask, LieDirection, WorstCase
-from askance_lab.oracles.crowds import Drawn, People
 from askance_lab.oracles.curator import Curator
 from askance_lab.oracles.exact import Exact
 from askance_lab.oracles.fresh import Fresh, Randomizer
 from askance_lab.oracles.http import Http
 from askance_lab.oracles.local import LocalReports, study_for
-from askance_lab.oracles.names import EngineName, OracleName
-from askance_lab.oracles.oracle import Oracle, run
-from askance_lab.oracles.portions import by_bound, evenly
 from askance_lab.oracles.samples import Samples
+from askance_lab.oracles.shared.crowds import Drawn, People
+from askance_lab.oracles.shared.oracle import Oracle, run
+from askance_lab.oracles.shared.portions import by_bound, evenly
+from askance_lab.oracles.shared.registry import oracle_named, oracle_names
+from askance_lab.remote.enrolment import enrol_many
 from askance_lab.remote.local_server import local_server
 from askance_lab.theory import central, local, masked_parity
 from askance_protocol.budget import MICRO
-from askance_protocol.errors import ProtocolError
+from askance_protocol.errors import ProtocolError, UsageError
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery, prepare
 from askance_protocol.queries.expressions import Affine, And, Bit, FieldValue, Label, Lookup, Not, Slice, Term, Xor
 from askance_protocol.randomness import SimulatedRandom
@@ -86,15 +86,16 @@ def test_a_run_sends_answers_until_the_strategy_has_learned_and_counts() -> None
 
 def test_every_strategy_runs_on_every_oracle_and_learns_from_the_exact_one() -> None:
     """The papers' equivalence as a function argument; what a weak learner or a lying oracle misses is a number."""
-    columns = [name for name in oracles_command.COLUMNS if name != "http"]
-    table = dict(oracles_command._rows(columns, {"users": "all", "epsilon": "1"}, 200_000, 1))
+    columns = [name for name in COLUMNS if name != "http"]
+    table = dict(rows(columns, "1", 200_000, 1))
 
     assert list(table) == list(STRATEGIES)
     for name, row in table.items():
-        reasons = {entry["reason"] for entry in row.values()}
-        assert reasons <= {"", "examples: have no labels"}, (name, reasons)
-        assert row["exact"]["learned"] is (name != "masked-parity-weak"), name
-        assert row["local"]["learned"] is (name != "masked-parity-weak"), name
+        assert {entry.outcome for entry in row.values()} <= {"ran", "no labels"}, (name, row)
+        assert row["exact"].learned, name
+        assert row["local"].learned, name
+    assert str(table["masked-parity-weak"]["exact"]) == "error 0.25 as promised"
+    assert str(table["mean"]["noisy samples"]) == "no labels"
 
 
 # ------------------------------------------------------------------------------------------------------------- exact
@@ -215,7 +216,7 @@ def test_o_leaves_every_noninteractive_learner_at_a_quarter_for_one_mask_of_two(
     for r, a in some:
         population = masked(d, r, a)
         value = learned(strategy, d, HidesMask.of_theorem(domain_of(population)))
-        error = error_of(strategy, value, population).value
+        error = error_of(STRATEGIES[strategy], value, population).value
         assert error is not None
         wrong += error >= 1 / 4
         assert not STRATEGIES[strategy].interactive or error == 0, (r, a)
@@ -487,7 +488,7 @@ def test_in_process_and_over_http_the_same_users_send_the_same_reports(tmp_path:
         http = Http(found, strategy.name, parameters, population, users, 9, tmp_path)
         with http:
             over_http = run(strategy, {"d": 4}, http)
-            end = http.end(over_http)
+            end = http.end()
             study = http.rounds[0].study
     clock = iter([each.spec.deadline - terms_of(study.parameters).deadline_seconds for each in http.rounds])
     same = LocalReports(read_study(study.to_bytes()), strategy, population, users, 9, now=lambda: next(clock))
@@ -508,7 +509,7 @@ def test_over_http_nobody_waits_for_users_whom_nobody_speaks_for(tmp_path: Path)
         asyncio.run(enrolled(found.url, found.enrolment, 50))
         with Http(found, "mean", {"users": "all", "epsilon": "1"}, population, 3000, 1, tmp_path) as http:
             seen = run(strategy, {}, http)
-            end = http.end(seen)
+            end = http.end()
 
     assert (seen.users, end.received) == (3000, (3000,))
     assert "fewer reports than planned" in end.reason
@@ -544,5 +545,11 @@ def test_a_file_has_so_many_users_and_no_more(tmp_path: Path) -> None:
         People(from_file(tmp_path / "t.csv"), 3)
 
 
-def test_names_say_who_is_local() -> None:
-    assert [name.value for name in OracleName if name.local] == ["local", "http", "fresh", "fresh-laplace"]
+def test_oracles_are_found_by_their_files_and_say_who_is_local() -> None:
+    kinds = {name: oracle_named(name) for name in oracle_names()}
+
+    assert all(kind.name == name for name, kind in kinds.items())
+    assert {name for name, kind in kinds.items() if kind.local} == {"local", "http", "fresh", "fresh-laplace"}
+    assert {name for name, kind in kinds.items() if not kind.asks_users} == {"exact", "adversarial"}
+    with pytest.raises(UsageError, match="use one of adversarial, curator"):
+        oracle_named("nobody")

@@ -21,7 +21,7 @@ from askance_server.core.planning import (
     TooFewUsersError,
     demand,
     payers,
-    plan,
+    plan_round,
     reports_until,
     shares_of,
 )
@@ -49,7 +49,7 @@ def planned(
     """A round over users who can all pay."""
     spec = study(SMALL, **parameters)
     asked = demand(spec, asks, rounds)
-    return plan(spec, asked, place, users, everybody(spec, asked, users), now=100)
+    return plan_round(spec, asked, place, users, everybody(spec, asked, users), now=100)
 
 
 def everybody(spec: StudySpec, asked: Demand, users: int) -> planning.Slots:
@@ -229,7 +229,7 @@ def test_the_cohort_is_the_least_run_of_slots_that_suffices() -> None:
     ledger.enrol(7000, MICRO)
     spec, place = study(SMALL), RoundPosition(2, Fraction(1, 2), 5000)
     asked = demand(spec, [Ask(bit(0), 0.1)], 3)
-    opened = plan(spec, asked, place, 10_000, payers(spec, 10_000, asked.charge, ledger.affording), now=100)
+    opened = plan_round(spec, asked, place, 10_000, payers(spec, 10_000, asked.charge, ledger.affording), now=100)
 
     def able(round_: RoundSpec) -> int:
         users = range(10_000)
@@ -283,7 +283,7 @@ def test_where_nobody_is_left_no_round_opens(users: str, enrolled: int, first_sl
 def plan_for(users: str, enrolled: int, first_slot: int) -> RoundSpec:
     spec = study(SMALL, users=users)
     asked = demand(spec, [Ask(bit(0), 0.1)], 1)
-    return plan(
+    return plan_round(
         spec, asked, RoundPosition(1, Fraction(1), first_slot), enrolled, everybody(spec, asked, enrolled), now=0
     )
 
@@ -302,7 +302,9 @@ def test_all_users_are_split_evenly_over_the_rounds_that_are_left() -> None:
     can_pay = everybody(spec, asked, 1000)
     first_slot, sizes, times = 0, list[int](), np.zeros(1000, int)
     for number in (1, 2, 3):
-        opened = plan(spec, asked, RoundPosition(number, Fraction(1, 4 - number), first_slot), 1000, can_pay, now=0)
+        opened = plan_round(
+            spec, asked, RoundPosition(number, Fraction(1, 4 - number), first_slot), 1000, can_pay, now=0
+        )
         first_slot += opened.cohort.slot_count
         sizes.append(opened.target)
         times += prepare_round(spec, opened).asked(range(1000))

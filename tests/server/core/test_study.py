@@ -12,6 +12,7 @@ from askance_protocol.queries import BooleanQuery, CellQuery
 from askance_protocol.queries.expressions import FieldValue, Slice
 from askance_protocol.rounds import (
     Bulletin,
+    Cause,
     RoundAnswered,
     RoundClosed,
     RoundPublished,
@@ -19,11 +20,12 @@ from askance_protocol.rounds import (
     StudyEnded,
     StudyState,
 )
-from askance_server.core import study as rounds
 from askance_server.core.strategy import Ask, Hypothesis, Strategy
-from askance_server.core.study import Ended, Waiting, advance, cancel, check_study, close, publish, result
+from askance_server.core.study import Ended, Waiting, check_study, study_of
+from askance_server.driver import Driver
 from askance_server.ledger.base import Verdict
 from askance_server.strategies.registry import registry
+from tests.server.driving import advance, cancel, close, publish, result
 from tests.server.learners import COIN, TRUE, bit, concepts, masked, strategy_of, study
 from tests.server.ledger.memory_ledger import Crash, CrashingLedger, MemoryLedger
 from tests.server.strategies.test_strategies import FAULTY
@@ -90,7 +92,7 @@ def test_a_mp_learns_its_concept_from_users(r: str, a: int) -> None:
     id_ = publish(ledger, study(BUILT_IN["masked-parity"], **parameters), BUILT_IN)
     ended = drive(ledger, id_, BUILT_IN, masked(4, r, a, users=30_000))
 
-    assert ended == Ended("finished", f"c_(r,a) with r = {r}, a = {a}")
+    assert ended == Ended("finished", f"c_(r,a) with r = {r}, a = {a}", Cause.LEARNED)
     assert result(ledger, id_, BUILT_IN) == Hypothesis(ended.reason, {"r": r, "a": a})
     assert notices(ledger, id_) == ["study", "round", "closed", "answers", "round", "closed", "answers", "ended"]
     first, second = ledger.rounds.values()
@@ -167,7 +169,7 @@ def test_a_strategy_may_return_without_asking() -> None:
 
     ledger, id_, strategies = opened(strategy_of(silent), users=0)
 
-    assert advance(ledger, id_, strategies, NOW) == Ended("finished", "known")
+    assert advance(ledger, id_, strategies, NOW) == Ended("finished", "known", Cause.LEARNED)
     assert result(ledger, id_, strategies) == Hypothesis("known", {})
 
 
@@ -198,6 +200,48 @@ def test_who_only_waits_runs_no_strategy() -> None:
     for _ in range(5):
         advance(ledger, id_, strategies, NOW)
 
+    assert len(starts) == 1
+
+
+def test_a_server_that_goes_on_sends_each_answer_to_the_strategy_once() -> None:
+    """Four rounds: one start and one answer a round, and the same bulletin as servers that start anew each time."""
+    heard = list[str]()
+
+    def four_rounds(_):
+        heard.append("start")
+        share = 0.0
+        for number in range(4):
+            [share] = yield [Ask(bit(number), 0.2)]
+            heard.append(f"answer {number + 1}")
+        return Hypothesis("done", {"share": share})
+
+    strategy = strategy_of(four_rounds, rounds=4)
+    ledger, id_, strategies = opened(strategy)
+    driver = Driver(ledger, strategies)
+    while isinstance(due := driver.advance(id_, NOW), Waiting):
+        ledger.answer(due.round, coins(20_000))
+
+    assert heard == ["start", *(f"answer {number}" for number in range(1, 5))]
+    anew, again, _ = opened(strategy)
+    drive(anew, again, strategies, coins(20_000))
+    assert anew.entries(again) == ledger.entries(id_)
+    # The control: servers that start anew each time send answers again.
+    assert heard.count("start") > 2
+
+
+def test_a_result_is_computed_once() -> None:
+    starts = list[int]()
+
+    def counted(parameters):
+        starts.append(1)
+        return two_rounds(parameters)
+
+    ledger, id_, strategies = opened(strategy_of(counted, rounds=2))
+    drive(ledger, id_, strategies, coins(20_000))
+    starts.clear()
+    driver = Driver(ledger, strategies)
+
+    assert driver.result(id_) == driver.result(id_)
     assert len(starts) == 1
 
 
@@ -250,7 +294,11 @@ def test_a_part_without_reports_fails_the_study_with_the_numbers() -> None:
     ledger.answer(waiting.round, coins(20_000), most=1)
     ended = advance(ledger, id_, strategies, NOW + 3600)
 
-    assert ended == Ended("failed", f"round 1: closed at 1 of {waiting.target} reports, and 2 of its 3 parts had none")
+    assert ended == Ended(
+        "failed",
+        f"round 1: closed at 1 of {waiting.target} reports, and 2 of its 3 parts had none",
+        Cause.TOO_FEW_REPORTS,
+    )
     assert ledger.state(waiting.round) is RoundState.ABANDONED
 
 
@@ -272,8 +320,8 @@ def test_the_operator_cancels() -> None:
     ledger, id_, strategies = opened(TWO)
     waiting = advance(ledger, id_, strategies, NOW)
 
-    assert cancel(ledger, id_) == Ended("cancelled", "cancelled by the operator")
-    assert advance(ledger, id_, strategies, NOW) == Ended("cancelled", "cancelled by the operator")
+    assert cancel(ledger, id_) == Ended("cancelled", "cancelled by the operator", Cause.CANCELLED)
+    assert advance(ledger, id_, strategies, NOW) == Ended("cancelled", "cancelled by the operator", Cause.CANCELLED)
     assert ledger.state(waiting.round) is RoundState.ABANDONED
     assert result(ledger, id_, strategies) is None
     with pytest.raises(ProtocolError, match="not possible when cancelled"):
@@ -310,7 +358,7 @@ def test_too_few_users_fail_the_study_before_anything_is_spent() -> None:
     ledger, id_, strategies = opened(TWO, users=5)
     ended = advance(ledger, id_, strategies, NOW)
 
-    assert ended.state == "failed"
+    assert (ended.state, ended.cause) == ("failed", Cause.TOO_FEW_USERS)
     assert "round 1: needs" in ended.reason
     assert "and 5 are left" in ended.reason
     assert notices(ledger, id_) == ["study", "ended"]
@@ -360,7 +408,7 @@ def test_what_a_strategy_does_wrong_ends_its_study(fault: str) -> None:
     ledger, id_, strategies = opened(strategy_of(run), users=3000)
     ended = drive(ledger, id_, strategies, coins(ledger.enrolled()))
 
-    assert ended.state == "failed"
+    assert (ended.state, ended.cause) == ("failed", Cause.STRATEGY)
     assert reason in ended.reason
     assert last(ledger, id_).reason == ended.reason
     assert advance(ledger, id_, strategies, NOW) == ended
@@ -424,7 +472,7 @@ def test_a_strategy_that_asks_something_else_on_replay_ends_its_study() -> None:
     changed = {"small": strategy_of(lambda _: iter_asks(2))}
     ended = advance(ledger, id_, changed, NOW)
 
-    assert ended == Ended("failed", "the strategy asks something else in round 1 than was published")
+    assert ended == Ended("failed", "the strategy asks something else in round 1 than was published", Cause.STRATEGY)
 
 
 def test_a_result_is_not_made_up_by_another_strategy() -> None:
@@ -536,4 +584,4 @@ def test_a_study_costs_a_user_one_report() -> None:
     assert spec.cap == 300_000
     assert spec.interactive
     with pytest.raises(ProtocolError, match="nobody"):
-        rounds.study_of(BUILT_IN, strategy="nobody", parameters={}, title="t", nonce="0" * 32, simulated=True)
+        study_of(BUILT_IN, strategy="nobody", parameters={}, title="t", nonce="0" * 32, simulated=True)

@@ -9,7 +9,7 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from askance_lab.oracles.bshouty_feldman import boolean, bshouty_feldman, recombined
+from askance_lab.oracles.shared.bshouty_feldman import boolean, bshouty_feldman, recombined
 from askance_protocol.budget import MICRO
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns
@@ -20,7 +20,7 @@ from askance_protocol.schema import RealField, Schema
 from askance_server.core import planning
 from askance_server.core.run import Run, StrategyError
 from askance_server.core.strategy import Ask, Hypothesis, Strategy
-from askance_server.core.study import Ended, Waiting, advance, publish, result
+from askance_server.core.study import Ended, Waiting
 from askance_server.strategies.decision_list import DECISION_LIST, undecided
 from askance_server.strategies.decision_tree import DECISION_TREE
 from askance_server.strategies.histogram import HISTOGRAM
@@ -31,6 +31,7 @@ from askance_server.strategies.parity import PARITY
 from askance_server.strategies.perceptron import PERCEPTRON, mistaken
 from askance_server.strategies.shared.bits import joint
 from askance_server.strategies.shared.points import GRID, closer, grid, nearest
+from tests.server.driving import advance, publish, result
 from tests.server.learners import Lie, concepts, exact, learn, masked, strategy_of, study
 from tests.server.ledger.memory_ledger import MemoryLedger
 

@@ -16,11 +16,11 @@ from askance_lab.curator.databases import BitSample, unpacked
 from askance_lab.curator.draws import Below, below
 from askance_lab.data.problems import LearningProblem
 from askance_lab.experiments.landscape import queries
-from askance_lab.oracles.crowds import People
 from askance_lab.oracles.curator import Curator
 from askance_lab.oracles.local import LocalReports, study_for
-from askance_lab.oracles.oracle import run
-from askance_lab.oracles.portions import evenly
+from askance_lab.oracles.shared.crowds import People
+from askance_lab.oracles.shared.oracle import run
+from askance_lab.oracles.shared.portions import evenly
 from askance_lab.theory.targets import Targets
 from askance_protocol.budget import MICRO
 from askance_protocol.randomness import SimulatedRandom

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from fractions import Fraction
 from typing import Final
 
+import numpy as np
+
 from askance_protocol import parameters as read
+from askance_protocol.concepts import Concept
+from askance_protocol.examples import Columns
 from askance_protocol.queries import CellQuery
 from askance_protocol.queries.expressions import Affine, AnyNumber, FieldValue, Slice, Term
 from askance_protocol.schema import BitsField, LabelField, Schema
-from askance_server.core.strategy import Parameters
+from askance_server.core.strategy import Parameters, Truths
 
 MOST: Final = 512
 """Bits that each round asks about one by one."""
+LISTED: Final = 14
+"""Bits of which all values are gone through."""
 
 
 def width(parameters: Parameters) -> int:
@@ -30,3 +38,15 @@ def joint(i: int, leaf: AnyNumber, leaves: int) -> CellQuery:
     terms = (4, leaf), (1, FieldValue(field="y")), (1, bit)
     cell = Affine(constant=1, terms=tuple(Term(weight=weight, of=of) for weight, of in terms))
     return CellQuery(cells=4 * leaves, cell=cell)
+
+
+def disagreement(bits: set[int], truth: Concept, predicted: Callable[[Columns], Truths]) -> Fraction | None:
+    """The share of all values of some bits on which a prediction differs from the truth; None: they are too many."""
+    if len(bits) > LISTED:
+        return None
+    x = np.zeros((2 ** len(bits), max(bits, default=0) + 1), np.uint8)
+    for place, index in enumerate(sorted(bits)):
+        x[:, index] = np.arange(len(x)) >> place & 1
+    columns = Columns.of(Schema(fields=(BitsField(name="x", width=x.shape[1]),)), {"x": x})
+    wrong = predicted(columns) != truth.positive(columns.arrays)
+    return Fraction(int(wrong.sum()), len(x))

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from askance_lab.evaluation.weighted import Floats, gathered
-from askance_lab.oracles.crowds import Crowd
-from askance_lab.oracles.oracle import Oracle
+from askance_lab.oracles.shared.crowds import Crowd
+from askance_lab.oracles.shared.oracle import SQOracle
 from askance_protocol.queries import PreparedQuery, prepare
 from askance_server.core.strategy import Answer, Ask, Strategy
 
@@ -33,20 +33,25 @@ def by_bound(need: Callable[[Ask], int]) -> Deal:
 
 
 @dataclass(slots=True)
-class Portioned(Oracle):
+class Portioned(SQOracle):
     """Each query is answered by users of its own, so that each user answers once, whatever is asked."""
 
     crowd: Crowd
     deal: Deal
-    received: list[int] = field(default_factory=list[int])
-    """Users of each round."""
+    portions: list[int] = field(default_factory=list[int])
+    """Number of users of each round."""
 
     def answer(self, asks: Sequence[Ask]) -> Sequence[Answer]:
         """A portion for each."""
-        sizes = self.deal(len(self.received) + 1, asks, self.crowd.left)
+        sizes = self.deal(len(self.portions) + 1, asks, self.crowd.left)
         answers = [self.estimate(ask, size) for ask, size in zip(asks, sizes, strict=True)]
-        self.received.append(sum(sizes))
+        self.portions.append(sum(sizes))
         return answers
+
+    @property
+    def received(self) -> Sequence[int]:
+        """Number of users of each round."""
+        return self.portions
 
     @abstractmethod
     def estimate(self, ask: Ask, size: int) -> Answer:

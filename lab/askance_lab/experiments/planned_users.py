@@ -1,0 +1,62 @@
+"""How many users a strategy would be given, by the papers' bound and by the server's own plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from askance_lab.data.made_up import made_up
+from askance_lab.evaluation.weighted import WeightedExamples
+from askance_lab.oracles.exact import Exact
+from askance_lab.theory.local import users_sq_simulation_repaired, users_sq_simulation_stated
+from askance_protocol.queries import CellQuery
+from askance_server.core import planning
+from askance_server.core.run import Run
+from askance_server.core.strategy import Ask, Hypothesis, Parameters
+from askance_server.core.study import study_of
+from askance_server.strategies.registry import registry
+
+_SAMPLE: Final = 20_000
+"""Number of examples that stand for the population, so that an adaptive strategy can go on to its next round."""
+_SEED: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRound:
+    """One round of a strategy, and the users that it takes."""
+
+    queries: int
+    """As the papers count them: one for each cell of a partition."""
+    tolerance: float
+    stated: int
+    repaired: int
+    planned: int
+
+
+def planned_rounds(name: str, parameters: Parameters, kind: str | None = None) -> list[PlannedRound]:
+    """Each round of a strategy, over a population that stands for all."""
+    strategies = registry()
+    study = study_of(strategies, strategy=name, parameters=parameters, title="A plan", nonce="0" * 32, simulated=True)
+    strategy, found = strategies[name], list[PlannedRound]()
+    oracle = Exact(WeightedExamples(made_up(strategy, parameters, _SEED, kind=kind).columns(range(_SAMPLE))))
+    run = Run(strategy, planning.strategy_parameters(parameters))
+    said = run.step(None)
+    while not isinstance(said, Hypothesis):
+        demand = planning.demand(study, said, strategy.rounds)
+        found.append(_round(said, strategy.rounds, planning.terms_of(parameters), demand.target))
+        said = run.step(oracle.answer(said))
+    return found
+
+
+def _round(asks: Sequence[Ask], rounds: int, terms: planning.PlanTerms, planned: int) -> PlannedRound:
+    """KLNRS11, Thm 5.7, on the queries of one round; β is shared by the rounds, as the planner shares it."""
+    queries = sum(ask.query.cells if isinstance(ask.query, CellQuery) else 1 for ask in asks)
+    tolerance, epsilon, failure = min(ask.tolerance for ask in asks), terms.epsilon / 1e6, terms.beta / rounds
+    stated = users_sq_simulation_stated(
+        queries=queries, bound=1, tolerance=tolerance, epsilon=epsilon, failure=failure, constant=1
+    )
+    repaired = users_sq_simulation_repaired(
+        queries=queries, bound=1, tolerance=tolerance, epsilon=epsilon, failure=failure
+    )
+    return PlannedRound(queries, tolerance, stated, repaired, planned)

@@ -1,0 +1,46 @@
+"""One strategy against one oracle, once: what it learned, how wrong that is, and whether its promise was kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from askance_lab.evaluation.error import UNKNOWN, KnownError, error_of
+from askance_lab.evaluation.exact import is_kept
+from askance_lab.oracles.shared.oracle import Learned
+from askance_lab.oracles.shared.setting import OracleKind, OracleSetting
+from askance_protocol.errors import Code
+from askance_server.core.planning import TooFewUsersError
+from askance_server.core.run import StrategyError
+
+
+@dataclass(frozen=True, slots=True)
+class SingleRun:
+    """What one run has come to."""
+
+    state: Literal["finished", "failed"]
+    reason: str
+    learned: Learned | None = None
+    error: KnownError = UNKNOWN
+    success: bool | None = None
+    """Whether the strategy kept its promise; None: it makes none, or nobody knows its error."""
+    code: Code | None = None
+    """Why it failed."""
+    received: tuple[int, ...] = ()
+    """Number of users asked in each round."""
+
+
+def run_once(setting: OracleSetting, kind: OracleKind) -> SingleRun:
+    """Let the setting's strategy learn from this oracle. What ends a study is a result; other errors pass through."""
+    with kind.open(setting) as oracle:
+        try:
+            learned = oracle.learn(setting.strategy, setting.own)
+        except (TooFewUsersError, StrategyError) as failed:
+            return SingleRun("failed", str(failed), code=failed.code, received=tuple(oracle.received))
+    try:
+        error = error_of(setting.strategy, learned.hypothesis.value, setting.population, setting.users)
+    except StrategyError as failed:
+        # It has learned, and cannot say what its hypothesis is worth.
+        return SingleRun("finished", f"{learned.reason} ({failed})", learned, received=learned.received)
+    success = is_kept(setting.strategy, setting.own, error.value)
+    return SingleRun("finished", learned.reason, learned, error, success, received=learned.received)

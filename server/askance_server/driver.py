@@ -1,0 +1,172 @@
+"""The driver: carries studies from their publication to their end over a ledger, one bulletin entry at a time.
+
+`advance` asks `core.study.step` for the one entry that has to follow, appends it, and asks again, until there is
+nothing to do but to wait. Between two entries nothing is kept that the ledger does not hold: the next call, in this
+process or another, goes on from the last entry. What is kept beside it only saves work: where each running study's
+strategy stands (`core.replay`), and what the studies asked about last have learned.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from askance_protocol.errors import ProtocolError
+from askance_protocol.rounds import (
+    Bulletin,
+    Cause,
+    PreparedRound,
+    RoundClosed,
+    RoundState,
+    StudyEnded,
+    StudyPublished,
+    StudySpec,
+    StudyState,
+)
+from askance_protocol.tally import Tally
+from askance_server.core.replay import Replay
+from askance_server.core.run import StrategyError
+from askance_server.core.strategy import Hypothesis
+from askance_server.core.study import Ended, Strategies, Waiting, check_study, step, strategy_named
+from askance_server.ledger.base import Ledger
+
+_REMEMBERED: Final = 64
+"""Ended studies whose hypothesis is kept, so that asking for a result again does not run a strategy again."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerView:
+    """A `StudyView` over a ledger."""
+
+    driver: Driver
+    id: str
+    now: int
+
+    @property
+    def bulletin(self) -> Bulletin:
+        """Where the study stands."""
+        return self.driver.ledger.bulletin(self.id)
+
+    @property
+    def replay(self) -> Replay:
+        """Where its strategy stands."""
+        return self.driver.replay(self.id)
+
+    @property
+    def end(self) -> StudyEnded:
+        """The last entry."""
+        notice = self.driver.ledger.entries(self.id, self.bulletin.length - 2)[-1].notice
+        assert isinstance(notice, StudyEnded)  # noqa: S101 - told the type checker: nothing else leads to an end
+        return notice
+
+    @property
+    def enrolled(self) -> int:
+        """Number of users."""
+        return self.driver.ledger.enrolled()
+
+    def affording(self, users: range, charge: int) -> NDArray[np.bool]:
+        """Which of these users can still pay."""
+        return self.driver.ledger.affording(users, charge)
+
+    def round(self, id_: str) -> PreparedRound:
+        """A published round, prepared."""
+        return self.driver.ledger.round(id_)
+
+    def received(self, id_: str) -> int:
+        """Number of reports that a round has accepted."""
+        return self.driver.ledger.received(id_)
+
+    def tallies(self, id_: str) -> list[Tally]:
+        """From the log."""
+        return self.driver.ledger.tallies(id_)
+
+
+class Driver:
+    """All studies of one ledger."""
+
+    def __init__(self, ledger: Ledger, strategies: Strategies) -> None:
+        self.ledger, self.strategies = ledger, strategies
+        self._replays: dict[str, Replay] = {}
+        self._learned: OrderedDict[str, Hypothesis] = OrderedDict()
+
+    def publish(self, study: StudySpec) -> str:
+        """Put a study on its bulletin; the id by which it goes from now on. `advance` opens its first round."""
+        check_study(study, self.strategies)
+        id_ = study.digest()
+        self.ledger.append(id_, Bulletin().next(StudyPublished(study=study)))
+        return id_
+
+    def advance(self, study_id: str, now: int) -> Waiting | Ended:
+        """Do what is due, and say what the study waits for. To do so twice is as good as once."""
+        view = LedgerView(self, study_id, now)
+        while True:
+            bulletin = view.bulletin
+            due = step(view)
+            if isinstance(due, Ended):
+                self._replays.pop(study_id, None)
+            if isinstance(due, Waiting | Ended):
+                return due
+            self.ledger.append(study_id, bulletin.next(due))
+
+    def close(self, round_id: str) -> None:
+        """Close an open round, because the operator says so. `advance` answers it."""
+        if self.ledger.state(round_id) is not RoundState.OPEN:
+            raise ProtocolError("is not open", where=f"round {round_id}", remedy="look at the bulletin of its study")
+        study_id = self.ledger.round(round_id).spec.study
+        notice = RoundClosed(round=round_id, reason="operator", received=self.ledger.received(round_id))
+        self.ledger.append(study_id, self.ledger.bulletin(study_id).next(notice))
+
+    def cancel(self, study_id: str) -> Ended:
+        """End a study, because the operator says so. What was reported stays charged, and is not looked at."""
+        end = StudyEnded(state="cancelled", reason="cancelled by the operator", cause=Cause.CANCELLED)
+        self.ledger.append(study_id, self.ledger.bulletin(study_id).next(end))
+        return Ended.of(end)
+
+    def result(self, study_id: str) -> Hypothesis | None:
+        """What a finished study learned, computed from its bulletin; None if it has not finished."""
+        if self.ledger.bulletin(study_id).state is not StudyState.FINISHED:
+            return None
+        if study_id not in self._learned:
+            self._learned[study_id] = self._learn_again(study_id)
+            if len(self._learned) > _REMEMBERED:
+                self._learned.popitem(last=False)
+        return self._learned[study_id]
+
+    def replay(self, study_id: str) -> Replay:
+        """Where a study's strategy stands, caught up with the bulletin."""
+        if study_id not in self._replays:
+            study = self.ledger.bulletin(study_id).study
+            assert study is not None  # noqa: S101 - told the type checker: the first entry is the study
+            strategy = strategy_named(self.strategies, study.strategy)
+            self._replays[study_id] = Replay(study, strategy, self.ledger.round)
+        replay = self._replays[study_id]
+        replay.hear(entry.notice for entry in self.ledger.entries(study_id, replay.heard - 1))
+        return replay
+
+    def _learn_again(self, study_id: str) -> Hypothesis:
+        """Replay the whole study, and hold what its strategy says against what the bulletin says that it said."""
+        self._replays.pop(study_id, None)
+        replay = self.replay(study_id)
+        self._replays.pop(study_id)
+        try:
+            learned = replay.said
+        except StrategyError as error:
+            raise _another(study_id) from error
+        # A study of version 0.1 has no cause in its last entry; its reason has to agree all the same.
+        if not isinstance(learned, Hypothesis) or (end := replay.ended) is None:
+            raise _another(study_id)
+        if replay.finished(learned).reason != end.reason:
+            raise _another(study_id)
+        return learned
+
+
+def _another(study_id: str) -> ProtocolError:
+    return ProtocolError(
+        "its strategy does not say any more what it said",
+        where=f"study {study_id}",
+        remedy="install the version of the strategy that the study ran with",
+    )

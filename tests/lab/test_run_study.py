@@ -1,0 +1,160 @@
+"""The protocol on one page is the protocol: the same rounds and hypotheses as a server's, and nobody else plans."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from askance_client.population import Population
+from askance_client.simulation.population import synthetic
+from askance_lab.engines import EngineName, engine
+from askance_lab.oracles.http import Http
+from askance_lab.remote.local_server import LocalServer, local_server
+from askance_lab.run_study import run_study
+from askance_protocol.rounds import Bulletin, Cause, RoundAnswered, RoundClosed, RoundPublished, StudyEnded, read_study
+from askance_server.core.planning import terms_of
+from askance_server.core.strategy import Ask, Asking, Hypothesis
+from askance_server.strategies.registry import registry
+from tests.server.learners import bit, strategy_of, study
+
+ROOT = Path(__file__).parents[2]
+STRATEGIES = registry()
+
+FOUR: dict[str, tuple[dict[str, Any], Population, int]] = {
+    "mean": ({"users": "needed", "tolerance": "0.1"}, synthetic("mean", {}, 1), 9000),
+    "histogram": ({"users": "all", "cells": 5}, synthetic("histogram", {"cells": 5}, 2), 4000),
+    "masked-parity-two-rounds": ({"users": "all", "d": 4}, synthetic("masked-parity", {"d": 4}, 3), 5000),
+    "decision-list": ({"users": "all", "d": 4, "epsilon": "4"}, synthetic("decision-list", {"d": 4}, 4), 6000),
+}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[LocalServer]:
+    """One of its own for each study: a round counts the users who are enrolled."""
+    with local_server(tmp_path / "server", "4") as found:
+        yield found
+
+
+@pytest.mark.parametrize("name", FOUR)
+def test_the_page_and_a_server_have_the_same_rounds_and_the_same_hypothesis(
+    server: LocalServer, name: str, tmp_path: Path
+) -> None:
+    """With the server's nonce and clock, to the digest: round ids name queries, channels, cohorts and deadlines."""
+    parameters, population, users = FOUR[name]
+    strategy, whole = STRATEGIES[name], {"epsilon": "1", **parameters}
+    with Http(server, name, whole, population, users, 7, tmp_path) as http:
+        over_http = http.learn(strategy, {})
+        end = http.end()
+    published = [round_.spec for round_ in http.rounds]
+    clock = iter([spec.deadline - terms_of(whole).deadline_seconds for spec in published])
+    spec = read_study(http.rounds[0].study.to_bytes())
+    view = run_study(spec, strategy, population, users, 7, clock=lambda: next(clock))
+
+    assert list(view.rounds) == [round_.id for round_ in http.rounds]
+    assert view.end.reason == end.reason
+    said = view.replay.said
+    assert isinstance(said, Hypothesis)
+    assert said == over_http.hypothesis
+    assert dict(said.value) == dict(end.hypothesis)
+
+
+def test_a_study_tells_its_whole_story_in_order() -> None:
+    strategy = STRATEGIES["masked-parity"]
+    spec = study(strategy, d=4, users="all")
+    view = run_study(spec, strategy, synthetic("masked-parity", {"d": 4}, 1), 4000, 1)
+    kinds = [type(entry.notice).__name__ for entry in view.entries]
+
+    once = [each.__name__ for each in (RoundPublished, RoundClosed, RoundAnswered)]
+    assert kinds == ["StudyPublished", *once, *once, StudyEnded.__name__]
+    assert view.end.cause is Cause.LEARNED
+    assert Bulletin().extend(view.entries) == view.bulletin
+
+
+@pytest.mark.parametrize(("name", "workers"), [(EngineName.LOCAL, 1), (EngineName.DASK, 1)])
+def test_the_engine_changes_nothing(name: EngineName, workers: int) -> None:
+    strategy = STRATEGIES["masked-parity"]
+    spec, population = study(strategy, d=4, users="all"), synthetic("masked-parity", {"d": 4}, 1)
+    alone = run_study(spec, strategy, population, 150_000, 1)
+    shared = run_study(spec, strategy, population, 150_000, 1, engine(name, workers))
+
+    assert shared.entries == alone.entries
+
+
+def test_without_a_seed_the_noise_is_real_and_so_differs() -> None:
+    strategy = STRATEGIES["mean"]
+    spec, population = study(strategy, users="all"), synthetic("mean", {}, 1)
+    one, other = (run_study(spec, strategy, population, 1000, None) for _ in range(2))
+
+    assert one.entries[:2] == other.entries[:2]
+    assert one.entries[3] != other.entries[3]
+
+
+@pytest.mark.parametrize(
+    ("run", "cause"),
+    [
+        (lambda _: _too_many(), Cause.TOO_FEW_USERS),
+        (lambda _: _raising(), Cause.STRATEGY),
+    ],
+)
+def test_a_study_that_cannot_learn_says_why(run: Any, cause: Cause) -> None:
+    strategy = strategy_of(run)
+    view = run_study(study(strategy), strategy, Bits(), 50, 1)
+
+    assert view.end.state == "failed"
+    assert view.end.cause is cause
+
+
+def _too_many() -> Asking:
+    yield [Ask(bit(0), 0.001)]
+    return Hypothesis("", {})
+
+
+def _raising() -> Asking:
+    raise RuntimeError("no")
+    yield []
+
+
+class Bits:
+    """Nobody gets as far as to look at these."""
+
+
+# ------------------------------------------------------------------------------------------------ nothing else does
+
+STEPS = {
+    "plan_round": {"server/askance_server/core/study.py"},
+    "tally_round": {
+        "lab/askance_lab/run_study.py",  # the page
+        "server/askance_server/ledger",  # a ledger's own reports
+        "protocol/askance_protocol/tally.py",
+    },
+    "respond_all": {"client/askance_client/simulation/blocks.py", "protocol/askance_protocol/rounds/prepared.py"},
+    "answer_of": {"server/askance_server/core/replay.py"},
+}
+"""The functions that plan, tally, respond for many users and answer, and who may call each."""
+
+
+def calls(function: str) -> set[str]:
+    """The files of the four rooms in which a function of this name is called."""
+    found: set[str] = set()
+    for room in ("protocol", "client", "server", "lab"):
+        for path in (ROOT / room).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if isinstance(node, ast.Call) and _name(node.func) == function:
+                    found.add(str(path.relative_to(ROOT)))
+    return found
+
+
+def _name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+@pytest.mark.parametrize("function", STEPS)
+def test_nothing_else_plans_tallies_or_answers_a_round(function: str) -> None:
+    found = calls(function)
+
+    assert found
+    assert {file for file in found if not any(file.startswith(known) for known in STEPS[function])} == set()
