@@ -7,29 +7,36 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
-from askance_lab.commands.fleet import JsonOption
+from askance_client.population import Population
+from askance_client.simulation.population import for_strategy
+from askance_client.simulation.population.kinds import FOR_STRATEGY, KINDS
+from askance_lab.commands.shared.options import EpsilonOption, JsonOption, SeedOption, examples
+from askance_lab.commands.shared.tables import echo_table
+from askance_lab.evaluation.error import error_of
+from askance_lab.oracles.catalogue import OracleSetting, is_kept, oracle_of
+from askance_lab.oracles.http import Http
 from askance_lab.oracles.names import OracleName
+from askance_lab.oracles.oracle import Oracle, run
 from askance_lab.remote.local_server import local_server
 from askance_protocol.errors import ProtocolError
 from askance_protocol.parameters import Parameters
+from askance_server.core.run import StrategyError
+from askance_server.core.strategy import Strategy
+from askance_server.strategies.registry import registry
 
-if TYPE_CHECKING:
-    from askance_client.population import Population
-    from askance_lab.oracles.catalogue import OracleSetting
-    from askance_lab.oracles.oracle import Oracle
-    from askance_server.core.strategy import Strategy
+app = typer.Typer()
 
 WorstError: TypeAlias = tuple[float | None, bool | None]
-"""How large it is, and whether that is what was promised."""
+"""The error, and whether it is as small as was promised."""
 
 SCHEMA_VERSION: Final = 1
 NOISE: Final = "0.3"
 CLOSE: Final = 0.05
-"""An error that small counts as learned where a strategy promises nothing."""
+"""Largest error that counts as learned where a strategy promises nothing."""
 
 SMALL: Final[Mapping[str, Parameters]] = {
     "mean": {},
@@ -38,8 +45,9 @@ SMALL: Final[Mapping[str, Parameters]] = {
     "decision-list": {"d": 4, "alpha": "0.2"},
     "kmeans": {"d": 2, "k": 3},
 }
-"""What each strategy is given; others, four dimensions."""
+"""The parameters of each strategy here."""
 _ELSE: Final[Parameters] = {"d": 4}
+"""The parameters of every other strategy."""
 
 COLUMNS: Final[Mapping[str, tuple[OracleName, bool, bool]]] = {
     "exact": (OracleName.EXACT, False, False),
@@ -53,14 +61,19 @@ COLUMNS: Final[Mapping[str, tuple[OracleName, bool, bool]]] = {
     "local": (OracleName.LOCAL, False, False),
     "http": (OracleName.HTTP, False, False),
 }
-"""An oracle, whether labels are noisy, and whether it knows so."""
+"""The oracle of each column, whether its labels are noisy, and whether it knows so."""
 
 
+@app.command(
+    epilog=examples("askance oracles", "askance oracles --users 20000 --epsilon 0.5", "askance oracles --http --json")
+)
 def oracles(
-    users: Annotated[int, typer.Option("--users", min=1, help="How many users each run asks.")] = 200_000,
-    epsilon: Annotated[str, typer.Option("--epsilon", help="ε of each report.")] = "1",
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Which populations, and which noise.")] = 1,
-    over_http: Annotated[bool, typer.Option("--http", help="Over HTTP, too: a server for each strategy.")] = False,
+    users: Annotated[int, typer.Option("--users", min=1, help="Number of users that each run asks.")] = 200_000,
+    epsilon: EpsilonOption = "1",
+    seed: SeedOption = 1,
+    over_http: Annotated[
+        bool, typer.Option("--http", help="Add the column of runs over HTTP: a server is started for each strategy.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run every strategy against every oracle on small examples, and print the table of what was learned."""
@@ -69,13 +82,13 @@ def oracles(
     if as_json:
         typer.echo(json.dumps({"schema_version": SCHEMA_VERSION, "users": users, "epsilon": epsilon, "rows": table}))
         return
-    typer.echo(f"| strategy | {' | '.join(columns)} |\n|{'---|' * (len(columns) + 1)}")
-    for name, row in table.items():
-        typer.echo(f"| {name} | {' | '.join(_cell(row[column]) for column in columns)} |")
+    cells = [[name, *(_cell(name, column, row[column]) for column in columns)] for name, row in table.items()]
+    head = ["strategy", *columns]
+    rule = f"|{'---|' * len(head)}"
+    echo_table("\n".join([_line(head), rule, *map(_line, cells)]), head, cells)
 
 
 def _rows(columns: list[str], parameters: Parameters, users: int, seed: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    from askance_server.strategies.registry import registry  # noqa: PLC0415 - takes a while
 
     for name, strategy in registry().items():
         whole = {**parameters, **SMALL.get(name, _ELSE)}
@@ -90,11 +103,6 @@ def _run(
     seed: int,
 ) -> dict[str, Any]:
     """One entry of the table: the error, and whether the strategy's promise is kept."""
-    from askance_lab.evaluation.error import error_of  # noqa: PLC0415 - takes a while
-    from askance_lab.oracles.catalogue import OracleSetting, is_kept  # noqa: PLC0415
-    from askance_lab.oracles.oracle import run  # noqa: PLC0415
-    from askance_server.core.run import StrategyError  # noqa: PLC0415
-
     name, noisy, knows = COLUMNS[column]
     own: dict[str, int | bool | str] = {"eta": NOISE} if noisy else {}
     try:
@@ -116,33 +124,39 @@ def _run(
 def _populations(
     strategy: Strategy, parameters: Parameters, own: Parameters, seed: int, *, masks: bool
 ) -> Sequence[Population]:
-    """One; before an adversary both masks, of which a guess meets one."""
-    from askance_client.simulation.population import for_strategy  # noqa: PLC0415 - takes a while
-    from askance_client.simulation.population.kinds import FOR_STRATEGY, KINDS  # noqa: PLC0415
-
+    """One population; before an adversary one for each mask, since a guess is right about one of them."""
     kind = FOR_STRATEGY.get(strategy.name, "")
-    if own and kind and "eta" not in KINDS[kind].parameters:
+    if own and not _has_noise(strategy.name):
         raise ProtocolError("have no labels", where="examples")
     several: list[Parameters] = [{**own, "a": a} for a in (0, 1)] if masks and kind == "masked-parity" else [own]
     return [for_strategy(strategy.name, parameters, each, seed) for each in several]
 
 
 def _oracle(name: OracleName, setting: OracleSetting, stack: ExitStack) -> Oracle:
-    from askance_lab.oracles.catalogue import oracle_of  # noqa: PLC0415 - takes a while
-    from askance_lab.oracles.http import Http  # noqa: PLC0415
 
     if name is not OracleName.HTTP:
         return oracle_of(name, setting)
-    # A server of its own: on another's, users whom an earlier study left over would be waited for.
+    # A server of its own: on a shared one it would wait for users that an earlier study left over.
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="askance-oracles-")))
     server = stack.enter_context(local_server(folder / "server", str(setting.parameters["epsilon"])))
-    whom = setting.strategy.name, setting.parameters, setting.population, setting.users, setting.seed
-    return stack.enter_context(Http(server, *whom, folder))
+    asked = setting.strategy.name, setting.parameters, setting.population, setting.users, setting.seed
+    return stack.enter_context(Http(server, *asked, folder))
 
 
-def _cell(entry: Mapping[str, Any]) -> str:
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _cell(name: str, column: str, entry: Mapping[str, Any]) -> str:
     if entry["reason"]:
-        return "no labels" if "no label" in entry["reason"] else "cannot"
+        _, noisy, _ = COLUMNS[column]
+        return "no labels" if noisy and not _has_noise(name) else "cannot"
     if entry["error"] is None:
         return "ran"
     return "learned" if entry["learned"] else f"error {entry['error']:.2g}"
+
+
+def _has_noise(strategy: str) -> bool:
+    """Whether the labels of a strategy's examples can be made wrong."""
+    kind = FOR_STRATEGY.get(strategy, "")
+    return not kind or "eta" in KINDS[kind].parameters

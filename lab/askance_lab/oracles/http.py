@@ -17,11 +17,10 @@ from typing import Final, Self
 from askance_client import BulletinReader, Refusal, Server
 from askance_client.population import Population
 from askance_client.simulation.gateway import Gateway, SentBatches
-from askance_lab.commands.load import enrol_many
 from askance_lab.oracles.local import answer_of
 from askance_lab.oracles.oracle import Learned, Oracle, Spent
 from askance_lab.remote.local_server import LocalServer
-from askance_lab.remote.study_client import StudyResult, create, ended, unwrap
+from askance_lab.remote.study_client import StudyResult, create, ended, enrol_many, unwrap
 from askance_protocol.errors import ProtocolError
 from askance_protocol.rounds import PreparedRound, RoundAnswered, RoundState
 from askance_protocol.tally import Tally

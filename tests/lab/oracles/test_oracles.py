@@ -19,7 +19,6 @@ from askance_client.population import Population
 from askance_client.simulation.population import synthetic
 from askance_client.tables import from_file
 from askance_lab.commands import oracles as oracles_command
-from askance_lab.commands.load import enrol_many
 from askance_lab.curator.draws import below, discrete_laplace
 from askance_lab.engines import Engine, engine
 from askance_lab.evaluation.domain import domain_of
@@ -37,6 +36,7 @@ from askance_lab.oracles.oracle import Oracle, run
 from askance_lab.oracles.portions import by_bound, evenly
 from askance_lab.oracles.samples import Samples
 from askance_lab.remote.local_server import local_server
+from askance_lab.remote.study_client import enrol_many
 from askance_lab.theory import central, local, masked_parity
 from askance_protocol.budget import MICRO
 from askance_protocol.errors import ProtocolError
