@@ -1,47 +1,90 @@
-"""The `askance` command. It imports its rooms lazily, so that each call loads what it needs and no more."""
+"""The `askance` command: a group that imports a command's module when that command is used, and not before.
+
+A command is a module of `askance_lab.commands` that has a `typer.Typer` named `app`. The group lists the directory for
+names, and reads a summary off the first line of a module without importing it: "`askance NAME`: summary." So a new
+command is one new file, and `askance --help` loads no command at all.
+"""
 
 from __future__ import annotations
 
+import re
 import sys
-from importlib.metadata import version as installed_version
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, Final
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
-from askance_lab.commands import channel as channel_command
-from askance_lab.commands import curator as curator_command
-from askance_lab.commands import demo as demo_command
-from askance_lab.commands import fleet as fleet_command
-from askance_lab.commands import landscape as landscape_command
-from askance_lab.commands import load as load_command
-from askance_lab.commands import plan as plan_command
-from askance_lab.commands import run as run_command
-from askance_lab.commands import separation as separation_command
-from askance_lab.commands import server as server_command
-from askance_lab.commands.shared.exit_codes import Exit
-from askance_protocol.errors import ProtocolError
+_DIRECTORY: Final = Path(__file__).with_name("commands")
+_FIRST_LINE: Final = re.compile(r'"""`askance (?P<name>[a-z-]+)`: (?P<summary>[^"]+)')
+
+
+def _module(name: str) -> str:
+    return name.replace("-", "_")
+
+
+class CommandModules(Mapping[str, Any]):
+    """The commands by name, each imported when it is looked up."""
+
+    def __iter__(self) -> Iterator[str]:
+        files = (path.stem for path in _DIRECTORY.glob("*.py"))
+        return iter(sorted(name.replace("_", "-") for name in files if not name.startswith("_")))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in list(self):
+            raise KeyError(name)
+        found: Any = import_module(f"askance_lab.commands.{_module(name)}").app
+        # As the group has it: typer reads both of each app.
+        found.rich_markup_mode, found._add_completion = None, False  # noqa: SLF001 - its only way from outside
+        return get_command(found)
+
+    def summary(self, name: str) -> str:
+        """What a command is for, off the first line of its file."""
+        with (_DIRECTORY / f"{_module(name)}.py").open(encoding="utf-8") as file:
+            found = _FIRST_LINE.match(file.readline())
+        return found["summary"].strip() if found and found["name"] == name else ""
+
+
+class LazyGroup(TyperGroup):
+    """A group of the commands that lie in the directory."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.modules = CommandModules()
+        untyped: Any = self.modules
+        self.commands = untyped  # typer reads it, for a lookup and for what a mistyped name may have meant
+
+    def list_commands(self, ctx: object) -> list[str]:  # noqa: ARG002 - typer's interface
+        """The names, without an import."""
+        return list(self.modules)
+
+    def format_commands(self, ctx: object, formatter: Any) -> None:  # noqa: ARG002 - typer's interface
+        """Write the section of `--help` that lists the commands."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self.modules.summary(name)) for name in self.modules])
+
 
 app = typer.Typer(
     name="askance",
+    cls=LazyGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
+    rich_markup_mode=None,  # plain help: rich alone is 60 modules more
 )
-app.add_typer(channel_command.app, name="channel")
-app.add_typer(server_command.app)
-app.add_typer(fleet_command.app)
-app.add_typer(load_command.app)
-app.add_typer(run_command.app)
-app.add_typer(plan_command.app)
-app.add_typer(separation_command.app)
-app.add_typer(curator_command.app)
-app.add_typer(landscape_command.app)
-app.add_typer(demo_command.app)
 
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"askance {installed_version('askance')}")
+        from importlib.metadata import version  # noqa: PLC0415 - 46 modules, of which no other call needs any
+
+        typer.echo(f"askance {version('askance')}")
         raise typer.Exit
 
 
@@ -55,9 +98,12 @@ def common(
 
 
 def main() -> None:
-    """Run the command; say a refusal in one line, and what to do next."""
+    """Run the command; turn an error into one line and its exit code."""
     try:
         app()
-    except ProtocolError as error:
-        typer.echo(f"askance: {error}", err=True)
-        sys.exit(Exit.USAGE)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except Exception as error:  # this is where every error of every command ends
+        from askance_lab.commands.shared.exit_codes import report  # noqa: PLC0415 - it loads the protocol, for the codes
+
+        sys.exit(report(error))

@@ -1,1 +1,1 @@
-"""The `askance` command, a module a command."""
+"""The commands: a module each, which `askance_lab.cli` finds by listing this directory. `shared` has no command."""

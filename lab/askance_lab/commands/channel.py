@@ -1,52 +1,58 @@
-"""`askance channel`: look at a randomizer's table, and draw from it as a user's device would."""
+"""`askance channel`: look at a randomizer's exact table, and draw from it as a user's device would."""
 
 from __future__ import annotations
 
 import json
 import sys
-from enum import StrEnum
 from typing import Annotated, Final
 
 import numpy as np
 import typer
 
+from askance_lab.commands.shared.channels import (
+    ChannelEpsilonOption,
+    ChannelKind,
+    KindOption,
+    KOption,
+    RangeOption,
+    build,
+)
+from askance_lab.commands.shared.options import JsonOption, examples
 from askance_protocol import budget
-from askance_protocol.channels import BinaryResponse, Channel, DiscreteLaplace, KaryResponse, TwoSidedGeometric
+from askance_protocol.channels import Channel
 from askance_protocol.channels.ratio import WORD
-from askance_protocol.errors import ProtocolError
+from askance_protocol.errors import UsageError
 from askance_protocol.randomness import OsRandom
 
 SCHEMA_VERSION: Final = 1
 
-_DEFAULT_K: Final = 4
-_DEFAULT_RANGE: Final = 10
 _SHOWN: Final = 8
 _CHUNK: Final = 1 << 16
 
-
-class ChannelKind(StrEnum):
-    """The kinds of channel."""
-
-    BINARY = "binary"
-    KARY = "kary"
-    GEOMETRIC = "geometric"
-    LAPLACE = "laplace"
-
-
-app = typer.Typer(help="Randomizers, as exact integer tables.", no_args_is_help=True)
-
-KindOption = Annotated[ChannelKind, typer.Option("--kind", help="Which randomizer.")]
-EpsilonOption = Annotated[str, typer.Option("--epsilon", help="ε, in decimal. More than six digits are cut off.")]
-KOption = Annotated[int | None, typer.Option("--k", help=f"kary: how many categories ({_DEFAULT_K}).")]
-RangeOption = Annotated[
-    int | None, typer.Option("--range", help=f"geometric, laplace: inputs are 0 .. range ({_DEFAULT_RANGE}).")
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
+app = typer.Typer(
+    help="Randomizers, as exact integer tables.",
+    no_args_is_help=True,
+    epilog=examples(
+        "askance channel describe --kind kary --epsilon 1 --k 3",
+        "askance channel describe --kind geometric --epsilon 0.5 --range 20 --json",
+        "askance channel sample --kind binary --epsilon 1 --input 1 --n 1000 --raw",
+    ),
+)
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "askance channel describe --kind binary --epsilon 1",
+        "askance channel describe --kind kary --epsilon 2 --k 5",
+        "askance channel describe --kind laplace --epsilon 4 --range 3 --json",
+    )
+)
 def describe(
-    kind: KindOption, epsilon: EpsilonOption, k: KOption = None, range_: RangeOption = None, as_json: JsonOption = False
+    kind: KindOption,
+    epsilon: ChannelEpsilonOption,
+    k: KOption = None,
+    range_: RangeOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Print a channel's table: for each input, how many of the 2^64 words choose each outcome."""
     channel = build(kind, epsilon, k, range_)
@@ -56,22 +62,30 @@ def describe(
         typer.echo(_readable(channel, kind, epsilon))
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "askance channel sample --kind binary --epsilon 1 --input 0 --n 20",
+        "askance channel sample --kind kary --epsilon 1 --k 3 --input 2 --n 50 --json",
+        "askance channel sample --kind geometric --epsilon 1 --input 0 --n 1000000 --raw",
+    )
+)
 def sample(
     kind: KindOption,
-    epsilon: EpsilonOption,
-    given: Annotated[int, typer.Option("--input", help="Which input, counted from 0.")],
-    count: Annotated[int, typer.Option("--n", min=0, help="How many outcomes.")],
+    epsilon: ChannelEpsilonOption,
+    given: Annotated[
+        int, typer.Option("--input", help="The true value that is randomized: an input of the channel, from 0.")
+    ],
+    count: Annotated[int, typer.Option("--n", min=0, help="Number of outcomes to draw.")],
     k: KOption = None,
     range_: RangeOption = None,
-    raw: Annotated[bool, typer.Option("--raw", help="Little-endian uint32, nothing else.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Write little-endian uint32 and nothing else.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Draw outcomes from the operating system's randomness, as a real client does: there is no seed."""
     channel = build(kind, epsilon, k, range_)
     inputs = np.full(min(count, _CHUNK), channel.check_input(given), np.uint16)
     if as_json and raw:
-        raise ProtocolError("--raw and --json exclude each other", where="output", remedy="choose one")
+        raise UsageError("exclude each other", where="--raw, --json", remedy="choose one")
     source = OsRandom()
     pieces = (channel.sample(inputs[: count - begin], source).outcomes for begin in range(0, count, _CHUNK))
     if as_json:
@@ -86,26 +100,8 @@ def sample(
     sys.stdout.flush()
 
 
-def build(kind: ChannelKind, epsilon: str, k: int | None, range_: int | None) -> Channel:
-    """The channel that the options name. An option that its kind does not have is refused."""
-    micro_epsilon = budget.limit_from_text(epsilon)
-    if k is not None and kind is not ChannelKind.KARY:
-        raise ProtocolError(f"a {kind} channel has no k", where="--k", remedy="leave it out, or use --kind kary")
-    if range_ is not None and kind not in {ChannelKind.GEOMETRIC, ChannelKind.LAPLACE}:
-        raise ProtocolError(f"a {kind} channel has no range", where="--range", remedy="leave it out")
-    match kind:
-        case ChannelKind.BINARY:
-            return BinaryResponse(micro_epsilon)
-        case ChannelKind.KARY:
-            return KaryResponse(micro_epsilon, _DEFAULT_K if k is None else k)
-        case ChannelKind.GEOMETRIC:
-            return TwoSidedGeometric(micro_epsilon, _DEFAULT_RANGE if range_ is None else range_)
-        case ChannelKind.LAPLACE:
-            return DiscreteLaplace(micro_epsilon, _DEFAULT_RANGE if range_ is None else range_)
-
-
 def description(channel: Channel, kind: ChannelKind) -> dict[str, object]:
-    """The table as the contract has it. Weights are text: they are larger than a JSON number is exact."""
+    """What `describe --json` prints. Weights are text: they are larger than the exact numbers of JSON."""
     return {
         "schema_version": SCHEMA_VERSION,
         "kind": kind.value,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from askance_lab.commands.fleet import JsonOption
-from askance_lab.commands.landscape import terms_of
 from askance_lab.commands.shared.exit_codes import Exit
+from askance_lab.commands.shared.options import JsonOption
+from askance_lab.commands.shared.targets import terms_of
 from askance_protocol.errors import ProtocolError
 
 if TYPE_CHECKING:

@@ -1,97 +1,93 @@
-"""`askance landscape`: five classes in four models, measured and beside the theorems' bounds."""
+"""`askance landscape`: the number of users that five classes need in four models, beside the theorems' bounds."""
 
 from __future__ import annotations
 
 import json
-from fractions import Fraction
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from askance_lab.commands.fleet import JsonOption
+from askance_lab.commands.shared.options import (
+    JsonOption,
+    ResumeOption,
+    WorkersOption,
+    examples,
+    read_numbers,
+)
 from askance_lab.commands.shared.progress import ProgressBar
-from askance_protocol.errors import ProtocolError
-
-if TYPE_CHECKING:
-    from askance_lab.theory.targets import Targets
+from askance_lab.commands.shared.targets import terms_of
+from askance_lab.experiments.landscape import report
+from askance_lab.experiments.landscape.cells import CELLS
+from askance_lab.experiments.landscape.measurement import known, run_all, tasks_of
+from askance_protocol.errors import UsageError
 
 app = typer.Typer()
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "askance landscape --workers 2",
+        "askance landscape --classes POINT,PARITY --d 8,16 --seeds 20 --out some",
+        "askance landscape --out some --show",
+    )
+)
 def landscape(
     problems: Annotated[
-        str, typer.Option("--classes", metavar="CLASS,…", help="Which classes; all, if it is not said.")
+        str, typer.Option("--classes", metavar="CLASS,…", help="Concept classes to measure.  [default: all five]")
     ] = "",
-    d: Annotated[str, typer.Option("--d", metavar="D,…", help="Of the dimensions of each learner, which.")] = "",
-    epsilon: Annotated[str, typer.Option("--epsilon", help="ε of each user.")] = "1",
-    delta: Annotated[str, typer.Option("--delta", help="δ, where a learner has one.")] = "1e-6",
-    alpha: Annotated[float, typer.Option("--alpha", help="The error that a hypothesis may have.")] = 0.1,
-    beta: Annotated[float, typer.Option("--beta", help="The chance with which a learner may fail.")] = 0.1,
-    seeds: Annotated[int, typer.Option("--seeds", min=10, help="Runs at each number of users.")] = 100,
-    out: Annotated[Path, typer.Option("--out", help="Where results and plots go.")] = Path("askance-landscape"),
-    workers: Annotated[int, typer.Option("--workers", min=1, max=64, help="Processes that share the runs.")] = 1,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with what was measured there before.")] = False,
-    show: Annotated[bool, typer.Option("--show", help="Only print what was measured there before.")] = False,
+    d: Annotated[
+        str,
+        typer.Option("--d", metavar="D,…", help="Dimensions to measure.  [default: all that each learner is made for]"),
+    ] = "",
+    epsilon: Annotated[str, typer.Option("--epsilon", help="Privacy parameter ε that each user is promised.")] = "1",
+    delta: Annotated[
+        str, typer.Option("--delta", help="Privacy parameter δ, for learners that are (ε, δ)-private.")
+    ] = "1e-6",
+    alpha: Annotated[float, typer.Option("--alpha", help="Largest error that a hypothesis may have.")] = 0.1,
+    beta: Annotated[float, typer.Option("--beta", help="Probability with which a learner may fail.")] = 0.1,
+    seeds: Annotated[int, typer.Option("--seeds", min=10, help="Number of runs at each number of users.")] = 100,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory for the results and the plots.")] = Path(
+        "askance-landscape"
+    ),
+    workers: WorkersOption = 1,
+    resume: ResumeOption = False,
+    show: Annotated[
+        bool, typer.Option("--show", help="Measure nothing: print the results that --out has already.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure how many users each model needs: local at once, local in rounds, a curator, and no privacy at all."""
-    from askance_lab.experiments.landscape import report  # noqa: PLC0415 - takes a while
-    from askance_lab.experiments.landscape.cells import CELLS  # noqa: PLC0415
-    from askance_lab.experiments.landscape.measurement import known, run_all, tasks_of  # noqa: PLC0415
+    """Measure how many users each model needs: local at once, local in rounds, a curator, and no privacy at all.
 
+    All of it takes some twenty minutes on two cores; interrupted, it goes on with --resume.
+    """
     terms = terms_of(epsilon, delta, alpha, beta)
     kept = out / "found.json"
     if kept.exists() and not (resume or show):
-        raise ProtocolError(
-            "has results already", where=str(out), remedy="go on with --resume, or choose another --out"
-        )
+        raise UsageError("has results already", where=f"--out {out}", remedy="go on with --resume, or choose another")
     chosen = _classes(problems, [cell.problem for cell in CELLS])
     cells = [cell for cell in CELLS if cell.problem in chosen]
-    tasks = tasks_of(cells, terms, seeds, _numbers(d))
+    tasks = tasks_of(cells, terms, seeds, read_numbers(d, "--d"))
     if not tasks:
-        raise ProtocolError("leave nothing to measure", where="--classes, --d", remedy="leave one of them out")
+        raise UsageError("leave nothing to measure", where="--classes, --d", remedy="leave one of them out")
     if show:
         found = known(tasks, kept)
         results = report.results_of(found, terms, seeds)
     else:
         out.mkdir(parents=True, exist_ok=True)
-        bar = ProgressBar("landscape", len(tasks))
-        found = run_all(tasks, kept, workers=workers, tell=bar.at)
-        bar.end()
+        with ProgressBar("landscape", len(tasks)) as bar:
+            found = run_all(tasks, kept, workers=workers, tell=bar.at)
+            bar.end()
         results = report.write(out, found, terms, seeds)
-    said = [*report.tables(found, terms, cells), *report.said(found)]
-    typer.echo(json.dumps(results) if as_json else "\n".join(said))
+    text = [*report.tables(found, terms, cells), *report.said(found)]
+    typer.echo(json.dumps(results) if as_json else "\n".join(text))
 
 
-def terms_of(epsilon: str, delta: str, alpha: float, beta: float) -> Targets:
-    """What is wanted, and what may be spent, as it is said on a command line."""
-    from askance_lab.theory.targets import Targets  # noqa: PLC0415 - takes a while
-    from askance_protocol import checks  # noqa: PLC0415
-    from askance_protocol.budget import MICRO, limit_from_text  # noqa: PLC0415
-
-    checks.between("alpha", alpha, 0.001, 0.2)
-    checks.between("beta", beta, 0.01, 0.5)
-    try:
-        delta_ = Fraction(delta)
-    except ValueError:
-        raise ProtocolError(f"{delta!r} is not a number", where="--delta", remedy="write it as 1e-6") from None
-    checks.open_unit("delta", float(delta_))
-    return Targets(Fraction(checks.count("epsilon", limit_from_text(epsilon)), MICRO), delta_, alpha, beta)
-
-
-def _classes(text: str, known: list[str]) -> set[str]:
+def _classes(text: str, known: Sequence[str]) -> set[str]:
     chosen = {part.strip() for part in text.split(",") if part.strip()} or set(known)
     unknown = chosen - set(known)
     if unknown:
         names = ", ".join(dict.fromkeys(known))
-        raise ProtocolError(f"{', '.join(sorted(unknown))} is no class here", where="--classes", remedy=f"use {names}")
+        raise UsageError(f"{', '.join(sorted(unknown))} is no class here", where="--classes", remedy=f"use {names}")
     return chosen
-
-
-def _numbers(text: str) -> list[int]:
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    if not all(part.isascii() and part.isdigit() for part in parts):
-        raise ProtocolError(f"{text!r} is not a list of whole numbers", where="--d", remedy="write it as 8,16,32")
-    return [int(part) for part in parts]

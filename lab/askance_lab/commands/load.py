@@ -1,7 +1,4 @@
-"""`askance load`: so many simulated users against a server, and what it made of them.
-
-At the end the server's tally has to be exactly what was acknowledged.
-"""
+"""`askance load`: send a server the reports of many simulated users, and check its tally against them."""
 
 from __future__ import annotations
 
@@ -14,18 +11,32 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+from typing import Annotated, Any, Final, cast
 
 import typer
 
-from askance_lab.commands.fleet import DEFAULT_SERVER, EnrolmentOption, JsonOption, ServerOption, percentiles, token_of
+from askance_client import BulletinReader, Problem, Server
+from askance_client.simulation.fleet import FleetShard, crews_of, enrol_crew, run_fleet
+from askance_client.simulation.gateway import Gateway, SentBatches
+from askance_client.simulation.population import synthetic
 from askance_lab.commands.shared.exit_codes import Exit
+from askance_lab.commands.shared.options import (
+    DEFAULT_SERVER,
+    ConnectionsOption,
+    EnrolmentOption,
+    EpsilonOption,
+    JsonOption,
+    OperatorOption,
+    ProcessesOption,
+    ServerOption,
+    examples,
+    read_token,
+)
+from askance_lab.commands.shared.participation import percentiles
 from askance_lab.commands.shared.progress import ProgressBar
-from askance_lab.commands.shared.reaching import reaching
-from askance_protocol.errors import ProtocolError
-
-if TYPE_CHECKING:
-    from askance_lab.remote.study_client import OpenedStudy
+from askance_lab.remote.study_client import OpenedStudy, create, enrol_many, raise_refused, unwrap
+from askance_protocol.budget import charge_from_text
+from askance_protocol.errors import UsageError
 
 SCHEMA_VERSION: Final = 1
 _SEED: Final = 1
@@ -34,13 +45,13 @@ app = typer.Typer()
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
-    """What is sent."""
+class LoadOptions:
+    """What is sent to which server."""
 
     url: str
     users: int
     batch: int
-    """0: singles, each a real user with a wallet."""
+    """Reports of one batch of a gateway; 0: single reports, each of a real user with a wallet."""
     rate: float
     processes: int
     connections: int
@@ -51,7 +62,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class LoadOutcome:
-    """What came of it."""
+    """What the server answered, and how fast."""
 
     study: OpenedStudy
     verdicts: Mapping[str, int]
@@ -59,41 +70,48 @@ class LoadOutcome:
     seconds: float
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "askance load --users 500",
+        "askance load --users 1000000 --batch 100000 --report load.html",
+        "askance load --users 2000 --processes 2 --rate 200 --json",
+    )
+)
 def load(
-    users: Annotated[int, typer.Option("--users", min=1, help="How many users report.")],
+    users: Annotated[int, typer.Option("--users", min=1, help="Number of simulated users who report.")],
     server: ServerOption = DEFAULT_SERVER,
     batch: Annotated[
         int,
-        typer.Option("--batch", min=0, max=1_000_000, help="Reports of a gateway's batch; 0: each user by herself."),
-    ] = 0,
-    rate: Annotated[float, typer.Option("--rate", min=0, help="Users in a second; 0 for as many as can.")] = 0,
-    processes: Annotated[int, typer.Option("--processes", min=1, max=64, help="Processes that share the users.")] = 1,
-    connections: Annotated[
-        int, typer.Option("--connections", min=1, max=512, help="Connections of each process.")
-    ] = 32,
-    epsilon: Annotated[str, typer.Option("--epsilon", help="ε of each report.")] = "1",
-    operator: Annotated[
-        Path,
         typer.Option(
-            "--operator-token",
-            metavar="FILE",
-            envvar="ASKANCE_OPERATOR_TOKEN_FILE",
-            help="A file with the operator's token.",
+            "--batch",
+            min=0,
+            max=1_000_000,
+            help="Reports that a gateway sends at a time; 0: each user sends her own report.",
         ),
-    ] = Path("askance-data/operator.token"),
+    ] = 0,
+    rate: Annotated[
+        float, typer.Option("--rate", min=0, help="Users that report in a second; 0: as many as possible.")
+    ] = 0,
+    processes: ProcessesOption = 1,
+    connections: ConnectionsOption = 32,
+    epsilon: EpsilonOption = "1",
+    operator: OperatorOption = Path("askance-data/operator.token"),
     enrolment: EnrolmentOption = Path("askance-data/enrolment.token"),
     report: Annotated[
-        Path | None, typer.Option("--report", help="Write what came of it to a .html or .csv file.")
+        Path | None,
+        typer.Option("--report", metavar="FILE", help="Also write the figures to this .html or .csv file."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Load a server with simulated users in a study of their own, and check its tally."""
-    _check_report(report)
-    tokens = token_of(operator, "operator token"), token_of(enrolment, "enrolment token")
-    asked = Load(server.rstrip("/"), users, batch, rate, processes, connections, epsilon, *tokens)
-    with reaching(), tempfile.TemporaryDirectory(prefix="askance-load-") as folder:
-        outcome = _gateway(asked, Path(folder)) if batch else _singles(asked, Path(folder))
+    """Send a server the reports of simulated users in a study of their own, and check its tally.
+
+    It ends with exit code 6 if the server's tally is not exactly what it acknowledged.
+    """
+    _check(report, batch, processes, rate)
+    tokens = read_token(operator, "operator token"), read_token(enrolment, "enrolment token")
+    asked = LoadOptions(server.rstrip("/"), users, batch, rate, processes, connections, epsilon, *tokens)
+    with tempfile.TemporaryDirectory(prefix="askance-load-") as folder:
+        outcome = asyncio.run(_deliver(asked, Path(folder))) if batch else _singles(asked, Path(folder))
         tallied = asyncio.run(_tally(asked, outcome.study))
     figures = _figures(asked, outcome, tallied)
     if report is not None:
@@ -104,85 +122,64 @@ def load(
         raise typer.Exit(Exit.CHECK_FAILED)
 
 
-def _check_report(report: Path | None) -> None:
+def _check(report: Path | None, batch: int, processes: int, rate: float) -> None:
+    """Refuse options that do not go together."""
     if report is not None and report.suffix not in {".html", ".csv"}:
-        raise ProtocolError(
-            "is neither .html nor .csv", where="--report", remedy="name a file that ends in one of them"
-        )
+        raise UsageError("is neither .html nor .csv", where="--report", remedy="name a file that ends in one of them")
+    if batch and (processes > 1 or rate):
+        raise UsageError("go with single reports only", where="--processes, --rate", remedy="leave out --batch")
 
 
 # ----------------------------------------------------------------------------------------------------------- sending
 
 
-def _singles(asked: Load, folder: Path) -> LoadOutcome:
-    """Real users, each with a wallet."""
-    from askance_client.simulation.fleet import FleetShard, crews_of, enrol_crew, run_fleet  # noqa: PLC0415 - takes a while
-    from askance_client.simulation.population import synthetic  # noqa: PLC0415
-    from askance_protocol.budget import charge_from_text  # noqa: PLC0415
-
+def _singles(asked: LoadOptions, folder: Path) -> LoadOutcome:
+    """Send single reports: of real users, each with a wallet."""
     cap = charge_from_text(asked.epsilon)
     whole = FleetShard(asked.url, range(asked.users), folder, cap, asked.enrolment, asked.connections, asked.rate)
-    crews = crews_of(whole, asked.processes)
-    for crew in crews:
-        asyncio.run(enrol_crew(crew))
+    shards = crews_of(whole, asked.processes)
+    for shard in shards:
+        asyncio.run(enrol_crew(shard))
     study = asyncio.run(_open(asked))
-    bar = ProgressBar("load", asked.users)
-    came = run_fleet(
-        crews, study.id, synthetic("mean", {}, _SEED), lambda now: bar.at(now.results.total(), now.results)
-    )
-    bar.at(came.results.total())
-    bar.end(came.results)
-    verdicts = {"accepted" if name == "answered" else name: number for name, number in came.results.items()}
-    return LoadOutcome(study, verdicts, came.latencies, bar.seconds)
+    with ProgressBar("load", asked.users) as bar:
+        ended = run_fleet(
+            shards, study.id, synthetic("mean", {}, _SEED), lambda now: bar.at(now.results.total(), now.results)
+        )
+        bar.at(ended.results.total())
+        bar.end(ended.results)
+    verdicts = {"accepted" if name == "answered" else name: number for name, number in ended.results.items()}
+    return LoadOutcome(study, verdicts, ended.latencies, bar.seconds)
 
 
-def _gateway(asked: Load, folder: Path) -> LoadOutcome:
-    """One gateway that speaks for all."""
-    if asked.processes > 1 or asked.rate:
-        raise ProtocolError("goes with single reports only", where="--processes, --rate", remedy="leave out --batch")
-    return asyncio.run(_deliver(asked, folder))
-
-
-async def _deliver(asked: Load, folder: Path) -> LoadOutcome:
-    from askance_client import BulletinReader, Server  # noqa: PLC0415 - takes a while
-    from askance_client.simulation.gateway import Gateway, SentBatches  # noqa: PLC0415
-    from askance_client.simulation.population import synthetic  # noqa: PLC0415
-    from askance_lab.remote.enrolment import enrol_many  # noqa: PLC0415
-    from askance_lab.remote.study_client import unwrap  # noqa: PLC0415
-
+async def _deliver(asked: LoadOptions, folder: Path) -> LoadOutcome:
+    """Send batches: one gateway speaks for all users."""
     async with Server(asked.url) as server:
         first = await enrol_many(server, asked.enrolment, asked.users)
     study = await _open(asked)
     async with Server(asked.url) as server:
-        book, bar = SentBatches(folder / "gateway.book"), ProgressBar("load", asked.users)
-        try:
-            numbers = range(first, first + asked.users)
-            gateway = Gateway(
-                server, study.gateway_token, synthetic("mean", {}, _SEED), numbers, book, block=asked.batch
-            )
-            gateway.tell = lambda: bar.at(gateway.verdicts.total(), gateway.verdicts)
-            watch = BulletinReader(server, study.id)
-            unwrap(await watch.refresh() or ())
-            unwrap(await gateway.answer(watch) or ())
-        finally:
-            book.close()
-        bar.end(gateway.verdicts)
+        with ProgressBar("load", asked.users) as bar:
+            sent = SentBatches(folder / "gateway.book")
+            try:
+                numbers, population = range(first, first + asked.users), synthetic("mean", {}, _SEED)
+                gateway = Gateway(server, study.gateway_token, population, numbers, sent, block=asked.batch)
+                gateway.tell = lambda: bar.at(gateway.verdicts.total(), gateway.verdicts)
+                watch = BulletinReader(server, study.id)
+                raise_refused(await watch.refresh())
+                raise_refused(await gateway.answer(watch))
+            finally:
+                sent.close()
+            bar.at(gateway.verdicts.total())
+            bar.end(gateway.verdicts)
         return LoadOutcome(study, gateway.verdicts, gateway.latencies, bar.seconds)
 
 
-async def _open(asked: Load) -> OpenedStudy:
-    from askance_client import Server  # noqa: PLC0415 - takes a while
-    from askance_lab.remote.study_client import create  # noqa: PLC0415
-
+async def _open(asked: LoadOptions) -> OpenedStudy:
     async with Server(asked.url) as server:
         return await create(server, asked.operator, "mean", {"users": "all", "epsilon": asked.epsilon}, "Load")
 
 
-async def _tally(asked: Load, study: OpenedStudy) -> int:
+async def _tally(asked: LoadOptions, study: OpenedStudy) -> int:
     """What the server has, once the round is closed."""
-    from askance_client import Problem, Server  # noqa: PLC0415 - takes a while
-    from askance_lab.remote.study_client import unwrap  # noqa: PLC0415
-
     async with Server(asked.url) as server:
         [round_] = unwrap(await server.document(f"/v1/studies/{study.id}"))["rounds"]
         closed = await server.command(f"/v1/rounds/{round_['id']}/close", asked.operator)
@@ -195,7 +192,7 @@ async def _tally(asked: Load, study: OpenedStudy) -> int:
 # ------------------------------------------------------------------------------------------------------------ figures
 
 
-def _figures(asked: Load, outcome: LoadOutcome, tallied: int) -> dict[str, Any]:
+def _figures(asked: LoadOptions, outcome: LoadOutcome, tallied: int) -> dict[str, Any]:
     acknowledged = outcome.verdicts.get("accepted", 0) + outcome.verdicts.get("repeated", 0)
     return {
         "schema_version": SCHEMA_VERSION,

@@ -1,6 +1,6 @@
-"""`askance plan`: how many users a strategy needs, by the papers' bound and by our own plan.
+"""`askance plan`: the number of users that a strategy needs, by the papers' bound and by our own plan.
 
-Whoever plans a study should see both: the bound of KLNRS11, Thm 5.7, as the text states it (with c = 1) and with the
+To plan a study one wants to see both: the bound of KLNRS11, Thm 5.7, as the text states it (with c = 1) and with the
 constants that are proved, and the users that the server's planner would ask.
 """
 
@@ -8,44 +8,58 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
-from askance_lab.commands.fleet import JsonOption
+from askance_lab.commands.shared.options import (
+    AlphaOption,
+    DimensionOption,
+    EpsilonOption,
+    JsonOption,
+    PopulationOption,
+    SetOption,
+    StrategyArgument,
+    examples,
+)
 from askance_lab.commands.shared.parse_set import parse_set
-
-if TYPE_CHECKING:
-    from askance_lab.experiments.planned_users import PlannedRound
+from askance_lab.commands.shared.tables import echo_table
+from askance_lab.experiments.planned_users import PlannedRound, planned_rounds
 
 SCHEMA_VERSION: Final = 1
 
 app = typer.Typer()
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "askance plan masked-parity --d 64",
+        "askance plan mean --epsilon 0.5 --set tolerance=0.02",
+        "askance plan conjunction --d 8 --alpha 0.1 --beta 0.01 --json",
+    )
+)
 def plan(
-    strategy: Annotated[str, typer.Argument(help="Which strategy: mean, conjunction, masked-parity, …")],
-    d: Annotated[int | None, typer.Option("--d", min=1, help="The dimension of the examples.")] = None,
-    epsilon: Annotated[str, typer.Option("--epsilon", help="ε of each report.")] = "1",
-    alpha: Annotated[str | None, typer.Option("--alpha", help="The error that the hypothesis may have.")] = None,
-    beta: Annotated[str, typer.Option("--beta", help="The probability with which the study may fail.")] = "0.05",
-    parameter: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Another parameter.")
-    ] = None,
+    strategy: StrategyArgument,
+    d: DimensionOption = None,
+    epsilon: EpsilonOption = "1",
+    alpha: AlphaOption = None,
+    beta: Annotated[str, typer.Option("--beta", help="Probability with which the study may fail.")] = "0.05",
+    parameter: SetOption = None,
+    population: PopulationOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say how many users a strategy needs: by the papers' bound, as stated and as repaired, and as planned."""
+    """Say how many users a strategy needs: by the papers' bound, as stated and as repaired, and as the server plans."""
     own = {"d": d, "alpha": alpha, **parse_set(parameter or [])}
     asked = {name: value for name, value in own.items() if value is not None}
-    from askance_lab.experiments.planned_users import planned_rounds  # noqa: PLC0415 - takes a while
+    planned = planned_rounds(strategy, {**asked, "epsilon": epsilon, "beta": beta}, population)
+    answer = _answer(strategy, asked, epsilon, beta, planned)
+    if as_json:
+        typer.echo(json.dumps(answer))
+    else:
+        _echo(answer)
 
-    rounds = planned_rounds(strategy, {**asked, "epsilon": epsilon, "beta": beta})
-    said = _said(strategy, asked, epsilon, beta, rounds)
-    typer.echo(json.dumps(said) if as_json else _text(said))
 
-
-def _said(
+def _answer(
     strategy: str, parameters: dict[str, Any], epsilon: str, beta: str, rounds: Sequence[PlannedRound]
 ) -> dict[str, Any]:
     names = ("stated", "repaired", "planned")
@@ -60,15 +74,20 @@ def _said(
     }
 
 
-def _text(said: dict[str, Any]) -> str:
-    head = f"{'round':<7}{'queries':>8}{'tolerance':>11}{'T5.7, c = 1':>16}{'T5.7, proved':>18}{'planned':>14}"
-    rows = [
-        f"{number:<7}{each['queries']:>8}{each['tolerance']:>11.4g}"
-        f"{each['stated']:>16,}{each['repaired']:>18,}{each['planned']:>14,}"
-        for number, each in enumerate(said["rounds"], 1)
+def _echo(answer: dict[str, Any]) -> None:
+    columns = ("round", "queries", "tolerance", "T5.7, c = 1", "T5.7, proved", "planned")
+    cells = [
+        [str(number), str(each["queries"]), f"{each['tolerance']:.4g}", *_users(each)]
+        for number, each in enumerate(answer["rounds"], 1)
     ]
-    users = said["users"]
-    total = f"{'in all':<26}{users['stated']:>16,}{users['repaired']:>18,}{users['planned']:>14,}"
-    return "\n".join(
-        (f"{said['strategy']} at ε = {said['epsilon']}, β = {said['beta']}: users needed", head, *rows, total)
-    )
+    cells.append(["in all", "", "", *_users(answer["users"])])
+    lines = [
+        f"{number:<7}{queries:>8}{tolerance:>11}{stated:>16}{repaired:>18}{planned:>14}"
+        for number, queries, tolerance, stated, repaired, planned in (columns, *cells)
+    ]
+    title = f"{answer['strategy']} at ε = {answer['epsilon']}, β = {answer['beta']}: users needed"
+    echo_table("\n".join((title, *lines)), columns, cells, title=title)
+
+
+def _users(counts: dict[str, int]) -> list[str]:
+    return [f"{counts[name]:,}" for name in ("stated", "repaired", "planned")]

@@ -1,76 +1,100 @@
-"""`askance separation`: measure the separation, draw it, and say what it shows."""
+"""`askance separation`: measure what is learned in rounds and not at once, draw it, and say what it shows."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-from askance_lab.commands.fleet import JsonOption
+from askance_lab.commands.shared.options import (
+    EpsilonOption,
+    JsonOption,
+    ResumeOption,
+    WorkersOption,
+    examples,
+    read_numbers,
+)
 from askance_lab.commands.shared.progress import ProgressBar
+from askance_lab.commands.shared.tables import echo_table
 from askance_lab.experiments.separation.measurement import SeparationPoint, measure, results_of, settings_of, verdict
 from askance_lab.experiments.separation.report import NAMES, write
-from askance_protocol.errors import ProtocolError
+from askance_protocol.errors import UsageError
+
+_COLUMNS: Final = ("d", "users", "learner", "right", "95 %", "mean error")
 
 app = typer.Typer()
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "askance separation",
+        "askance separation --d 4,8 --seeds 100 --workers 2",
+        "askance separation --d 8 --users 3000,4000 --out eight --resume",
+    )
+)
 def separation(
-    d: Annotated[str, typer.Option("--d", metavar="D,…", help="Dimensions: powers of two.")] = "4,8,16",
-    epsilon: Annotated[str, typer.Option("--epsilon", help="ε of each report.")] = "1",
+    d: Annotated[
+        str, typer.Option("--d", metavar="D,…", help="Dimensions to measure, powers of two with commas between.")
+    ] = "4,8,16",
+    epsilon: EpsilonOption = "1",
     users: Annotated[
-        str, typer.Option("--users", metavar="N,…", help="Numbers of users; around those needed, if not said.")
+        str,
+        typer.Option(
+            "--users", metavar="N,…", help="Numbers of users to measure.  [default: some around those needed]"
+        ),
     ] = "",
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Runs of each point.")] = 20,
-    out: Annotated[Path, typer.Option("--out", help="Where results, plots and report go.")] = Path(
-        "askance-separation"
-    ),
-    workers: Annotated[int, typer.Option("--workers", min=1, max=64, help="Processes that share the runs.")] = 1,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with what was measured there before.")] = False,
+    seeds: Annotated[
+        int, typer.Option("--seeds", min=1, help="Number of runs at each dimension and number of users.")
+    ] = 20,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Directory for the results, the plots and the report.")
+    ] = Path("askance-separation"),
+    workers: WorkersOption = 1,
+    resume: ResumeOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure what is learned in rounds and not at once, and draw it."""
+    """Measure how often MASKED-PARITY is learned in two rounds, and how often at once, from the same numbers of users.
+
+    KLNRS11, §5.3: what two rounds learn from few users takes one round exponentially many.
+    """
     measured = out / "measured.json"
     if measured.exists() and not resume:
-        raise ProtocolError(
-            "has results already", where=str(out), remedy="go on with --resume, or choose another --out"
-        )
-    settings = settings_of(_numbers(d, "--d"), epsilon, _numbers(users, "--users") if users else [])
+        raise UsageError("has results already", where=f"--out {out}", remedy="go on with --resume, or choose another")
+    dimensions = sorted({*read_numbers(d, "--d", least=1)})
+    settings = settings_of(dimensions, epsilon, sorted({*read_numbers(users, "--users", least=1)}))
     out.mkdir(parents=True, exist_ok=True)
-    bar = ProgressBar("separation", len(settings))
     points: list[SeparationPoint] = []
+    with ProgressBar("separation", len(settings)) as bar:
 
-    def tell(point: SeparationPoint) -> None:
-        points.append(point)
-        bar.at(len(points))
+        def tell(point: SeparationPoint) -> None:
+            points.append(point)
+            bar.at(len(points))
 
-    measure(settings, seeds, measured, workers=workers, tell=tell)
-    bar.end()
+        measure(settings, seeds, measured, workers=workers, tell=tell)
+        bar.end()
     results = results_of(points)
     write(out, points, results)
-    typer.echo(json.dumps(results) if as_json else _text(points, out))
+    if as_json:
+        typer.echo(json.dumps(results))
+    else:
+        _echo(points, out)
 
 
-def _numbers(text: str, where: str) -> list[int]:
-    """Whole numbers, with commas between."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() and int(part) for part in parts):
-        raise ProtocolError(f"{text!r} is not a list of whole numbers", where=where, remedy="write it as 8,16,32")
-    return sorted({int(part) for part in parts})
+def _echo(points: Sequence[SeparationPoint], out: Path) -> None:
+    cells = [_cells(point) for point in points]
+    lines = [
+        f"{d:>4} {users:>11}  {learner:<12}{right:>12}  {interval:<14}{error:>11}"
+        for d, users, learner, right, interval, error in (_COLUMNS, *cells)
+    ]
+    below = ["", *verdict(points), f"report: {out / 'report.html'}"]
+    echo_table("\n".join([*lines, *below]), _COLUMNS, cells, below=below)
 
 
-def _text(points: Sequence[SeparationPoint], out: Path) -> str:
-    head = f"{'d':>4} {'users':>11}  {'learner':<12}{'right':>12}  {'95 %':<14}{'mean error':>11}"
-    rows = [head]
-    for point in points:
-        _, low, high = point.success
-        right = f"{point.successes}/{len(point.errors)}"
-        name = NAMES[point.learner]
-        rows.append(
-            f"{point.d:>4} {point.users:>11,}  {name:<12}{right:>12}  [{low:.2f}, {high:.2f}]  {point.error[0]:>10.3f}"
-        )
-    return "\n".join([*rows, "", *verdict(points), f"report: {out / 'report.html'}"])
+def _cells(point: SeparationPoint) -> tuple[str, ...]:
+    _, low, high = point.success
+    right = f"{point.successes}/{len(point.errors)}"
+    interval, error = f"[{low:.2f}, {high:.2f}]", f"{point.error[0]:.3f}"
+    return str(point.d), f"{point.users:,}", NAMES[point.learner], right, interval, error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from askance_client.population import Population
 from askance_client.simulation.population import KINDS, synthetic
 from askance_client.simulation.population.over_schema import over_schema
-from askance_protocol.errors import UsageError
+from askance_protocol.errors import ProtocolError, UsageError
 from askance_protocol.parameters import Parameters
 from askance_server.core import planning
 from askance_server.core.strategy import Strategy
@@ -33,3 +33,22 @@ def made_up(
             f"have other examples than {strategy.name!r} learns from", where=f"{kind} users", remedy=remedy
         )
     return population
+
+
+def split_parameters(strategy: Strategy, given: Parameters, kind: str | None) -> tuple[Parameters, Parameters]:
+    """The parameters of the study, and those that its strategy refuses and its users have.
+
+    A parameter that both know (`d`) stays the study's, which `made_up` shares with the users.
+    """
+    known = set(KINDS[kind].parameters) if (kind := kind or strategy.examples or "") in KINDS else set[str]()
+    study, own = dict(given), dict[str, int | bool | str]()
+    while True:
+        try:
+            strategy.schema(planning.strategy_parameters(study))
+        except ProtocolError as refused:
+            name = refused.where.removeprefix("parameters.")
+            if name not in study or name not in known:
+                raise
+            own[name] = study.pop(name)
+        else:
+            return study, own

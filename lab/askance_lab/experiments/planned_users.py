@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from askance_lab.data.made_up import made_up
+from askance_lab.data.made_up import made_up, split_parameters
 from askance_lab.evaluation.weighted import WeightedExamples
 from askance_lab.oracles.exact import Exact
 from askance_lab.theory.local import users_sq_simulation_repaired, users_sq_simulation_stated
@@ -14,7 +14,7 @@ from askance_protocol.queries import CellQuery
 from askance_server.core import planning
 from askance_server.core.run import Run
 from askance_server.core.strategy import Ask, Hypothesis, Parameters
-from askance_server.core.study import study_of
+from askance_server.core.study import strategy_named, study_of
 from askance_server.strategies.registry import registry
 
 _SAMPLE: Final = 20_000
@@ -37,14 +37,15 @@ class PlannedRound:
 def planned_rounds(name: str, parameters: Parameters, kind: str | None = None) -> list[PlannedRound]:
     """Each round of a strategy, over a population that stands for all."""
     strategies = registry()
-    study = study_of(strategies, strategy=name, parameters=parameters, title="A plan", nonce="0" * 32, simulated=True)
-    strategy, found = strategies[name], list[PlannedRound]()
-    oracle = Exact(WeightedExamples(made_up(strategy, parameters, _SEED, kind=kind).columns(range(_SAMPLE))))
-    run = Run(strategy, planning.strategy_parameters(parameters))
+    strategy, found = strategy_named(strategies, name), list[PlannedRound]()
+    asked, own = split_parameters(strategy, parameters, kind)
+    study = study_of(strategies, strategy=name, parameters=asked, title="A plan", nonce="0" * 32, simulated=True)
+    oracle = Exact(WeightedExamples(made_up(strategy, asked, _SEED, own, kind).columns(range(_SAMPLE))))
+    run = Run(strategy, planning.strategy_parameters(asked))
     said = run.step(None)
     while not isinstance(said, Hypothesis):
         demand = planning.demand(study, said, strategy.rounds)
-        found.append(_round(said, strategy.rounds, planning.terms_of(parameters), demand.target))
+        found.append(_round(said, strategy.rounds, planning.terms_of(asked), demand.target))
         said = run.step(oracle.answer(said))
     return found
 

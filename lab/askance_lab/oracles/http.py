@@ -22,9 +22,8 @@ from askance_client.simulation.gateway import Gateway, SentBatches
 from askance_lab.oracles.local import failure
 from askance_lab.oracles.shared.oracle import Learned, Oracle, Spent
 from askance_lab.oracles.shared.setting import OracleKind, OracleSetting
-from askance_lab.remote.enrolment import enrol_many
 from askance_lab.remote.local_server import LocalServer, local_server
-from askance_lab.remote.study_client import StudyResult, create, ended, unwrap
+from askance_lab.remote.study_client import StudyResult, create, ended, enrol_many, raise_refused, unwrap
 from askance_protocol.errors import ProtocolError
 from askance_protocol.rounds import Entry, PreparedRound, StudyState
 from askance_server.core.replay import Replay
@@ -97,10 +96,10 @@ class Http(Oracle):
 
     async def _answer_to_the_end(self) -> None:
         while True:
-            unwrap(await self._reader.refresh() or ())
+            raise_refused(await self._reader.refresh())
             if self._reader.ended:
                 return
-            unwrap(await self._gateway.answer(self._reader) or ())
+            raise_refused(await self._gateway.answer(self._reader))
             await self._close_if_others_are_waited_for()
             await asyncio.sleep(_POLL)
 

@@ -1,1 +1,1 @@
-"""A server over HTTP, as the lab uses it: started beside this process, or somebody else's."""
+"""A server over HTTP, as the lab uses it: started beside this process, or running elsewhere."""

@@ -1,4 +1,4 @@
-"""A server of one's own: `askance serve` as a process beside this one, on the loopback, gone when it is not needed."""
+"""A server for the time of one command: `askance serve` as a process beside this one, on the loopback."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from askance_protocol.errors import ProtocolError
+from askance_lab.remote.study_client import RemoteError
 
-_COMMAND: Final = (sys.executable, "-c", "from askance_lab.cli import main; main()", "serve", "--json")
+_COMMAND: Final = (sys.executable, "-m", "askance_lab", "serve", "--json")
+_FILES: Final = ("operator_token_file", "enrolment_token_file")
 _SECONDS: Final = 15
+"""How long it may take to stop, before it is made to."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalServer:
-    """Where it is, and what opens its doors."""
+    """The URL of a server, its data directory, and the tokens of its operator and for enrolment."""
 
     url: str
     directory: Path
@@ -30,7 +32,7 @@ class LocalServer:
 
 @contextmanager
 def local_server(directory: Path, cap: str, port: int = 0) -> Generator[LocalServer]:
-    """Run a server over a data directory as long as the block lasts. What it logs lies in the directory."""
+    """Run a server over a data directory while the block lasts; it logs to `server.log` in that directory."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     log = directory / "server.log"
     options = ("--database", str(directory), "--cap", cap, "--port", str(port))
@@ -54,16 +56,13 @@ def _announced(process: subprocess.Popen[bytes], log: Path) -> LocalServer:
     line = process.stdout.readline()
     if not line:
         lines = log.read_text("utf-8", "replace").splitlines()
-        said = lines[-1] if lines else "it said nothing"
-        raise ProtocolError(f"did not start: {said}", where="server", remedy=f"see {log}")
-    said_ = json.loads(line)
-    operator, enrolment = (Path(said_[name]).read_text("ascii").strip() for name in _FILES)
-    return LocalServer(said_["url"], Path(said_["data_directory"]), operator, enrolment)
-
-
-_FILES: Final = ("operator_token_file", "enrolment_token_file")
+        why = lines[-1] if lines else "its log is empty"
+        raise RemoteError(f"did not start: {why}", where="server", remedy=f"see {log}")
+    announced = json.loads(line)
+    operator, enrolment = (Path(announced[name]).read_text("ascii").strip() for name in _FILES)
+    return LocalServer(announced["url"], Path(announced["data_directory"]), operator, enrolment)
 
 
 def _environment() -> dict[str, str]:
-    """Settings of another server are not for this one."""
+    """The environment less the settings that are meant for another server."""
     return {name: value for name, value in os.environ.items() if not name.startswith("ASKANCE_")}

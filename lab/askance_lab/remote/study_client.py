@@ -1,33 +1,39 @@
-"""An operator over HTTP: opens a study, waits for its end, reads what it learned."""
+"""A study over HTTP, seen by its operator: open it, wait for its end, read what it learned."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from askance_client import BulletinReader, Problem, Refusal, Server
 from askance_protocol.canonical import Json
-from askance_protocol.errors import ProtocolError
-from askance_protocol.rounds import Cause, Entry, StudyEnded, StudyState
+from askance_protocol.errors import AskanceError, Code
+from askance_protocol.rounds import Cause, Notice, StudyEnded, StudyState
 
 T = TypeVar("T")
 
 _POLL: Final = 0.1
+_MOST_AT_ONCE: Final = 10_000_000
+"""Users that one request can enrol."""
 
 
-class StudyTooFewUsersError(ProtocolError):
-    """A study that failed because too few users could answer."""
+class RemoteError(AskanceError):
+    """The server said no, or what this side cannot understand."""
+
+    code = Code.REMOTE
 
 
-class VersionError(ProtocolError):
+class VersionMismatchError(RemoteError):
     """The server speaks another version of the protocol."""
+
+    code = Code.VERSION_MISMATCH
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedStudy:
-    """A study that was opened."""
+    """A study that was opened, and the token with which a gateway may speak for simulated users."""
 
     id: str
     gateway_token: str
@@ -35,12 +41,12 @@ class OpenedStudy:
 
 @dataclass(frozen=True, slots=True)
 class StudyResult:
-    """What a study has come to."""
+    """How a study ended, and what it learned."""
 
     state: StudyState
-    reason: str
     cause: Cause | None
-    """Unknown for studies that version 0.1 ended."""
+    """Why it ended; None in a study of version 0.1, which names no cause."""
+    reason: str
     hypothesis: Mapping[str, Any]
     text: str
     interactive: bool
@@ -52,15 +58,34 @@ class StudyResult:
 
 
 def unwrap(answer: T | Problem | Refusal) -> T:
-    """The answer, or an error with the server's own words."""
-    if isinstance(answer, Refusal):
-        raise ProtocolError(f"cannot be understood: {answer.detail}", where="server", remedy="is it an Askance server?")
-    if not isinstance(answer, Problem):
-        return answer
-    if answer.name == "version-mismatch":
-        raise VersionError(answer.detail, where="server", remedy="install the same version on both sides")
-    what = f"{answer.status} {answer.name}: {answer.detail}".rstrip(": ")
-    raise ProtocolError(what, where="server", remedy="see its log")
+    """What the server answered; an error if that was a problem, or nothing that can be understood."""
+    match answer:
+        case Refusal(detail=detail):
+            raise RemoteError(f"cannot be understood: {detail}", where="server", remedy="is it an Askance server?")
+        case Problem(name="version-mismatch", detail=detail):
+            raise VersionMismatchError(detail, where="server", remedy="install the same version on both sides")
+        case Problem(name=name, status=status, detail=detail):
+            raise RemoteError(f"{status} {name}: {detail}".rstrip(": "), where="server", remedy="see its log")
+        case _:
+            return answer
+
+
+def raise_refused(answer: Problem | Refusal | None) -> None:
+    """An error if something was refused; nothing where there is nothing to tell."""
+    if answer is not None:
+        unwrap(answer)
+
+
+async def enrol_many(server: Server, token: str, users: int) -> int:
+    """Enrol users who need no tokens, since a gateway speaks for them; the first of their consecutive numbers."""
+    firsts: list[int] = []
+    for begin in range(0, users, _MOST_AT_ONCE):
+        enrolled = unwrap(await server.enrol(token, min(_MOST_AT_ONCE, users - begin)))
+        assert not isinstance(enrolled, Refusal)  # noqa: S101 - told the type checker: `unwrap` has refused it
+        firsts.append(enrolled.first)
+    if firsts != list(range(firsts[0], firsts[0] + users, _MOST_AT_ONCE)):
+        raise RemoteError("enrols other users at the same time", where="server", remedy="try again when that is done")
+    return firsts[0]
 
 
 async def create(
@@ -73,24 +98,30 @@ async def create(
 
 
 async def ended(watch: BulletinReader, tell: Callable[[int], None] = lambda _: None) -> StudyResult:
-    """Wait for a study's end; `tell` hears how many reports there are, as often as they are looked at."""
+    """Wait for a study's end; `tell` hears the number of reports each time that it is looked at."""
     while not watch.ended:
-        unwrap(await watch.refresh() or ())
+        raise_refused(await watch.refresh())
         rounds = unwrap(await watch.server.document(f"/v1/studies/{watch.study}"))["rounds"]
         tell(sum(each["received"] for each in rounds))
         await asyncio.sleep(_POLL)
     return await _end(watch)
 
 
+def cause_of(notice: Notice) -> Cause | None:
+    """Why a study ended, by its last notice; None where an entry of version 0.1 does not say."""
+    return notice.cause if isinstance(notice, StudyEnded) else None
+
+
 async def _end(watch: BulletinReader) -> StudyResult:
-    unwrap(watch.refusal or ())
+    raise_refused(watch.refusal)
     path = f"/v1/studies/{watch.study}"
     result, study = unwrap(await watch.server.document(f"{path}/result")), unwrap(await watch.server.document(path))
     rounds = [each for each in watch.history.rounds.values() if not isinstance(each, Refusal)]
+    last = unwrap(await watch.server.entries(watch.study, len(watch.history.heads) - 2)).entries[-1]
     return StudyResult(
         watch.history.bulletin.state,
+        cause_of(last.notice),
         result["reason"],
-        _cause(unwrap(await watch.server.entries(watch.study, len(watch.history.heads) - 2)).entries),
         result["hypothesis"] or {},
         result["text"] or "",
         watch.history.study.interactive,
@@ -99,8 +130,3 @@ async def _end(watch: BulletinReader) -> StudyResult:
         # Rounds of one study ask different users: the planner's runs of slots do not meet.
         max((each.charge for each in rounds), default=0),
     )
-
-
-def _cause(last: Sequence[Entry]) -> Cause | None:
-    notice = last[-1].notice
-    return notice.cause if isinstance(notice, StudyEnded) else None

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from askance_lab.cli import app
 from askance_lab.experiments.planned_users import planned_rounds
 from askance_lab.theory.local import users_sq_simulation_repaired
 from askance_protocol.errors import ProtocolError
+from tests.lab.commands.calls import invoke
 
 
-def planned(*arguments: str) -> dict[str, object]:
-    run = CliRunner().invoke(app, ["plan", *arguments, "--json"])
-    assert run.exit_code == 0, run.output
-    said: dict[str, object] = json.loads(run.stdout)
-    return said
+def planned(*arguments: str) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(invoke("plan", *arguments, "--json"))
+    return answer
 
 
 def test_a_mp_is_planned_round_by_round_as_the_papers_and_we_would() -> None:

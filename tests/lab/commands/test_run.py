@@ -1,4 +1,4 @@
-"""`askance run` and `askance oracles`, as the contract has them; one's own table; how wrong a hypothesis is."""
+"""`askance run`, as the contract has it: each oracle, a table of one's own, what does not go together."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from askance_client.simulation.population import synthetic
 from askance_client.tables import FromFile, from_file
-from askance_lab.cli import app
 from askance_lab.commands.shared.exit_codes import Exit
 from askance_lab.data.table_population import own_table
 from askance_lab.evaluation.error import error_of
-from askance_protocol.errors import AskanceError, ProtocolError
-from askance_server.strategies.conjunction import CONJUNCTION
+from askance_protocol.errors import AskanceError
 from askance_server.strategies.registry import registry
+from tests.lab.commands.calls import askance, invoke, json_of
 
 CONTRACT = {
     "strategy",
@@ -38,16 +36,8 @@ CONTRACT = {
 }
 
 
-def askance(*arguments: object, code: int = 0) -> str:
-    result = CliRunner().invoke(app, list(map(str, arguments)))
-    if isinstance(result.exception, AskanceError):
-        raise result.exception
-    assert result.exit_code == code, result.output
-    return result.stdout
-
-
 def said(*arguments: object, code: int = 0) -> Any:
-    return json.loads(askance("run", *arguments, "--json", code=code))
+    return json.loads(invoke("run", *arguments, "--json", code=code))
 
 
 # ------------------------------------------------------------------------------------------------------ the contract
@@ -123,15 +113,15 @@ def test_a_biased_population_is_not_judged_by_the_formula_for_fair_bits() -> Non
     """All of 2 bits, of which each is 1 in 3 of 4 cases, against no bits: P = 1 − 9/16, point by point."""
     population = synthetic("conjunction", {"d": 2, "bias": "0.75", "relevant": 2}, 1)
 
-    assert error_of(CONJUNCTION, {"variables": []}, population).value == pytest.approx(7 / 16)
+    assert error_of(registry()["conjunction"], {"variables": []}, population).value == pytest.approx(7 / 16)
     fair = synthetic("conjunction", {"d": 2, "relevant": 2}, 1)
-    assert error_of(CONJUNCTION, {"variables": []}, fair).value == 3 / 4
+    assert error_of(registry()["conjunction"], {"variables": []}, fair).value == 3 / 4
 
 
 def test_it_reads_as_text() -> None:
-    assert "nobody was asked" in askance("run", "masked-parity", "--d", 4, "--oracle", "exact")
-    assert "seen in the clear" in askance("run", "mean", "--users", 100, "--oracle", "samples")
-    assert "ε = 0.5 at most spent" in askance("run", "mean", "--users", 100, "--epsilon", "0.5")
+    assert "nobody was asked" in invoke("run", "masked-parity", "--d", 4, "--oracle", "exact")
+    assert "seen in the clear" in invoke("run", "mean", "--users", 100, "--oracle", "samples")
+    assert "ε = 0.5 at most spent" in invoke("run", "mean", "--users", 100, "--epsilon", "0.5")
 
 
 def test_too_few_users_have_an_exit_code_and_a_reason() -> None:
@@ -161,7 +151,7 @@ def test_too_few_users_have_an_exit_code_and_a_reason() -> None:
 )
 def test_what_does_not_go_together_is_refused(options: list[object], where: str) -> None:
     with pytest.raises(AskanceError) as refused:
-        askance("run", *options)
+        invoke("run", *options)
 
     assert where in refused.value.where
     assert refused.value.remedy
@@ -214,7 +204,7 @@ def test_all_rows_may_be_asked_and_the_error_is_then_that_of_these_rows(patients
     ran = said("decision-tree", "--data", patients, "--label", "ill", "--users", 10_000, "--oracle", "exact")
 
     assert (ran["error_known"], ran["error_interval"], ran["approximate"]) == ("exactly", None, False)
-    with pytest.raises(ProtocolError, match="from 1 to 10000"):
+    with pytest.raises(AskanceError, match="from 1 to 10000"):
         said("decision-tree", "--data", patients, "--label", "ill", "--users", 10_001)
 
 
@@ -262,17 +252,51 @@ def test_a_table_in_the_strategys_own_form_is_taken_as_it_is(tmp_path: Path) -> 
     ],
 )
 def test_a_table_that_does_not_fit_is_refused(patients: Path, options: list[object], what: str) -> None:
-    with pytest.raises(ProtocolError, match=what):
+    with pytest.raises(AskanceError, match=what):
         said(*options, "--data", patients)
 
 
-# --------------------------------------------------------------------------------------------------------- the table
+# --------------------------------------------------------------------------------------------------------- as a process
 
 
-def test_the_table_of_oracles_has_a_row_for_each_strategy() -> None:
-    lines = askance("oracles", "--users", 2000).splitlines()
+def test_a_run_prints_what_the_contract_says() -> None:
+    ran = json_of("run", "masked-parity-pooled", "--d", 4, "--users", 20_000, "--seed", 3, "--oracle", "http")
 
-    assert [line.split("|")[1].strip() for line in lines[2:]] == list(registry())
-    assert {line.count("|") for line in lines} == {11}
-    rows = json.loads(askance("oracles", "--users", 2000, "--json"))["rows"]
-    assert set(rows) == set(registry())
+    assert {
+        "strategy",
+        "d",
+        "users",
+        "rounds",
+        "interactive",
+        "hypothesis",
+        "target",
+        "error",
+        "success",
+        "seconds",
+    } <= set(ran)
+    assert ran["hypothesis"] == ran["target"]
+    assert (ran["error"], ran["success"], ran["interactive"]) == (0, True, True)
+    assert ran["max_spent_micro_epsilon"] == 1_000_000
+    assert len(ran["received"]) == ran["rounds"] > 1
+    assert sum(ran["received"]) <= 20_000
+
+
+def test_a_run_of_the_same_seed_draws_from_the_same_population_and_noise_marked_as_simulated() -> None:
+    ran = [json_of("run", "mean", "--users", 3000, "--seed", 4) for _ in range(2)]
+
+    assert ran[0]["target"] == ran[1]["target"]
+    assert ran[0]["error"] < 0.2
+
+
+def test_a_run_that_has_too_few_users_says_so() -> None:
+    run = askance("run", "masked-parity", "--d", 16, "--users", 1)
+
+    assert run.returncode == Exit.TOO_FEW_USERS
+    assert "round" in run.stdout
+
+
+def test_a_run_of_what_is_no_strategy_says_what_there_is() -> None:
+    run = askance("run", "no-such-thing", "--users", 10)
+
+    assert run.returncode == Exit.USAGE
+    assert "masked-parity" in run.stderr

@@ -35,8 +35,8 @@ from askance_lab.oracles.shared.crowds import Drawn, People
 from askance_lab.oracles.shared.oracle import Oracle, run
 from askance_lab.oracles.shared.portions import by_bound, evenly
 from askance_lab.oracles.shared.registry import oracle_named, oracle_names
-from askance_lab.remote.enrolment import enrol_many
 from askance_lab.remote.local_server import local_server
+from askance_lab.remote.study_client import enrol_many
 from askance_lab.theory import central, local, masked_parity
 from askance_protocol.budget import MICRO
 from askance_protocol.errors import ProtocolError, UsageError

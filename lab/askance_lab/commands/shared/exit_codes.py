@@ -1,19 +1,143 @@
-"""What an exit code of the command means."""
+"""What an exit code of the command means, and which error ends with which: one table, read by `askance_lab.cli.main`.
+
+Nothing here, and nothing in a command, decides by the words of a message.
+"""
 
 from __future__ import annotations
 
+import re
+import sys
+import traceback
+from collections.abc import Mapping
 from enum import IntEnum
+from pathlib import Path
+from typing import Final
+
+import typer
+
+from askance_client import UnreachableError
+from askance_lab.commands.shared.extras import missing_extra
+from askance_protocol.errors import AskanceError, Code
 
 
 class Exit(IntEnum):
-    """One for each way to end."""
+    """How a command may end."""
 
     OK = 0
     INTERNAL = 1
+    """A fault of this program, or of what it runs on."""
     USAGE = 2
+    """An option, a file or a parameter that cannot be used."""
     UNREACHABLE = 3
     VERSION_MISMATCH = 4
     BUDGET_REFUSED = 5
     CHECK_FAILED = 6
+    """A threshold, a promise or a comparison does not hold."""
     TOO_FEW_USERS = 7
+    """More users, reports or time would have helped."""
     INTERRUPTED = 130
+
+
+EXIT_OF: Final[Mapping[Code, Exit]] = {
+    Code.INTERNAL: Exit.INTERNAL,
+    Code.INVALID: Exit.USAGE,
+    Code.USAGE: Exit.USAGE,
+    Code.DATA: Exit.USAGE,
+    Code.MISSING_EXTRA: Exit.USAGE,
+    Code.NOT_FOUND: Exit.USAGE,
+    Code.UNAUTHORIZED: Exit.USAGE,
+    Code.FORBIDDEN: Exit.USAGE,
+    Code.OVER_BUDGET: Exit.BUDGET_REFUSED,
+    Code.TOO_FEW_USERS: Exit.TOO_FEW_USERS,
+    Code.STRATEGY: Exit.CHECK_FAILED,
+    Code.CHECK_FAILED: Exit.CHECK_FAILED,
+    Code.REMOTE: Exit.USAGE,
+    Code.UNREACHABLE: Exit.UNREACHABLE,
+    Code.VERSION_MISMATCH: Exit.VERSION_MISMATCH,
+    Code.WALLET: Exit.USAGE,
+    Code.LEDGER: Exit.INTERNAL,
+    Code.LEDGER_BUSY: Exit.USAGE,
+    Code.LEDGER_AWAY: Exit.UNREACHABLE,
+    Code.QUEUE_FULL: Exit.UNREACHABLE,
+}
+"""Every code has its exit code."""
+
+_EXIT_OF_CAUSE: Final[Mapping[str, Exit]] = {
+    "learned": Exit.OK,
+    "too-few-users": Exit.TOO_FEW_USERS,
+    "too-few-reports": Exit.TOO_FEW_USERS,
+    "strategy": Exit.CHECK_FAILED,
+    "cancelled": Exit.CHECK_FAILED,
+}
+
+_NEXT: Final[Mapping[Code, str]] = {
+    Code.UNREACHABLE: "start a server: askance serve; or name another: --server URL",
+    Code.VERSION_MISMATCH: "install the same version on both sides",
+}
+"""What to do about errors whose own room cannot know it."""
+
+_STUDY_OPTIONS: Final = frozenset({"d", "epsilon", "alpha", "beta", "eta", "tolerance"})
+"""Parameters of a study that have an option of their own; the others are given by --set."""
+_PARAMETER: Final = re.compile(r"parameters\.(\w+)")
+
+
+def exit_of_cause(cause: str | None, *, finished: bool) -> Exit:
+    """The exit code for how a study ended; a study of version 0.1 names no cause."""
+    if cause is None:
+        return Exit.OK if finished else Exit.CHECK_FAILED
+    return _EXIT_OF_CAUSE[cause]
+
+
+def code_of(error: Exception) -> Code:
+    """What kind of thing went wrong."""
+    match error:
+        case AskanceError():
+            return error.code
+        case UnreachableError():
+            return Code.UNREACHABLE
+        case OSError(filename=str()):
+            return Code.DATA
+        case _:
+            return Code.INTERNAL
+
+
+def report(error: Exception) -> Exit:
+    """Say in one line on standard error what went wrong and what to do next; the exit code for it."""
+    if isinstance(error, ModuleNotFoundError):
+        error = missing_extra(error) or error
+    code = code_of(error)
+    typer.echo(f"askance: {_line(error, code)}", err=True)
+    if code is Code.INTERNAL and sys.flags.dev_mode:
+        traceback.print_exception(error)
+    return EXIT_OF[code]
+
+
+def _line(error: Exception, code: Code) -> str:
+    match error:
+        case AskanceError():
+            what, remedy = ": ".join(part for part in (as_typed(error.where), error.what) if part), error.remedy
+        case OSError(filename=str(path)):
+            what, remedy = f"{path}: {error.strerror}", ""
+        case _ if code is Code.INTERNAL:
+            # Its own text may quote an example, and is nothing that a user can act on.
+            what = f"{type(error).__name__} {_place(error)}".rstrip()
+            remedy = "a fault of this program: please report it; python -X dev -m askance_lab … shows where"
+        case _:
+            what, remedy = str(error), ""
+    remedy = remedy or _NEXT.get(code, "")
+    return f"{what} ({remedy})" if remedy else what
+
+
+def as_typed(where: str) -> str:
+    """A place in the input as it is typed: `parameters.d` as `--d`, `parameters.cells` as `--set cells`."""
+    if found := _PARAMETER.fullmatch(where):
+        return f"--{found[1]}" if found[1] in _STUDY_OPTIONS else f"--set {found[1]}"
+    option = "--" + where.replace("_", "-")
+    typed = {word.partition("=")[0] for word in sys.argv[1:]}
+    return option if option in typed else where
+
+
+def _place(error: Exception) -> str:
+    """The last line of ours that the error came through."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "askance_" in frame.filename]
+    return f"in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""

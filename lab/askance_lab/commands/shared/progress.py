@@ -1,4 +1,4 @@
-"""What a long command shows while it runs: one line over and over on a terminal, JSON lines off it; on standard error.
+"""Progress of a long command on standard error: a bar on a terminal, JSON lines elsewhere.
 
 Results go to standard output, and never through here.
 """
@@ -6,75 +6,84 @@ Results go to standard output, and never through here.
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, TextIO
+from typing import Final, Self, TextIO
 
-_EVERY_ON_TERMINAL: Final = 0.1
-_EVERY_ELSEWHERE: Final = 2.0
-_BAR: Final = 24
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+_SECONDS_ON_TERMINAL: Final = 0.1
+_SECONDS_ELSEWHERE: Final = 2.0
 
 
 @dataclass(slots=True)
 class ProgressBar:
-    """How far something is that will be `whole`."""
+    """Shows how much of a total is done. Use it in a `with` statement, which gives the terminal back."""
 
     label: str
-    whole: int
-    quiet: bool = False
+    total: int
     out: TextIO = field(default_factory=lambda: sys.stderr)
     begun: float = field(default_factory=time.monotonic)
-    _said: float = 0.0
-    _done: int = 0
+    done: int = 0
+    _shown: float = 0.0
+    _bar: Progress | None = None
 
-    def at(self, done: int, more: Mapping[str, int] | None = None) -> None:
-        """It is so far now."""
-        self._done = done
-        every = _EVERY_ON_TERMINAL if self._terminal else _EVERY_ELSEWHERE
-        if not self.quiet and time.monotonic() - self._said >= every:
-            self._say(more or {})
+    def __enter__(self) -> Self:
+        if self.out.isatty():
+            self._bar = _bar_on(self.out)
+            self._bar.add_task(self.label, total=self.total, rate="", counts="")
+            self._bar.start()
+        return self
 
-    def end(self, more: Mapping[str, int] | None = None) -> None:
-        """It is over, and its last line stays."""
-        if not self.quiet:
-            self._say(more or {})
-            if self._terminal:
-                self.out.write("\n")
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def at(self, done: int, counts: Mapping[str, int] | None = None) -> None:
+        """Note how much is done; it is shown now and then."""
+        self.done = done
+        seconds = _SECONDS_ELSEWHERE if self._bar is None else _SECONDS_ON_TERMINAL
+        if time.monotonic() - self._shown >= seconds:
+            self._show(counts or {})
+
+    def end(self, counts: Mapping[str, int] | None = None) -> None:
+        """Show the last state, which stays."""
+        self._show(counts or {})
 
     @property
     def seconds(self) -> float:
-        """Since it began."""
+        """Seconds since it began."""
         return time.monotonic() - self.begun
 
     @property
     def rate(self) -> float:
-        """So many a second."""
-        return self._done / self.seconds if self.seconds else 0.0
+        """How much was done in a second, on average."""
+        return self.done / self.seconds if self.seconds else 0.0
 
-    @property
-    def _terminal(self) -> bool:
-        return self.out.isatty()
+    def _show(self, counts: Mapping[str, int]) -> None:
+        self._shown = time.monotonic()
+        if self._bar is None:
+            news = {"event": "progress", "what": self.label, "done": self.done, "of": self.total}
+            self.out.write(json.dumps({**news, "per_second": round(self.rate, 1), **counts}) + "\n")
+            self.out.flush()
+            return
+        words = " ".join(f"{name} {number:,}" for name, number in counts.items())
+        [task] = self._bar.task_ids
+        self._bar.update(task, completed=self.done, rate=f"{self.rate:,.0f}/s", counts=words, refresh=True)
 
-    def _say(self, more: Mapping[str, int]) -> None:
-        self._said = time.monotonic()
-        if self._terminal:
-            columns = shutil.get_terminal_size().columns
-            self.out.write("\r" + self._line(more)[: columns - 1].ljust(columns - 1))
-        else:
-            news = {"event": "progress", "what": self.label, "done": self._done, "of": self.whole}
-            self.out.write(json.dumps({**news, "per_second": round(self.rate, 1), **more}) + "\n")
-        self.out.flush()
 
-    def _line(self, more: Mapping[str, int]) -> str:
-        share = min(self._done / self.whole, 1.0) if self.whole else 1.0
-        bar = "█" * round(_BAR * share) + "·" * (_BAR - round(_BAR * share))
-        left = (
-            f"{(self.whole - self._done) / self.rate:.0f} s left"
-            if self.rate and share < 1
-            else f"{self.seconds:.1f} s"
-        )
-        counts = " ".join(f"{name} {number:,}" for name, number in more.items())
-        return f"{self.label} {bar} {self._done:,}/{self.whole:,} {self.rate:,.0f}/s {left} {counts}"
+def _bar_on(out: TextIO) -> Progress:
+    """A bar that is drawn when it is told to, by no thread of its own. Rich honours NO_COLOR."""
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(elapsed_when_finished=True),
+        TextColumn("{task.fields[counts]}", markup=False),
+        console=Console(file=out),
+        auto_refresh=False,
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from askance_protocol.channels import (
     KaryResponse,
     TwoSidedGeometric,
 )
+from tests.lab.commands.calls import COMMAND
 
 CHANNELS: list[tuple[list[str], Channel]] = [
     (["--kind", "binary", "--epsilon", "1"], BinaryResponse(MICRO)),
@@ -31,7 +31,7 @@ each_channel = pytest.mark.parametrize(("options", "channel"), CHANNELS)
 
 
 def askance(*arguments: str, **more: Any) -> subprocess.CompletedProcess[Any]:
-    command = [sys.executable, "-c", "from askance_lab.cli import main; main()", *arguments]
+    command = [*COMMAND, *arguments]
     return subprocess.run(command, capture_output=True, timeout=60, check=False, **more)
 
 
@@ -118,7 +118,3 @@ def test_what_cannot_be_done_is_a_usage_error_in_one_line(arguments: list[str], 
     assert run.stdout == ""
     assert complaint in run.stderr
     assert "Traceback" not in run.stderr
-
-
-def test_the_command_says_its_version() -> None:
-    assert askance("--version", text=True).stdout.startswith("askance 0.")

@@ -1,0 +1,167 @@
+"""`askance serve`: run the aggregator until it is told to stop."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Final, NoReturn, cast
+
+import typer
+import uvicorn
+
+from askance_lab.commands.shared.exit_codes import Exit
+from askance_lab.commands.shared.extras import require
+from askance_lab.commands.shared.options import ConfigOption, DatabaseOption, JsonOption, examples
+from askance_lab.commands.shared.urls import is_loopback
+from askance_server import logs
+from askance_server.app import create_app
+from askance_server.auth import TokenFiles
+from askance_server.settings import Settings, bind, read_settings, unknown_variables, url_of
+
+SCHEMA_VERSION: Final = 1
+_GRACE: Final = 10
+
+app = typer.Typer()
+
+
+@app.command(
+    epilog=examples(
+        "askance serve",
+        "askance serve --port 9000 --database ./study --cap 2",
+        "askance serve --database postgresql://user:password@host/name --json",
+    )
+)
+def serve(
+    host: Annotated[
+        str | None, typer.Option("--host", help="Address to listen on.  [default: 127.0.0.1, this machine only]")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option("--port", help="Port to listen on; the next free one if it is taken.  [default: 8080]"),
+    ] = None,
+    database: DatabaseOption = None,
+    data_directory: Annotated[
+        Path | None,
+        typer.Option(
+            "--data-directory",
+            help="Where the server's key and its token files are kept.  [default: the directory of the database]",
+        ),
+    ] = None,
+    cap: Annotated[
+        str | None, typer.Option("--cap", help="ε that one user may spend in her lifetime.  [default: 1]")
+    ] = None,
+    log_level: Annotated[
+        str | None,
+        typer.Option("--log-level", help="Least level to log: debug, info, warning, error.  [default: info]"),
+    ] = None,
+    log_format: Annotated[
+        str | None,
+        typer.Option("--log-format", help="Form of the log: json, text, or auto: text on a terminal.  [default: auto]"),
+    ] = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run the aggregator until it is told to stop.
+
+    Each setting may also be given as an ASKANCE_… variable or in askance.toml; an option comes first.
+    """
+    flags = {
+        "host": host,
+        "port": port,
+        "database": database,
+        "data_directory": data_directory,
+        "cap": cap,
+        "log_level": log_level,
+        "log_format": log_format,
+    }
+    settings = read_settings(flags, config=config)
+    if settings.is_postgres:
+        require("psycopg")
+    # From here on a stop is a good end, also while the ledger is being read.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _stop)
+    logs.configure(settings.log_level, settings.log_format)
+    with bind(settings.host, settings.port) as listener:
+        url = url_of(listener)
+        _warn(settings, listener)
+        _run(settings, listener, lambda: typer.echo(_announcement(settings, url, as_json=as_json)))
+
+
+def _run(settings: Settings, listener: socket.socket, announce: Callable[[], None]) -> None:
+    """Serve on the socket until a signal. `announce` is called once requests are answered."""
+
+    class AnnouncingServer(uvicorn.Server):
+        gave_up = False
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if not self.should_exit:  # a signal may have come while the ledger was read
+                announce()
+
+        def give_up(self) -> None:
+            """The application's own end: its log cannot be written, so nothing more may be acknowledged."""
+            self.gave_up = self.should_exit = True
+
+    server = AnnouncingServer(
+        uvicorn.Config(
+            create_app(settings, stop=lambda: server.give_up()),  # noqa: PLW0108 - it does not exist yet
+            lifespan="on",
+            ws="none",
+            log_config=None,  # everything goes through our filter
+            access_log=False,  # who reported when is nobody's business, and it halves the throughput
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=_GRACE,
+        )
+    )
+    try:
+        server.run([listener])
+    except SystemExit:
+        # uvicorn's own code for a start that failed is 3, which here means something else.
+        if server.started or not server.lifespan.should_exit:
+            raise
+    if not server.started:
+        _fail("did not start")
+    if server.gave_up:
+        _fail("had to stop")
+
+
+def _stop(_signal: int, _frame: object) -> NoReturn:
+    raise SystemExit(0)
+
+
+def _fail(how: str) -> NoReturn:
+    typer.echo(f"askance: the server {how} (the log above says why; askance doctor looks for it)", err=True)
+    raise typer.Exit(Exit.INTERNAL)
+
+
+def _announcement(settings: Settings, url: str, *, as_json: bool) -> str:
+    files, directory = TokenFiles.of(settings.directory.resolve()), settings.directory.resolve()
+    if not as_json:
+        return f"Askance serves {url} · data in {directory} · operator token in {files.operator}"
+    described = {
+        "schema_version": SCHEMA_VERSION,
+        "url": url,
+        "asked_port": settings.port,
+        "pid": os.getpid(),
+        "database": settings.shown_database,
+        "data_directory": str(directory),
+        "operator_token_file": str(files.operator),
+        "enrolment_token_file": str(files.enrolment),
+    }
+    return json.dumps(described, ensure_ascii=False)
+
+
+def _warn(settings: Settings, listener: socket.socket) -> None:
+    """Tell the person who starts a server what may surprise her: another port, an open address, an unknown variable."""
+    host, port = cast("tuple[str, int]", listener.getsockname()[:2])
+    if port != settings.port != 0:
+        typer.echo(f"askance: port {settings.port} is taken: took {port}", err=True)
+    if not is_loopback(host):
+        typer.echo(f"askance: {host} is open to other machines: put TLS in front, tokens travel in the clear", err=True)
+    for name in unknown_variables(os.environ):
+        typer.echo(f"askance: {name} is no setting and is not read", err=True)

@@ -1,0 +1,129 @@
+"""Options and arguments that several commands have, each with its one help text; and how their values are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final, TypeAlias
+
+import typer
+
+from askance_protocol.errors import DataError, UsageError
+
+DEFAULT_SERVER: Final = "http://127.0.0.1:8080"
+
+# ---------------------------------------------------------------------------------------------------------- in general
+
+JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+SeedOption: TypeAlias = Annotated[
+    int,
+    typer.Option("--seed", min=0, help="Seed of the simulated users and their noise; the same seed repeats a run."),
+]
+WorkersOption: TypeAlias = Annotated[
+    int, typer.Option("--workers", min=1, max=256, help="Number of processes that share the work on this machine.")
+]
+ResumeOption: TypeAlias = Annotated[
+    bool, typer.Option("--resume", help="Go on with the measurements that --out has already.")
+]
+
+# ------------------------------------------------------------------------------------------------------------- a study
+
+StrategyArgument: TypeAlias = Annotated[
+    str, typer.Argument(help="Name of the strategy: mean, histogram, conjunction, masked-parity, decision-tree, …")
+]
+DimensionOption: TypeAlias = Annotated[
+    int | None, typer.Option("--d", min=1, help="Dimension of the examples, for strategies that learn bit vectors.")
+]
+EpsilonOption: TypeAlias = Annotated[str, typer.Option("--epsilon", help="Privacy parameter ε of each user's report.")]
+AlphaOption: TypeAlias = Annotated[
+    str | None, typer.Option("--alpha", help="Largest error that the learned hypothesis should have.")
+]
+SetOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="NAME=VALUE", help="Another parameter of the strategy, such as cells=4. May be given again."
+    ),
+]
+PopulationOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--population",
+        metavar="KIND",
+        help="Kind of simulated users, in place of the strategy's own; --set reaches their parameters too.",
+    ),
+]
+DataOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="FILE",
+        help="CSV, Parquet or NumPy file with a row for each user, instead of simulated users.",
+    ),
+]
+LabelOption: TypeAlias = Annotated[
+    str | None, typer.Option("--label", metavar="COL", help="Column of --data that is to be predicted.")
+]
+
+# ------------------------------------------------------------------------------------------------------------ a server
+
+ServerOption: TypeAlias = Annotated[
+    str, typer.Option("--server", envvar="ASKANCE_SERVER", metavar="URL", help="URL of the server to talk to.")
+]
+EnrolmentOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--enrolment-token",
+        metavar="FILE",
+        envvar="ASKANCE_ENROLMENT_TOKEN_FILE",
+        help="File with the token that lets users enrol: enrolment.token in the server's data directory.",
+    ),
+]
+OperatorOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--operator-token",
+        metavar="FILE",
+        envvar="ASKANCE_OPERATOR_TOKEN_FILE",
+        help="File with the token that opens studies: operator.token in the server's data directory.",
+    ),
+]
+DatabaseOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        metavar="URL|PATH",
+        help="Where the ledger is kept: a directory, or the URL of a PostgreSQL database.  [default: ./askance-data]",
+    ),
+]
+ConfigOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="Settings file to read.  [default: askance.toml, if there is one]"),
+]
+ProcessesOption: TypeAlias = Annotated[
+    int, typer.Option("--processes", min=1, max=64, help="Number of processes that share the users.")
+]
+ConnectionsOption: TypeAlias = Annotated[
+    int, typer.Option("--connections", min=1, max=512, help="Number of connections that each process opens.")
+]
+
+
+def examples(*lines: str) -> str:
+    """The end of a command's help: lines that can be typed as they stand."""
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
+
+
+def read_token(path: Path | None, what: str) -> str:
+    """The token that a file holds; the empty token where no file is named."""
+    if path is None:
+        return ""
+    try:
+        return path.read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        raise DataError("cannot be read", where=str(path), remedy=f"name the file that holds the {what}") from None
+
+
+def read_numbers(text: str, option: str, *, least: int = 0) -> list[int]:
+    """Whole numbers with commas between them, in the order given; none for the empty text."""
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not all(part.isascii() and part.isdigit() and int(part) >= least for part in parts):
+        raise UsageError(f"{text!r} is not a list of whole numbers", where=option, remedy="write it as 8,16,32")
+    return [int(part) for part in parts]

@@ -1,0 +1,45 @@
+"""Ways for tests to call the command: as a process of its own, or in this one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any, Final
+
+from typer.testing import CliRunner
+
+from askance_lab.cli import app
+from askance_protocol.errors import AskanceError
+from tests.server.serving import ServerProcess
+
+COMMAND: Final = (sys.executable, "-W", "error", "-m", "askance_lab")
+SECONDS: Final = 120
+
+
+def askance(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """The command as a person runs it."""
+    command = [*COMMAND, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+
+
+def json_of(*arguments: object) -> Any:
+    """What `--json` prints; the command has to succeed."""
+    run = askance(*arguments, "--json")
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)
+
+
+def invoke(*arguments: object, code: int = 0) -> str:
+    """Standard output of the command in this process; its refusals are raised."""
+    result = CliRunner().invoke(app, list(map(str, arguments)))
+    if isinstance(result.exception, AskanceError):
+        raise result.exception
+    assert result.exit_code == code, (result.output, result.exception)
+    return result.stdout
+
+
+def token_options(server: ServerProcess) -> list[object]:
+    """The options that name the tokens of a server."""
+    folder = server.directory
+    return ["--operator-token", folder / "operator.token", "--enrolment-token", folder / "enrolment.token"]

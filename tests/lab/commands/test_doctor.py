@@ -1,0 +1,161 @@
+"""`askance doctor`: what is not well is found, each fault by a check of its own, and nothing is changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from askance_lab.cli import app
+from askance_lab.commands import doctor as doctor_command
+from askance_lab.commands.shared.exit_codes import Exit
+from askance_server import auth
+from askance_server.ledger.base import Fault, LedgerBusyError, LedgerError
+
+
+@pytest.fixture(autouse=True)
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("ASKANCE_")]:
+        monkeypatch.delenv(name)
+    return tmp_path
+
+
+def called(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, arguments)
+    return result.exit_code, result.output
+
+
+class FakeLedger:
+    faults: tuple[Fault, ...] = ()
+    closed = 0
+
+    def verify(self) -> list[Fault]:
+        return [*self.faults]
+
+    def enrolled(self) -> int:
+        return 12
+
+    def close(self) -> None:
+        type(self).closed += 1
+
+
+@pytest.fixture
+def started(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data directory as a first start leaves it, with a stand-in for its ledger."""
+    data = directory / "data"
+    auth.write_tokens(data, auth.open_keys(data))
+    monkeypatch.setattr(doctor_command, "open_ledger", lambda database: FakeLedger())
+    return data
+
+
+def doctor(data: Path | str) -> tuple[int, dict[str, dict[str, str]]]:
+    code, said = called("doctor", "--database", str(data), "--json")
+    report = json.loads(said)
+    assert report["schema_version"] == 1
+    assert report["ok"] == (code == Exit.OK)
+    return code, {check["name"]: check for check in report["checks"]}
+
+
+def test_doctor_finds_a_started_server_well_and_closes_its_ledger(started: Path) -> None:
+    before = FakeLedger.closed
+
+    code, checks = doctor(started)
+
+    assert (code, {check["outcome"] for check in checks.values()}) == (Exit.OK, {"ok"})
+    assert set(checks) == {
+        *("python", "settings", "directory", "key", "operator token", "enrolment token", "ledger", "disk", "clock")
+    }
+    assert "12 users" in checks["ledger"]["detail"]
+    assert FakeLedger.closed == before + 1
+
+
+def test_doctor_makes_nothing_where_nothing_was_started(directory: Path) -> None:
+    code, _ = doctor(directory / "new")
+    assert code == Exit.OK
+    assert not (directory / "new").exists()
+
+
+def test_doctor_prints_a_table_with_the_next_step_below_what_is_not_well(started: Path) -> None:
+    (started / "server.key").chmod(0o644)
+
+    code, said = called("doctor", "--database", str(started))
+
+    assert code == Exit.CHECK_FAILED
+    failed, step = next((a, b) for a, b in zip(said.splitlines(), said.splitlines()[1:], strict=False) if "failed" in a)
+    assert "0644" in failed
+    assert f"→ chmod 600 {started / 'server.key'}" in step
+
+
+@pytest.mark.parametrize("name", ["operator.token", "enrolment.token", "server.key"])
+def test_doctor_fails_on_a_secret_that_others_can_read(started: Path, name: str) -> None:
+    (started / name).chmod(0o640)
+    code, checks = doctor(started)
+    assert code == Exit.CHECK_FAILED
+    assert [check["next"] for check in checks.values() if check["outcome"] == "failed"] == [
+        f"chmod 600 {started / name}"
+    ]
+
+
+@pytest.mark.parametrize(("mode", "outcome"), [(0o700, "ok"), (0o755, "warning"), (0o777, "failed")])
+def test_doctor_looks_at_who_may_enter_the_directory(started: Path, mode: int, outcome: str) -> None:
+    started.chmod(mode)
+    assert doctor(started)[1]["directory"]["outcome"] == outcome
+
+
+def test_doctor_reports_the_faults_of_a_ledger(started: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FakeLedger, "faults", (Fault("user 7", "spent more than her reports cost"),))
+    code, checks = doctor(started)
+    assert code == Exit.CHECK_FAILED
+    assert "1 faults, the first at user 7: spent more" in checks["ledger"]["detail"]
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(LedgerError("group 2 is damaged"), "group 2 is damaged"), (KeyError("x"), "cannot be read: KeyError")],
+)
+def test_doctor_survives_a_ledger_that_does_not_open(
+    started: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+) -> None:
+    def broken(database: str) -> FakeLedger:
+        raise error
+
+    monkeypatch.setattr(doctor_command, "open_ledger", broken)
+    code, checks = doctor(started)
+    assert (code, checks["ledger"]["outcome"]) == (Exit.CHECK_FAILED, "failed")
+    assert said in checks["ledger"]["detail"]
+
+
+def test_doctor_warns_where_a_server_has_the_ledger_open(started: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def busy(database: str) -> FakeLedger:
+        raise LedgerBusyError("data is in use by process 5")
+
+    monkeypatch.setattr(doctor_command, "open_ledger", busy)
+    code, checks = doctor(started)
+    assert (code, checks["ledger"]["outcome"]) == (Exit.OK, "warning")
+    assert "in use by process 5" in checks["ledger"]["detail"]
+
+
+def test_doctor_sees_a_full_disk_and_a_clock_that_went_back(started: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.utime(started / "server.key", (time.time() + 10**6,) * 2)
+    monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 1000}))
+    _, checks = doctor(started)
+    assert (checks["clock"]["outcome"], checks["disk"]["outcome"]) == ("failed", "failed")
+
+
+def test_doctor_warns_of_variables_that_nothing_reads(started: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASKANCE_PROT", "1")
+    code, checks = doctor(started)
+    assert (code, checks["settings"]["outcome"]) == (Exit.OK, "warning")
+
+
+def test_doctor_reports_settings_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASKANCE_PORT", "x")
+    code, checks = doctor("data")
+    assert code == Exit.CHECK_FAILED
+    assert checks["settings"]["detail"].startswith("ASKANCE_PORT: ")
+    assert set(checks) == {"python", "settings"}
