@@ -141,7 +141,7 @@ def test_doctor_warns_where_a_server_has_the_ledger_open(started: Path, monkeypa
 
 
 def test_doctor_sees_a_full_disk_and_a_clock_that_went_back(started: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    os.utime(started / "server.key", (time.time() + 10**6,) * 2)
+    os.utime(started / "server.key", (time.time() + 10**6, time.time() + 10**6))
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 1000}))
     _, checks = doctor(started)
     assert (checks["clock"]["outcome"], checks["disk"]["outcome"]) == ("failed", "failed")
