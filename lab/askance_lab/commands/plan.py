@@ -91,11 +91,11 @@ def plan_of(name: str, parameters: dict[str, int | bool | str]) -> list[PlannedR
     oracle = Exact(WeightedExamples(for_strategy(name, parameters, {}, _SEED).columns(range(_SAMPLE))))
     strategy, found = strategies[name], list[PlannedRound]()
     run = Run(strategy, planning.strategy_parameters(parameters))
-    said = run.step(None)
-    while not isinstance(said, Hypothesis):
-        demand = planning.demand(study, said, strategy.rounds)
-        found.append(_round(said, strategy, parameters, demand.target))
-        said = run.step(oracle.answer(said))
+    asks = run.step(None)
+    while not isinstance(asks, Hypothesis):
+        demand = planning.demand(study, asks, strategy.rounds)
+        found.append(_round(asks, strategy, parameters, demand.target))
+        asks = run.step(oracle.answer(asks))
     return found
 
 
