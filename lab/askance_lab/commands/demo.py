@@ -237,8 +237,8 @@ def _print(
 ) -> None:
     rows = [_row(asked, url, learner, ends[learner], results.get(learner)) for learner in LEARNERS]
     if as_json:
-        said = {"schema_version": SCHEMA_VERSION, "server": url, "d": asked.d, "truth": _truth(asked)}
-        typer.echo(json.dumps({**said, "learners": rows, "planned": _planned()}))
+        answer = {"schema_version": SCHEMA_VERSION, "server": url, "d": asked.d, "truth": _truth(asked)}
+        typer.echo(json.dumps({**answer, "learners": rows, "planned": _planned()}))
     else:
         _echo(asked, url, rows)
     for end in (ends[learner].end for learner in LEARNERS):

@@ -29,7 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import beta
 
+from askance_protocol.channels import Channel
 from askance_protocol.errors import ProtocolError
+from askance_protocol.randomness import RandomSource
 
 Integers: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
@@ -44,7 +46,7 @@ PILOT_SHARE = 5
 
 
 class Direction(Enum):
-    """Which input makes the event likelier."""
+    """The input that makes the event likelier."""
 
     U_OVER_V = "u over v"
     V_OVER_U = "v over u"
@@ -74,6 +76,12 @@ class Audit:
         """VIOLATED is wrong with probability ≤ failure if the claim is true."""
         violated = self.epsilon_lower_bound > claimed_micro_epsilon / 1_000_000
         return AuditVerdict.VIOLATED if violated else AuditVerdict.CONSISTENT
+
+
+def sampler_of(channel: Channel, given: int, source: RandomSource) -> Sampler:
+    """Reports of a channel under one input."""
+    value = channel.check_input(given)
+    return lambda samples: channel.sample(np.full(samples, value, np.uint16), source).outcomes.astype(np.int64)
 
 
 def audit_channel(

@@ -14,7 +14,7 @@ by (1 + β/3t): the acceptance could exceed 1. Here it divides by 1 + β/t.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -30,6 +30,15 @@ LieSchedule: TypeAlias = Callable[[int], float]
 NextRandomizer: TypeAlias = Callable[[Sequence[int]], "TransparentRandomizer"]
 """What a user's next randomizer is, given what the ones before put out: an interactive local algorithm's choice."""
 
+LIE_SCHEDULES: Final[Mapping[str, LieSchedule]] = {
+    "none": lambda _: 0.0,
+    "up": lambda _: 1.0,
+    "down": lambda _: -1.0,
+    "up-down": lambda k: (-1.0) ** k,
+    "down-up": lambda k: -((-1.0) ** k),
+}
+"""What an oracle may say within its tolerance: the truth, and the four schedules that use all of it."""
+
 _WORDS: Final = 2.0**64
 
 
@@ -42,12 +51,12 @@ class TransparentRandomizer:
 
     @classmethod
     def of(cls, channel: Channel) -> TransparentRandomizer:
-        """A channel, and the ε that is certified for it."""
+        """The table of a channel, and the ε that is certified for it."""
         table = np.array([[weight / _WORDS for weight in row] for row in channel.table()])
         return cls(table, channel.certified_micro_epsilon / 1e6)
 
     def on(self, users: Floats) -> Floats:
-        """p(w) = Pr_{z∼D}[R(z) = w]: what the simulation has to come near."""
+        """The distribution of a random user's report, p(w) = Pr_{z∼D}[R(z) = w], which the simulation has to meet."""
         return users @ self.probabilities
 
 
@@ -70,7 +79,7 @@ class QueryOracle:
 
 @dataclass(frozen=True, slots=True)
 class SimulationAccuracy:
-    """How near the simulation of a local algorithm with t queries has to come: β in statistical distance."""
+    """The statistical distance β that the simulation of a local algorithm with t queries has to keep within."""
 
     t: int
     beta: float
@@ -97,7 +106,7 @@ class Simulation:
     accuracy: SimulationAccuracy
     random: np.random.Generator
     tries: list[int] = field(default_factory=list[int])
-    """How often each output had to be drawn: 2e^ε times at most, in expectation."""
+    """Number of draws that each output took: 2e^ε at most, in expectation."""
 
     def report(self, randomizer: TransparentRandomizer) -> int:
         """What R puts out on a fresh user. Claim 5.9."""
@@ -170,7 +179,7 @@ def output(
 
 
 def candidates(epsilon: float, accuracy: SimulationAccuracy) -> int:
-    """How many w to draw at once, so that one is accepted but with probability β/t: a nonadaptive learner cannot loop.
+    """Number of w to draw at once so that all are refused with probability β/t at most: no loop, so nonadaptive.
 
     Claim 5.9 calls its B nonadaptive and repeats from step 1; with the candidates drawn beforehand, it is.
     """

@@ -37,6 +37,7 @@ from askance_protocol.errors import ProtocolError
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
 Booleans: TypeAlias = NDArray[np.bool_]
+Samplers: TypeAlias = tuple[Callable[[int], Integers], Callable[[int], Integers]]
 
 GRID = 2**53
 """U is a multiple of 1/GRID: the grid of numpy's and Python's `random()`, and the one Mironov attacks."""
@@ -85,6 +86,22 @@ def impossible_fraction(
         raise ProtocolError("need at least one sample", where="samples")
     reports = leaky_laplace(np.full(samples, value), scale, generator)
     return float(np.mean(~possible_reports(reports, neighbour, scale)))
+
+
+def witness_samplers(value: float, neighbour: float, scale: float, generator: np.random.Generator) -> Samplers:
+    """For an audit: reports under the value and under its neighbour, each as 1 if the neighbour cannot have sent it.
+
+    Under the neighbour that never happens, so any share of it under the value bounds ε from below.
+    """
+
+    def under(given: float) -> Callable[[int], Integers]:
+        def sample(samples: int) -> Integers:
+            reports = leaky_laplace(np.full(samples, given), scale, generator)
+            return (~possible_reports(reports, neighbour, scale)).astype(np.int64)
+
+        return sample
+
+    return under(value), under(neighbour)
 
 
 def _noise(uniforms: Integers, scale: float) -> Floats:

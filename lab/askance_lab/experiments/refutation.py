@@ -8,14 +8,83 @@ instead, above a bent query's 2^{-d/2-1}, and stands.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
 from typing import Final
 
-from askance_lab.theory.masked_parity import klnrs08_nonadaptive_stated
+from askance_client.simulation.population import for_strategy
+from askance_lab.evaluation.domain import domain_of
+from askance_lab.experiments.converse import LIE_SCHEDULES
+from askance_lab.oracles.exact import Exact
+from askance_lab.theory.masked_parity import bent_query_bias, klnrs08_nonadaptive_stated
+from askance_protocol import checks
 from askance_protocol.queries import RealQuery
 from askance_protocol.queries.expressions import And, AnyTest, Compare, FieldValue, If, Integer, Not, Xor
-from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
-from askance_server.strategies.masked_parity import MINUS, SHOWN, dimension, schema
+from askance_server.core.run import Run
+from askance_server.core.strategy import Answer, Ask, Asking, Hypothesis, Parameters, Strategy
+from askance_server.strategies.masked_parity import MASKED_PARITY, MINUS, SHOWN, dimension, schema
 from askance_server.strategies.masked_parity_noninteractive import bent, dual
+
+LARGEST: Final = 8
+"""Dimension up to which all concepts are tried, each on the whole domain."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefutationVerdict:
+    """Which concepts the d + 1 queries learn, whatever an oracle says within the theorem's tolerance."""
+
+    d: int
+    queries: int
+    """Number that is asked, all at once."""
+    claimed: int
+    """Number that the theorem says is too few."""
+    tolerance: float
+    bias: float
+    """By how much the bent query's mean differs from ½."""
+    concepts: int
+    learned: int
+    """Number of concepts that are learned exactly, by every lie."""
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the theorem is false at this d."""
+        return self.learned == self.concepts and self.queries <= self.claimed
+
+
+def refute(d: int, tell: Callable[[int], None] = lambda _: None) -> RefutationVerdict:
+    """Try every concept of MASKED-PARITY on its whole domain; `tell` hears the number of concepts that were tried."""
+    checks.between("d", d, 2, LARGEST)
+    claim, learned = klnrs08_nonadaptive_stated(dimension=d), 0
+    concepts = [("".join(r), a) for r in product("01", repeat=d) for a in (0, 1)]
+    for number, (r, a) in enumerate(concepts, 1):
+        learned += _learns(d, r, a)
+        tell(number)
+    return RefutationVerdict(
+        d, d + 1, claim.queries, claim.tolerance, bent_query_bias(dimension=d), len(concepts), learned
+    )
+
+
+def _learns(d: int, r: str, a: int) -> bool:
+    """Whether c_(r,a) is found by every schedule of lies."""
+    population = for_strategy(MASKED_PARITY.name, {"d": d}, {"r": r, "a": a}, 1)
+    asks = Run(REFUTATION, {"d": d}).step(None)
+    assert not isinstance(asks, Hypothesis)  # noqa: S101 - told the type checker: the first step asks
+    means = Exact(domain_of(population)).answer(asks)
+    return all(
+        _learned(
+            d, [float(mean) + lie(k) * ask.tolerance for k, (mean, ask) in enumerate(zip(means, asks, strict=True))]
+        )
+        == {"r": r, "a": a}
+        for lie in LIE_SCHEDULES.values()
+    )
+
+
+def _learned(d: int, answers: list[Answer]) -> object:
+    run = Run(REFUTATION, {"d": d})
+    run.step(None)
+    ended = run.step(answers)
+    return ended.value if isinstance(ended, Hypothesis) else None
 
 
 def shows(j: int) -> RealQuery:

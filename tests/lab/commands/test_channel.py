@@ -35,7 +35,7 @@ def askance(*arguments: str, **more: Any) -> subprocess.CompletedProcess[Any]:
     return subprocess.run(command, capture_output=True, timeout=60, check=False, **more)
 
 
-def said(*arguments: str) -> Any:
+def json_of(*arguments: str) -> Any:
     run = askance(*arguments, text=True)
     assert run.returncode == 0, run.stderr
     assert run.stderr == ""
@@ -44,7 +44,7 @@ def said(*arguments: str) -> Any:
 
 @each_channel
 def test_describe_prints_the_exact_table(options: list[str], channel: Channel) -> None:
-    table = said("channel", "describe", *options, "--json")
+    table = json_of("channel", "describe", *options, "--json")
 
     assert table["schema_version"] == 1
     assert (table["inputs"], table["outcomes"]) == (channel.inputs, channel.outcomes)
@@ -82,7 +82,7 @@ def test_samples_come_as_lines_and_as_json_too() -> None:
     lines = askance(*arguments, text=True).stdout.split()
     assert len(lines) == 50
     assert set(lines) <= {"0", "1", "2"}
-    result = said(*arguments, "--json")
+    result = json_of(*arguments, "--json")
     assert len(result["outcomes"]) == 50
     assert result["simulated"] is False
 

@@ -40,7 +40,7 @@ def test_one_person_takes_part_with_a_row_of_her_file_and_then_has_nothing_left(
     assert "nothing was asked of you" in late.stdout  # She enrolled after the round was planned.
 
 
-def test_a_study_is_answered_by_whoever_waited_for_it(server: ServerProcess, tmp_path: Path) -> None:
+def test_a_study_is_answered_by_a_person_who_waited_for_it(server: ServerProcess, tmp_path: Path) -> None:
     people = tmp_path / "people.csv"
     people.write_text("value\n0.5\n")
     command = [*COMMAND, "client", "--server", server.url, "--data", str(people), "--wallet", str(tmp_path / "w")]

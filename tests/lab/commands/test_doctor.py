@@ -54,8 +54,8 @@ def started(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def doctor(data: Path | str) -> tuple[int, dict[str, dict[str, str]]]:
-    code, said = called("doctor", "--database", str(data), "--json")
-    report = json.loads(said)
+    code, printed = called("doctor", "--database", str(data), "--json")
+    report = json.loads(printed)
     assert report["schema_version"] == 1
     assert report["ok"] == (code == Exit.OK)
     return code, {check["name"]: check for check in report["checks"]}
@@ -83,10 +83,12 @@ def test_doctor_makes_nothing_where_nothing_was_started(directory: Path) -> None
 def test_doctor_prints_a_table_with_the_next_step_below_what_is_not_well(started: Path) -> None:
     (started / "server.key").chmod(0o644)
 
-    code, said = called("doctor", "--database", str(started))
+    code, printed = called("doctor", "--database", str(started))
 
     assert code == Exit.CHECK_FAILED
-    failed, step = next((a, b) for a, b in zip(said.splitlines(), said.splitlines()[1:], strict=False) if "failed" in a)
+    failed, step = next(
+        (a, b) for a, b in zip(printed.splitlines(), printed.splitlines()[1:], strict=False) if "failed" in a
+    )
     assert "0644" in failed
     assert f"→ chmod 600 {started / 'server.key'}" in step
 
@@ -115,11 +117,11 @@ def test_doctor_reports_the_faults_of_a_ledger(started: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "detail"),
     [(LedgerError("group 2 is damaged"), "group 2 is damaged"), (KeyError("x"), "cannot be read: KeyError")],
 )
 def test_doctor_survives_a_ledger_that_does_not_open(
-    started: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+    started: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, detail: str
 ) -> None:
     def broken(database: str) -> FakeLedger:
         raise error
@@ -127,7 +129,7 @@ def test_doctor_survives_a_ledger_that_does_not_open(
     monkeypatch.setattr(doctor_command, "open_ledger", broken)
     code, checks = doctor(started)
     assert (code, checks["ledger"]["outcome"]) == (Exit.CHECK_FAILED, "failed")
-    assert said in checks["ledger"]["detail"]
+    assert detail in checks["ledger"]["detail"]
 
 
 def test_doctor_warns_where_a_server_has_the_ledger_open(started: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +143,7 @@ def test_doctor_warns_where_a_server_has_the_ledger_open(started: Path, monkeypa
 
 
 def test_doctor_sees_a_full_disk_and_a_clock_that_went_back(started: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    os.utime(started / "server.key", (time.time() + 10**6,) * 2)
+    os.utime(started / "server.key", (time.time() + 10**6, time.time() + 10**6))
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 1000}))
     _, checks = doctor(started)
     assert (checks["clock"]["outcome"], checks["disk"]["outcome"]) == ("failed", "failed")

@@ -45,7 +45,7 @@ class Answer(BaseHTTPRequestHandler):
         self.send_header("Content-Length", "0")
         self.end_headers()
 
-    def log_message(self, *_: Any) -> None:
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name in the base class
         pass
 
 
@@ -84,13 +84,13 @@ def test_health_tells_each_state_by_its_exit_code(server: dict[str, Any], code: 
 def test_health_of_a_server_that_is_not_there_or_too_slow_is_unreachable() -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]
-    code, said = called("health", "--server", f"http://name:s3cret@127.0.0.1:{port}")
+    code, printed = called("health", "--server", f"http://name:s3cret@127.0.0.1:{port}")
     assert code == Exit.UNREACHABLE
-    assert "askance serve" in said
-    assert "s3cret" not in said
+    assert "askance serve" in printed
+    assert "s3cret" not in printed
     with answering(pause=0.3) as url:
-        code, said = called("health", "--server", url, "--timeout", "0.1")
-    assert (code, "in time" in said) == (Exit.UNREACHABLE, True)
+        code, printed = called("health", "--server", url, "--timeout", "0.1")
+    assert (code, "in time" in printed) == (Exit.UNREACHABLE, True)
 
 
 def test_health_takes_its_server_from_the_environment_and_ignores_proxies_here(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,7 +46,14 @@ def test_a_tally_that_is_not_what_was_acknowledged_fails_the_load(
 
     monkeypatch.setattr(load_command, "_tally", short)
     with pytest.raises(typer.Exit) as ended:
-        load_command.load(50, server.url, 50, 0, 1, 1, "1", *token_options(server)[1::2], None, True)
+        load_command.load(
+            users=50,
+            server=server.url,
+            batch=50,
+            operator=server.directory / "operator.token",
+            enrolment=server.directory / "enrolment.token",
+            as_json=True,
+        )
 
     assert ended.value.exit_code == Exit.CHECK_FAILED
 

@@ -19,13 +19,13 @@ def planned(*arguments: str) -> dict[str, Any]:
 
 
 def test_a_mp_is_planned_round_by_round_as_the_papers_and_we_would() -> None:
-    said = planned("masked-parity", "--d", "8")
-    first, second = said["rounds"]
+    answer = planned("masked-parity", "--d", "8")
+    first, second = answer["rounds"]
 
     assert (first["queries"], second["queries"]) == (8, 1)
     assert (first["tolerance"], second["tolerance"]) == (1 / 33, 1 / 5)
     for name in ("stated", "repaired", "planned"):
-        assert said["users"][name] == first[name] + second[name]
+        assert answer["users"][name] == first[name] + second[name]
         # Thousands of times fewer than what is proved of the papers' own protocol.
         assert first["planned"] * 50 < first["repaired"]
     assert first["repaired"] == users_sq_simulation_repaired(

@@ -36,7 +36,7 @@ CONTRACT = {
 }
 
 
-def said(*arguments: object, code: int = 0) -> Any:
+def run_json(*arguments: object, code: int = 0) -> Any:
     return json.loads(invoke("run", *arguments, "--json", code=code))
 
 
@@ -49,7 +49,7 @@ SPENT = {"exact": 0, "adversarial": 0, "samples": None}
     "oracle", ["local", "http", "exact", "adversarial", "samples", "curator", "fresh", "fresh-laplace"]
 )
 def test_a_run_against_each_oracle_prints_what_the_contract_says(oracle: str) -> None:
-    ran = said("masked-parity", "--d", 4, "--users", 150_000, "--seed", 3, "--oracle", oracle)
+    ran = run_json("masked-parity", "--d", 4, "--users", 150_000, "--seed", 3, "--oracle", oracle)
 
     assert set(ran) >= CONTRACT
     assert ran["schema_version"] == 1
@@ -62,17 +62,17 @@ def test_a_run_against_each_oracle_prints_what_the_contract_says(oracle: str) ->
 
 
 def test_local_is_what_is_run_unless_it_is_said_and_the_same_seed_gives_the_same() -> None:
-    first, again = (said("mean", "--users", 3000, "--seed", 4) for _ in range(2))
+    first, again = (run_json("mean", "--users", 3000, "--seed", 4) for _ in range(2))
 
     assert (first["oracle"], first["engine"]) == ("local", "local")
     assert first["success"] is (first["error"] <= 0.05)
     del first["seconds"], again["seconds"]
     assert first == again
-    assert said("mean", "--users", 3000, "--seed", 5)["hypothesis"] != first["hypothesis"]
+    assert run_json("mean", "--users", 3000, "--seed", 5)["hypothesis"] != first["hypothesis"]
 
 
 def test_dask_gives_the_numbers_of_the_local_engine() -> None:
-    ran = [said("mean", "--users", 250_000, "--engine", engine) for engine in ("local", "dask")]
+    ran = [run_json("mean", "--users", 250_000, "--engine", engine) for engine in ("local", "dask")]
 
     assert [each["engine"] for each in ran] == ["local", "dask"]
     assert ran[0]["hypothesis"] == ran[1]["hypothesis"]
@@ -80,20 +80,20 @@ def test_dask_gives_the_numbers_of_the_local_engine() -> None:
 
 
 def test_parameters_reach_the_strategy_and_the_planner() -> None:
-    cells = said("histogram", "--set", "cells=3", "--set", "tolerance=0.2", "--users", 9000, "--beta", "0.2")
+    cells = run_json("histogram", "--set", "cells=3", "--set", "tolerance=0.2", "--users", 9000, "--beta", "0.2")
     assert len(cells["hypothesis"]["shares"]) == 3
     assert cells["success"] is True
 
     clean, noisy = (
-        said("conjunction", "--d", 4, "--alpha", "0.2", *more, "--users", 400_000, "--oracle", "samples")
+        run_json("conjunction", "--d", 4, "--alpha", "0.2", *more, "--users", 400_000, "--oracle", "samples")
         for more in ([], ["--eta", "0.3"])
     )
     assert clean["error"] == noisy["error"] == 0
 
 
 def test_a_domain_that_is_too_large_is_stood_for_by_examples_and_says_so() -> None:
-    large = said("masked-parity-pooled", "--d", 32, "--oracle", "exact", "--users", 100_000)
-    small = said("masked-parity-pooled", "--d", 16, "--oracle", "exact")
+    large = run_json("masked-parity-pooled", "--d", 32, "--oracle", "exact", "--users", 100_000)
+    small = run_json("masked-parity-pooled", "--d", 16, "--oracle", "exact")
 
     assert (large["approximate"], small["approximate"]) == (True, False)
     assert small["users"] == 0
@@ -101,7 +101,7 @@ def test_a_domain_that_is_too_large_is_stood_for_by_examples_and_says_so() -> No
 
 
 def test_an_error_that_has_no_formula_is_measured_with_an_interval() -> None:
-    ran = said("perceptron", "--d", 3, "--users", 200_000)
+    ran = run_json("perceptron", "--d", 3, "--users", 200_000)
     low, high = ran["error_interval"]
 
     assert ran["error_known"] == "measured"
@@ -126,7 +126,7 @@ def test_it_reads_as_text() -> None:
 
 def test_too_few_users_have_an_exit_code_and_a_reason() -> None:
     for oracle in ("local", "fresh", "curator"):
-        ran = said("masked-parity", "--d", 16, "--users", 1, "--oracle", oracle, code=Exit.TOO_FEW_USERS)
+        ran = run_json("masked-parity", "--d", 16, "--users", 1, "--oracle", oracle, code=Exit.TOO_FEW_USERS)
         assert ran["state"] == "failed"
         assert "round" in ran["reason"]
         assert (ran["hypothesis"], ran["error"], ran["success"]) == ({}, None, None)
@@ -176,7 +176,7 @@ def patients(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("strategy", ["conjunction", "decision-list", "decision-tree", "perceptron"])
 def test_ones_own_table_is_learned_and_judged_on_rows_that_were_kept(patients: Path, strategy: str) -> None:
-    exact = said(strategy, "--data", patients, "--label", "ill", "--oracle", "samples")
+    exact = run_json(strategy, "--data", patients, "--label", "ill", "--oracle", "samples")
 
     assert exact["users"] == 8_000
     assert 0 <= 8_000 - sum(exact["received"]) < exact["queries"]
@@ -192,7 +192,7 @@ def test_a_tree_is_learned_from_a_table_by_local_reports_and_speaks_its_names(tm
     drawn = np.random.default_rng(3).integers(0, 2, (40_000, 3))
     lines = [f"{age + 40},{sport},{'no' if age else 'yes'},{age & sport}" for age, sport, _ in drawn.tolist()]
     (tmp_path / "people.csv").write_text("\n".join(["age,sport,young,tired", *lines]) + "\n")
-    ran = said("decision-tree", "--data", tmp_path / "people.csv", "--label", "tired", "--epsilon", 2)
+    ran = run_json("decision-tree", "--data", tmp_path / "people.csv", "--label", "tired", "--epsilon", 2)
 
     assert ran["oracle"] == "local"
     assert ran["max_spent_micro_epsilon"] == 2_000_000
@@ -201,11 +201,11 @@ def test_a_tree_is_learned_from_a_table_by_local_reports_and_speaks_its_names(tm
 
 
 def test_all_rows_may_be_asked_and_the_error_is_then_that_of_these_rows(patients: Path) -> None:
-    ran = said("decision-tree", "--data", patients, "--label", "ill", "--users", 10_000, "--oracle", "exact")
+    ran = run_json("decision-tree", "--data", patients, "--label", "ill", "--users", 10_000, "--oracle", "exact")
 
     assert (ran["error_known"], ran["error_interval"], ran["approximate"]) == ("exactly", None, False)
     with pytest.raises(AskanceError, match="from 1 to 10000"):
-        said("decision-tree", "--data", patients, "--label", "ill", "--users", 10_001)
+        run_json("decision-tree", "--data", patients, "--label", "ill", "--users", 10_001)
 
 
 def test_rows_are_shuffled_and_keep_their_labels(patients: Path) -> None:
@@ -229,14 +229,14 @@ def test_a_table_in_the_strategys_own_form_is_taken_as_it_is(tmp_path: Path) -> 
     x = np.random.default_rng(1).integers(0, 2, (8000, 5))
     y = np.where(x[:, [0, 3]].all(axis=1), 1, -1)
     np.savez(tmp_path / "own.npz", x=x, y=y)
-    ran = said("conjunction", "--d", 5, "--data", tmp_path / "own.npz", "--label", "y", "--oracle", "curator")
+    ran = run_json("conjunction", "--d", 5, "--data", tmp_path / "own.npz", "--label", "y", "--oracle", "curator")
 
     assert ran["features"] == []
     assert ran["hypothesis"] == {"variables": [0, 3]}
     assert ran["error"] == 0
 
     (tmp_path / "values.csv").write_text("value\n" + "0.5\n-0.5\n1\n" * 400)
-    assert said("mean", "--data", tmp_path / "values.csv", "--users", 1200, "--oracle", "exact")["hypothesis"][
+    assert run_json("mean", "--data", tmp_path / "values.csv", "--users", 1200, "--oracle", "exact")["hypothesis"][
         "mean"
     ] == pytest.approx(1 / 3)
 
@@ -253,7 +253,7 @@ def test_a_table_in_the_strategys_own_form_is_taken_as_it_is(tmp_path: Path) -> 
 )
 def test_a_table_that_does_not_fit_is_refused(patients: Path, options: list[object], what: str) -> None:
     with pytest.raises(AskanceError, match=what):
-        said(*options, "--data", patients)
+        run_json(*options, "--data", patients)
 
 
 # --------------------------------------------------------------------------------------------------------- as a process

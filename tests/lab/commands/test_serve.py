@@ -61,8 +61,8 @@ def serving(*options: str, opening: str = "pass", **environ: str) -> Iterator[su
 
 def stopped(process: subprocess.Popen[str], number: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
     process.send_signal(number)
-    _, said = process.communicate(timeout=20)
-    return process.returncode, said
+    _, errors = process.communicate(timeout=20)
+    return process.returncode, errors
 
 
 def test_serve_moves_on_from_a_busy_port_says_so_answers_and_stops_in_good_order(directory: Path) -> None:
@@ -71,16 +71,16 @@ def test_serve_moves_on_from_a_busy_port_says_so_answers_and_stops_in_good_order
         url = "postgresql://ask:s3cret@db/x"
         with serving("--port", str(port), "--json", ASKANCE_DATABASE=url, ASKANCE_PROT="1") as process:
             assert process.stdout is not None
-            said = json.loads(process.stdout.readline())
-            answer = httpx.get(said["url"] + "/healthz", trust_env=False)
+            announced = json.loads(process.stdout.readline())
+            answer = httpx.get(announced["url"] + "/healthz", trust_env=False)
             code, errors = stopped(process)
 
-    assert said["schema_version"] == 1
-    assert said["asked_port"] == port == answer.json()["port"]
-    assert f"http://127.0.0.1:{port}" < said["url"]
-    assert said["operator_token_file"] == str(directory / "askance-data" / "operator.token")
-    assert said["database"] == "postgresql://ask:…@db/x"
-    assert said["pid"] == process.pid
+    assert announced["schema_version"] == 1
+    assert announced["asked_port"] == port == answer.json()["port"]
+    assert f"http://127.0.0.1:{port}" < announced["url"]
+    assert announced["operator_token_file"] == str(directory / "askance-data" / "operator.token")
+    assert announced["database"] == "postgresql://ask:…@db/x"
+    assert announced["pid"] == process.pid
     assert (code, "closed in good order" in errors) == (Exit.OK, True)
     assert f"port {port} is taken" in errors
     assert "ASKANCE_PROT is no setting" in errors

@@ -21,7 +21,7 @@ from askance_lab.experiments.audit import (
 )
 from askance_protocol.errors import ProtocolError
 
-LEVEL = 1e-6  # THEORY.md section 3: statistical tests are one-sided binomial at 10⁻⁶
+LEVEL = 1e-6  # of every statistical test, one-sided
 EPSILONS = [0.1, 0.5, 1.0, 2.0, 4.0]
 EXCESS = 1.15  # the broken channels below spend this much more than they claim
 

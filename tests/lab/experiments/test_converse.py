@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import product
 
 import numpy as np
 import pytest
 
 from askance_lab.experiments.converse import (
+    LIE_SCHEDULES,
     QueryOracle,
     Simulation,
     SimulationAccuracy,
@@ -32,13 +33,7 @@ CHANNELS: list[Channel] = [
     TwoSidedGeometric(MICRO, 6),
     DiscreteLaplace(MICRO // 2, 4),
 ]
-LIES: list[Callable[[int], float]] = [
-    lambda _: 0.0,
-    lambda _: 1.0,
-    lambda _: -1.0,
-    lambda k: (-1.0) ** k,
-    lambda k: -((-1.0) ** k),
-]
+LIES = list(LIE_SCHEDULES.values())
 
 
 def users_of(randomizer: TransparentRandomizer, seed: int) -> np.ndarray:
@@ -97,10 +92,10 @@ def test_three_randomizers_on_one_user_each_chosen_by_the_answers_before_have_th
     flipped = TransparentRandomizer(first.probabilities[::-1].copy(), first.epsilon)
     bit = TransparentRandomizer(TransparentRandomizer.of(BinaryResponse(MICRO // 2, 3)).probabilities, MICRO / 2e6)
 
-    def second(before: tuple[int, ...]) -> TransparentRandomizer:
+    def second(before: Sequence[int]) -> TransparentRandomizer:
         return first if before[0] < 2 else flipped
 
-    def third(before: tuple[int, ...]) -> TransparentRandomizer:
+    def third(before: Sequence[int]) -> TransparentRandomizer:
         return bit if before[0] != before[1] else first
 
     users, accuracy, draws = np.array([0.1, 0.5, 0.15, 0.25]), SimulationAccuracy(3, 0.3), 30_000

@@ -20,7 +20,7 @@ from askance_lab.experiments.float_laplace import (
 )
 from askance_protocol.errors import ProtocolError
 
-LEVEL = 1e-6  # THEORY.md section 3: statistical tests are one-sided binomial at 10⁻⁶
+LEVEL = 1e-6  # of every statistical test, one-sided
 
 # (value, neighbour, b) of the papers' R(u) = g(u) + Lap(2b/ε) with |g| ≤ b = 1 and ε = 1, and the same for [0, 1],
 # whose width 1 makes the scale 1.

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from askance_lab.experiments.converse import LIE_SCHEDULES
 from askance_lab.experiments.refutation import REFUTATION
 from askance_lab.theory.masked_parity import klnrs08_nonadaptive_stated, klnrs08_refuted
 from askance_server.core.run import Run
 from askance_server.core.strategy import Hypothesis
 from tests.server.learners import concepts, exact, learn, masked
 
-LIES = [lambda _: 0.0, lambda _: 1.0, lambda _: -1.0, lambda k: (-1.0) ** k, lambda k: -((-1.0) ** k)]
+LIES = list(LIE_SCHEDULES.values())
 
 
 @pytest.mark.slow

@@ -22,10 +22,10 @@ def echo_table(
         typer.echo(plain)
         return
     console = Console()
-    table = Table(title=title or None, title_justify="left", title_style="bold")
+    table = Table(title=Text(title, "bold") if title else None, title_justify="left")
     for number, name in enumerate(columns):
         cells = [row[number] for row in rows if row[number]]
-        table.add_column(name, justify="right" if cells and all(_is_number(cell) for cell in cells) else "left")
+        table.add_column(Text(name), justify="right" if cells and all(_is_number(cell) for cell in cells) else "left")
     for row in rows:
         table.add_row(*map(Text, row))
     console.print(table)

@@ -7,7 +7,7 @@ from fractions import Fraction
 from askance_lab.theory.targets import Targets
 from askance_protocol import checks
 from askance_protocol.budget import MICRO, limit_from_text
-from askance_protocol.errors import UsageError
+from askance_protocol.errors import ProtocolError
 
 
 def terms_of(epsilon: str, delta: str, alpha: float, beta: float) -> Targets:
@@ -17,6 +17,6 @@ def terms_of(epsilon: str, delta: str, alpha: float, beta: float) -> Targets:
     try:
         delta_ = Fraction(delta)
     except ValueError:
-        raise UsageError(f"{delta!r} is not a number", where="--delta", remedy="write it as 1e-6") from None
+        raise ProtocolError(f"{delta!r} is not a number", where="--delta", remedy="write it as 1e-6") from None
     checks.open_unit("delta", float(delta_))
     return Targets(Fraction(checks.count("epsilon", limit_from_text(epsilon)), MICRO), delta_, alpha, beta)

@@ -1,0 +1,176 @@
+"""The command itself: it loads what it needs, finds its commands by their files, and its help can be typed."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from askance_lab import cli
+from askance_lab.cli import CommandModules, main
+from askance_lab.commands.shared.options import examples
+from tests.lab.commands.calls import askance
+
+COMMANDS = Path(cli.__file__).with_name("commands")
+COUNT = """
+import json, sys
+from askance_lab.cli import main
+sys.argv = ["askance", *sys.argv[1:]]
+try:
+    main()
+finally:
+    print(json.dumps(sorted(sys.modules)), file=sys.stderr)
+"""
+OTHERS = {"curator", "theory"}
+"""Whose help is written with what they compute."""
+NAMES = [name for name in CommandModules() if name not in OTHERS]
+
+
+def loaded(*arguments: str) -> list[str]:
+    """The modules that a call of the command loads."""
+    run = subprocess.run([sys.executable, "-c", COUNT, *arguments], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    modules: list[str] = json.loads(run.stderr.splitlines()[-1])
+    return modules
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_help_and_version_load_fewer_than_200_modules_and_no_command(option: str) -> None:
+    modules = loaded(option)
+
+    assert len(modules) < 200
+    assert not {"numpy", "cryptography", "pydantic", "httpx", "rich", "askance_protocol"} & set(modules)
+    assert not [name for name in modules if name.startswith("askance_lab.commands")]
+
+
+def test_a_command_loads_its_own_module_and_no_other_command() -> None:
+    """The control of the count above: here numpy and the command are found."""
+    modules = loaded("channel", "--help")
+
+    assert "numpy" in modules
+    found = {name.split(".")[2] for name in modules if name.startswith("askance_lab.commands.")}
+    assert found == {"channel", "shared"}
+
+
+def test_the_group_is_what_lies_in_the_directory() -> None:
+    assert set(CommandModules()) == {
+        path.stem.replace("_", "-") for path in COMMANDS.glob("*.py") if path.stem != "__init__"
+    }
+    assert len(CommandModules()) > 15
+    listed = askance("--help").stdout
+    for name in CommandModules():
+        assert re.search(rf"^  {name} ", listed, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", CommandModules())
+def test_a_module_says_in_its_first_line_what_its_command_is_for(name: str) -> None:
+    assert re.fullmatch(r".{15,}\.", CommandModules().summary(name))
+
+
+def test_a_command_is_added_by_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file is all that it takes; one whose first line is something else has no summary."""
+    (tmp_path / "good_day.py").write_text('"""`askance good-day`: greet the user."""\nraise RuntimeError("imported")\n')
+    (tmp_path / "other.py").write_text('"""Something else."""\n')
+    (tmp_path / "_private.py").write_text("")
+    monkeypatch.setattr(cli, "_DIRECTORY", tmp_path)
+    modules = CommandModules()
+
+    assert list(modules) == ["good-day", "other"]
+    assert (modules.summary("good-day"), modules.summary("other")) == ("greet the user.", "")
+    assert "no-such-thing" not in modules
+
+
+def test_no_command_imports_late_but_one_that_says_why() -> None:
+    """Imports are plain and at the top: nothing in a command's file asks the linter for an exception."""
+    files = [path for path in COMMANDS.rglob("*.py") if path.stem not in OTHERS]
+    late = [path.name for path in files if "PLC0415" in path.read_text("utf-8")]
+
+    assert late == []
+    assert len(files) > 20
+
+
+# ------------------------------------------------------------------------------------------------------------- its help
+
+
+def leaves(name: str) -> list[tuple[list[str], Any]]:
+    """A command, or the commands of a group, each with the words that call it."""
+    command = CommandModules()[name]
+    inner: dict[str, Any] = getattr(command, "commands", {})
+    return [([name, word], each) for word, each in inner.items()] or [([name], command)]
+
+
+def accepted(words: list[str]) -> None:
+    """Parse the words after `askance` as the command would, and run nothing."""
+    [command] = [each for path, each in leaves(words[0]) if words[: len(path)] == path]
+    depth = 2 if len(leaves(words[0])) > 1 else 1
+    command.make_context("askance", words[depth:])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_help_of_a_command_has_a_sentence_and_three_examples_that_it_accepts(name: str) -> None:
+    for words, command in leaves(name):
+        lines = [line.strip() for line in (command.epilog or "").splitlines()]
+        shown = [line for line in lines if line.startswith("askance ")]
+        assert re.match(r"[A-Z].{20,}\.", command.help or "", re.DOTALL)
+        assert len(shown) == 3
+        for line in shown:
+            assert line.split()[1 : 1 + len(words)] == words
+            accepted(shlex.split(line)[1:])
+
+
+def test_an_example_with_an_option_that_does_not_exist_is_found() -> None:
+    """The planted fault of the test above."""
+    with pytest.raises(Exception, match="No such option"):
+        accepted(["plan", "mean", "--dimension", "4"])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_option_has_help_and_no_command_offers_shell_completion(name: str) -> None:
+    for _, command in leaves(name):
+        for parameter in command.params:
+            text = str(getattr(parameter, "help", None) or "")
+            assert len(text) >= 15, parameter.name
+            assert text[0].isupper() or text[0] == "ε"
+            assert parameter.name not in {"install_completion", "show_completion"}
+
+
+def test_examples_keep_their_lines() -> None:
+    assert examples("askance a", "askance b") == "\b\nExamples:\n  askance a\n  askance b"
+
+
+def test_the_version_and_a_mistyped_command() -> None:
+    assert askance("--version").stdout.startswith("askance 0.")
+    mistyped = askance("separatoin")
+    assert (mistyped.returncode, mistyped.stdout) == (2, "")
+    assert "separation" in mistyped.stderr
+
+
+def test_an_interruption_ends_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "app", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130
+
+
+def test_an_interruption_inside_a_command_ends_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    group = typer.Typer(rich_markup_mode=None)
+
+    @group.command()
+    def stop() -> None:  # pyright: ignore[reportUnusedFunction] - typer calls it
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "app", group)
+    monkeypatch.setattr(sys, "argv", ["askance"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130

@@ -1,0 +1,148 @@
+"""Errors end by their codes: one table, total, and one line for a person."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import get_args
+
+import pytest
+
+from askance_client import Problem, Reason, Refusal, UnreachableError
+from askance_lab.commands.shared import extras
+from askance_lab.commands.shared.exit_codes import EXIT_OF, Exit, as_typed, exit_of_cause, report
+from askance_lab.commands.shared.extras import EXTRAS, missing_extra, require
+from askance_lab.remote.study_client import RemoteError, VersionMismatchError, cause_of, raise_refused, unwrap
+from askance_protocol.errors import AskanceError, Code, DataError, MissingExtraError, ProtocolError, UsageError
+from askance_protocol.rounds import bulletin
+
+
+def test_every_code_has_an_exit_code_and_no_error_ends_well() -> None:
+    assert set(EXIT_OF) == set(Code)
+    assert Exit.OK not in EXIT_OF.values()
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (UsageError("x"), 2),
+        (DataError("x"), 2),
+        (ProtocolError("x"), 2),
+        (MissingExtraError.of("scipy", "lab"), 2),
+        (UnreachableError("x"), 3),
+        (VersionMismatchError("x"), 4),
+        (RemoteError("x"), 2),
+        (FileNotFoundError(2, "No such file", "there.csv"), 2),
+        (RuntimeError("x"), 1),
+    ],
+)
+def test_an_error_ends_by_its_code(error: Exception, code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert report(error) == code
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("askance: ")
+    assert printed.err.count("\n") == 1
+
+
+def test_the_words_of_an_error_decide_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """Words that version 0.1 acted on, in an error of another code."""
+    assert report(UsageError("only 3 users who can still pay, parts had none, no label, at least")) == Exit.USAGE
+
+
+def test_an_error_that_nobody_expected_shows_its_place_and_not_its_words(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ValueError, match="private example") as raised:
+        limit_of("private example")
+    assert report(raised.value) == Exit.INTERNAL
+    printed = capsys.readouterr().err
+
+    assert "private example" not in printed
+    assert "ValueError" in printed
+    assert "please report it" in printed
+
+
+def limit_of(text: str) -> int:
+    return int(text)
+
+
+def test_what_a_server_that_is_not_there_asks_for_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    report(UnreachableError("http://127.0.0.1:1 does not answer"))
+    assert "askance serve" in capsys.readouterr().err
+
+
+# ------------------------------------------------------------------------------------------------ places and packages
+
+
+@pytest.mark.parametrize(
+    ("where", "shown"),
+    [
+        ("parameters.d", "--d"),
+        ("parameters.epsilon", "--epsilon"),
+        ("parameters.cells", "--set cells"),
+        ("cap", "--cap"),
+        ("data_directory", "--data-directory"),
+        ("users", "users"),
+        ("--share", "--share"),
+        ("server", "server"),
+    ],
+)
+def test_a_place_is_named_as_it_was_typed(where: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["askance", "serve", "--cap=1", "--data-directory", "d"])
+    assert as_typed(where) == shown
+
+
+def test_a_package_of_an_extra_that_is_missing_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = missing_extra(ModuleNotFoundError("No module named 'scipy'", name="scipy.stats"))
+    assert error is not None
+    assert (error.where, error.remedy) == ("scipy", "pip install 'askance[lab]'")
+    assert missing_extra(ModuleNotFoundError("", name="askance_lab.no_such_module")) is None
+    require(*EXTRAS)
+    monkeypatch.setattr(extras.importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(MissingExtraError, match=r"askance\[postgres\]"):
+        require("psycopg")
+
+
+def test_a_command_whose_extra_is_missing_says_so_in_one_line() -> None:
+    program = "import sys; sys.modules['scipy'] = None; from askance_lab.cli import main; main()"
+    run = subprocess.run([sys.executable, "-c", program, "audit"], capture_output=True, text=True, check=False)
+
+    assert run.returncode == Exit.USAGE
+    assert "askance[lab]" in run.stderr
+    assert run.stderr.count("\n") == 1
+
+
+# ---------------------------------------------------------------------------------------------------- how a study ended
+
+
+def test_a_cause_decides_how_a_command_ends() -> None:
+    assert exit_of_cause("learned", finished=True) == Exit.OK
+    assert exit_of_cause("too-few-users", finished=False) == Exit.TOO_FEW_USERS
+    assert exit_of_cause("too-few-reports", finished=False) == Exit.TOO_FEW_USERS
+    assert exit_of_cause("strategy", finished=False) == Exit.CHECK_FAILED
+    assert exit_of_cause("cancelled", finished=False) == Exit.CHECK_FAILED
+    assert exit_of_cause(None, finished=True) == Exit.OK
+    assert exit_of_cause(None, finished=False) == Exit.CHECK_FAILED
+
+
+def test_every_cause_of_the_protocol_is_known() -> None:
+    field = bulletin.StudyEnded.model_fields.get("cause")
+    causes = [cause for each in get_args(field.annotation) for cause in get_args(each)] if field else []
+    for cause in causes:
+        assert exit_of_cause(cause, finished=cause == "learned") in set(Exit)
+
+
+def test_a_cause_is_read_off_the_last_notice_where_it_has_one() -> None:
+    assert cause_of(SimpleNamespace(cause="too-few-users")) == "too-few-users"
+    assert cause_of(SimpleNamespace(state="failed")) is None
+
+
+def test_a_servers_answer_is_taken_or_refused_by_its_kind() -> None:
+    assert unwrap({"id": 1}) == {"id": 1}
+    raise_refused(None)
+    with pytest.raises(RemoteError, match="404 no-such-study"):
+        unwrap(Problem(404, "no-such-study", ""))
+    with pytest.raises(VersionMismatchError):
+        raise_refused(Problem(409, "version-mismatch", "speaks 2"))
+    with pytest.raises(RemoteError, match="is it an Askance server"):
+        raise_refused(Refusal(Reason.UNREADABLE, "no JSON"))
+    assert issubclass(RemoteError, AskanceError)
