@@ -19,7 +19,7 @@ from askance_lab.commands import run as run_command
 from askance_lab.commands import separation as separation_command
 from askance_lab.commands import server as server_command
 from askance_lab.commands.shared.exit_codes import Exit
-from askance_protocol.errors import ProtocolError
+from askance_protocol.errors import AskanceError
 
 app = typer.Typer(
     name="askance",
@@ -58,6 +58,6 @@ def main() -> None:
     """Run the command; say a refusal in one line, and what to do next."""
     try:
         app()
-    except ProtocolError as error:
+    except AskanceError as error:
         typer.echo(f"askance: {error}", err=True)
         sys.exit(Exit.USAGE)

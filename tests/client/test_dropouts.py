@@ -164,7 +164,7 @@ def test_who_is_late_is_refused_and_not_counted_and_has_paid(tmp_path: Path) -> 
         service._runner.run(closes_early(service, wallets, study["id"], round_))
 
         # What she has drawn is paid for, taken or not.
-        assert [wallet.purse.spent for wallet in wallets] == [MICRO] * (IN_TIME + LATE) + [0] * NEVER
+        assert [wallet.spending.spent for wallet in wallets] == [MICRO] * (IN_TIME + LATE) + [0] * NEVER
         accounts = [service.get("/v1/me", token=token).json()["spent_micro_epsilon"] for token in tokens]
         assert accounts == [MICRO] * IN_TIME + [0] * (LATE + NEVER)
         tally = service.get(f"/v1/rounds/{round_}/tally").json()

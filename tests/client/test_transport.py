@@ -11,7 +11,6 @@ from typing import Any
 import httpx
 import pytest
 
-import askance_client
 from askance_client import (
     BulletinReader,
     Patience,
@@ -24,8 +23,9 @@ from askance_client import (
     Wallet,
     WalletFile,
 )
+from askance_client.transport import Receipt
 from askance_protocol.budget import MICRO
-from askance_protocol.errors import ProtocolError
+from askance_protocol.errors import UsageError
 from tests.client.liar import URL, USER, problem
 from tests.client.people import run
 
@@ -156,7 +156,7 @@ def test_after_whatever_goes_wrong_on_the_way_it_is_tried_again(pauses: list[flo
     script = Script(error, good())
     receipt = sent(script)
 
-    assert receipt == askance_client.transport.Receipt(USER, ROUND, MICRO)
+    assert receipt == Receipt(USER, ROUND, MICRO)
     assert len(script.requests) == 2
     assert len(pauses) == 1
 
@@ -193,7 +193,7 @@ class Drops(httpx.AsyncByteStream):
 
 
 def test_an_answer_that_comes_in_drops_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("askance_client.transport.MOST_SECONDS", 0.02)
+    monkeypatch.setattr("askance_client.transport.server.MOST_SECONDS", 0.02)
     with pytest.raises(UnreachableError):
         sent(lambda _: httpx.Response(200, stream=Drops()), Patience(attempts=2, first=0))
 
@@ -203,7 +203,7 @@ def test_an_answer_of_the_largest_size_is_read_and_one_byte_more_is_not(
     monkeypatch: pytest.MonkeyPatch, more: int
 ) -> None:
     body = good().content
-    monkeypatch.setattr("askance_client.transport.MOST_BYTES", len(body) - more)
+    monkeypatch.setattr("askance_client.transport.server.MOST_BYTES", len(body) - more)
     patience = Patience(attempts=1)
     if more:
         with pytest.raises(UnreachableError):
@@ -285,7 +285,7 @@ def test_new_tokens_have_no_readable_form() -> None:
     "url", ["", "askance.test", "ftp://askance.test", "file:///etc/passwd", "http://", "//askance.test", "http://[::/"]
 )
 def test_what_is_no_web_address_is_refused_with_what_to_give(url: str) -> None:
-    with pytest.raises(ProtocolError, match="give one as http"):
+    with pytest.raises(UsageError, match="give one as http"):
         Server(url)
 
 

@@ -18,13 +18,14 @@ from askance_client import (
     Answered,
     BulletinReader,
     Identity,
+    NotEnrolledError,
     Patience,
     Problem,
     Reason,
     Refusal,
+    ReportState,
     Result,
     Server,
-    State,
     Unanswered,
     UnreachableError,
     User,
@@ -32,7 +33,6 @@ from askance_client import (
     count,
 )
 from askance_protocol.budget import MICRO
-from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Example
 from askance_protocol.queries import RealQuery
 from askance_protocol.queries.expressions import FieldValue
@@ -159,7 +159,7 @@ def test_a_user_enrols_answers_and_both_sides_account_for_it(world: World) -> No
 
     assert isinstance(result, Answered)
     assert result.charged == MICRO
-    assert user.wallet.purse.charges == {result.round: MICRO}
+    assert user.wallet.spending.charges == {result.round: MICRO}
     account = world.account(user)
     assert account["spent_micro_epsilon"] == MICRO
     assert account["charges"] == [{"round": result.round, "micro_epsilon": MICRO}]
@@ -206,7 +206,7 @@ def test_one_who_takes_part_twice_at_once_reports_once(world: World) -> None:
     assert both[0] == both[1] == both[2]
     assert [type(each) for each in both[0]] == [Answered]
     assert len(set(world.line.bodies)) == 1
-    assert user.wallet.purse.spent == MICRO
+    assert user.wallet.spending.spent == MICRO
 
 
 def test_two_studies_at_once_do_not_spend_the_same_budget(world: World) -> None:
@@ -217,13 +217,13 @@ def test_two_studies_at_once_do_not_spend_the_same_budget(world: World) -> None:
     assert sorted(type(result).__name__ for [result] in results) == ["Answered", "Refusal"]
     assert [reason for each in results for reason in reasons(each)] == [Reason.BEYOND_CAP]
     assert len(world.line.bodies) == 1
-    assert user.wallet.purse.spent == MICRO
+    assert user.wallet.spending.spent == MICRO
 
 
 def test_one_who_has_no_number_is_told_to_enrol(world: World) -> None:
     user = User(Example.of(VALUE, {"value": 0}), world.wallet())
     study = world.study()
-    with pytest.raises(ProtocolError, match="enrol first"):
+    with pytest.raises(NotEnrolledError, match="enrol first"):
         world.take_part(user, study)
 
 
@@ -263,7 +263,7 @@ def test_an_answer_that_is_lost_is_asked_for_with_the_same_bytes(world: World) -
     assert isinstance(result, Answered)
     assert len(world.line.bodies) == 3
     assert len(set(world.line.bodies)) == 1
-    assert world.account(user)["spent_micro_epsilon"] == user.wallet.purse.spent == MICRO
+    assert world.account(user)["spent_micro_epsilon"] == user.wallet.spending.spent == MICRO
 
 
 def test_a_server_that_is_gone_for_long_gets_the_stored_bytes_when_it_is_back(world: World) -> None:
@@ -272,10 +272,10 @@ def test_a_server_that_is_gone_for_long_gets_the_stored_bytes_when_it_is_back(wo
     world.line.loses = ["/reports"] * 4
     with pytest.raises(UnreachableError):
         world.take_part(user, study)
-    [round_] = user.wallet.purse.charges
-    kept = user.wallet.kept(round_)
+    [round_] = user.wallet.spending.charges
+    kept = user.wallet.stored(round_)
     assert kept is not None
-    assert kept.state is State.KEPT
+    assert kept.state is ReportState.STORED
 
     assert world.take_part(user, study) == [Answered(round_, MICRO)]
     assert set(world.line.bodies) == {kept.body}
@@ -314,13 +314,13 @@ def test_a_round_that_has_closed_declines_the_report_and_its_charge_stays(world:
     world.line.busy = ["/reports"] * 4
     with pytest.raises(UnreachableError):
         world.take_part(user, study)
-    [round_] = user.wallet.purse.charges
+    [round_] = user.wallet.spending.charges
     world.service.post(f"/v1/rounds/{round_}/close", token=world.service.operator)
 
     assert world.take_part(user, study) == [Unanswered(round_, "round-not-open", final=True)]
     assert world.take_part(user, study) == [Unanswered(round_, "declined", final=True)]
     assert len(world.line.bodies) == 5
-    assert user.wallet.purse.spent == MICRO
+    assert user.wallet.spending.spent == MICRO
     assert world.account(user)["spent_micro_epsilon"] == 0
 
 
@@ -329,12 +329,12 @@ def test_users_who_drop_out_do_not_stop_the_others(world: World) -> None:
     study = world.study()
     for user in users[:4]:
         assert count(world.take_part(user, study)) == {"answered": 1}
-    [round_] = users[0].wallet.purse.charges
+    [round_] = users[0].wallet.spending.charges
     world.service.post(f"/v1/rounds/{round_}/close", token=world.service.operator)
     results = world.follow(study, *users)
 
     assert [count(each) for each in results] == [{"answered": 1}] * 4 + [{}] * 2
-    assert [user.wallet.purse.spent for user in users] == [MICRO] * 4 + [0] * 2
+    assert [user.wallet.spending.spent for user in users] == [MICRO] * 4 + [0] * 2
 
 
 def test_her_own_cap_binds_where_the_server_has_more_for_her(world: World) -> None:

@@ -83,17 +83,17 @@ def fleet(
     as_json: JsonOption = False,
 ) -> None:
     """Let many users take part in the next studies of a server, each with a wallet of her own."""
-    from askance_client.simulation.fleet import FleetShard, crews_of, enrol_crew  # noqa: PLC0415 - takes a while
+    from askance_client.simulation.fleet import FleetShard, enrol_shard, shards_of  # noqa: PLC0415 - takes a while
     from askance_protocol.budget import limit_from_text  # noqa: PLC0415
 
     token = token_of(enrolment, "enrolment token")
     rows = share_of(range(first, first + users), share)
     whole = FleetShard(server.rstrip("/"), rows, wallets, limit_from_text(cap), token, connections, rate)
-    crews = crews_of(whole, processes)
+    crews = shards_of(whole, processes)
     done: list[dict[str, Any]] = []
     with reaching():
         for crew in crews:
-            asyncio.run(enrol_crew(crew))
+            asyncio.run(enrol_shard(crew))
         typer.echo(f"askance: {len(rows):,} users are enrolled and wait for studies", err=True)
         for _ in range(studies):
             study = asyncio.run(_next_study(server, {each["study"] for each in done}, wait))

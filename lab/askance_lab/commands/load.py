@@ -118,15 +118,15 @@ def _check_report(report: Path | None) -> None:
 
 def _singles(asked: Load, folder: Path) -> LoadOutcome:
     """Real users, each with a wallet."""
-    from askance_client.simulation.fleet import FleetShard, crews_of, enrol_crew, run_fleet  # noqa: PLC0415 - takes a while
+    from askance_client.simulation.fleet import FleetShard, enrol_shard, run_fleet, shards_of  # noqa: PLC0415 - takes a while
     from askance_client.simulation.population import synthetic  # noqa: PLC0415
     from askance_protocol.budget import charge_from_text  # noqa: PLC0415
 
     cap = charge_from_text(asked.epsilon)
     whole = FleetShard(asked.url, range(asked.users), folder, cap, asked.enrolment, asked.connections, asked.rate)
-    crews = crews_of(whole, asked.processes)
+    crews = shards_of(whole, asked.processes)
     for crew in crews:
-        asyncio.run(enrol_crew(crew))
+        asyncio.run(enrol_shard(crew))
     study = asyncio.run(_open(asked))
     bar = ProgressBar("load", asked.users)
     came = run_fleet(
