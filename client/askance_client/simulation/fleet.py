@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from multiprocessing.context import SpawnProcess
 from multiprocessing.queues import Queue
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,7 +68,7 @@ class FleetProgress:
 
 
 Tell = Callable[[FleetProgress], None]
-News = Queue[tuple[int, FleetProgress | AskanceError]]
+News: TypeAlias = "Queue[tuple[int, FleetProgress | AskanceError]]"
 """From the processes: how far each shard has come, by its number, or why it has stopped."""
 
 
