@@ -199,7 +199,7 @@ def _table(asked: RunOptions, path: Path, strategy: Strategy) -> OwnTable:
 
 
 def _rate(eta: str | None) -> float:
-    from askance_client.simulation.population.boolean import noise  # noqa: PLC0415 - takes a while
+    from askance_client.simulation.population.synthetic import noise  # noqa: PLC0415 - takes a while
 
     return 0.0 if eta is None else float(noise({"eta": eta}))
 

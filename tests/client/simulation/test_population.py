@@ -18,7 +18,7 @@ from scipy import stats
 from askance_client.population import Population
 from askance_client.simulation.population import FOR_STRATEGY, KINDS, draws, for_strategy, synthetic
 from askance_client.simulation.population.source import Source
-from askance_protocol.errors import ProtocolError
+from askance_protocol.errors import AskanceError
 from askance_protocol.examples import Columns
 from askance_protocol.schema import BitsField, IntegerField, LabelField, RealField, Schema
 from tests.client.simulation.test_population_contract import LABELLED as CONTRACT
@@ -285,7 +285,7 @@ def test_a_populations_own_parameters_go_with_those_of_the_study() -> None:
 @pytest.mark.parametrize(
     ("kind", "parameters", "complaint"),
     [
-        ("nobody", {}, r"population: is not a kind of population \(use one of masked-parity, parity, .*histogram\)"),
+        ("nobody", {}, r"population: is not a kind of population \(use one of clusters, conjunction, .*threshold\)"),
         ("parity", {"d": 4, "eda": "0.1"}, r"parameters.eda: is not a parameter here \(use d, bias, eta, r\)"),
         ("parity", {}, r"parameters.d: is missing"),
         ("parity", {"d": True}, r"parameters.d: is not such a number"),
@@ -303,12 +303,12 @@ def test_a_populations_own_parameters_go_with_those_of_the_study() -> None:
     ],
 )
 def test_what_is_no_population_is_refused(kind: str, parameters: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(ProtocolError, match=complaint):
+    with pytest.raises(AskanceError, match=complaint):
         synthetic(kind, parameters, 1)
 
 
 def test_a_strategy_without_users_is_refused() -> None:
-    with pytest.raises(ProtocolError, match=r"^strategy: .*masked-parity-weak"):
+    with pytest.raises(AskanceError, match=r"^strategy: .*masked-parity-weak"):
         for_strategy("mine", {}, {}, 1)
 
 

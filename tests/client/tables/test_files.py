@@ -170,7 +170,7 @@ def test_a_files_user_is_its_row_whatever_the_chunk(tmp_path: Path) -> None:
 def test_a_file_has_no_more_users_than_rows(users: range, tmp_path: Path) -> None:
     population = from_file(as_csv(tmp_path, records(people(50))), schema=PEOPLE)
 
-    with pytest.raises(ProtocolError, match="number users from 0 to 49"):
+    with pytest.raises(UsageError, match="number users from 0 to 49"):
         population.columns(users)
 
 
