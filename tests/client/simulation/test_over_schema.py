@@ -67,7 +67,7 @@ def test_every_combination_is_as_likely() -> None:
 
 def test_a_large_schema_uses_its_whole_range() -> None:
     columns = over_schema(LARGE, 1).columns(range(2_000))
-    ones = np.bitwise_count(columns["x"]).sum(axis=0)
+    ones = np.bitwise_count(columns["x"]).sum(axis=0).astype(np.int64)
 
     assert stats.kstest(columns["n"] / (1 << 40), "uniform", (-1, 2)).pvalue > SIGNIFICANCE
     assert stats.kstest((ones - 2048) / 32, "norm").pvalue > SIGNIFICANCE

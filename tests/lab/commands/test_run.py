@@ -16,7 +16,7 @@ from askance_lab.cli import app
 from askance_lab.commands.shared.exit_codes import Exit
 from askance_lab.data.table_population import own_table
 from askance_lab.evaluation.error import error_of
-from askance_protocol.errors import ProtocolError
+from askance_protocol.errors import AskanceError, ProtocolError
 from askance_server.strategies.registry import registry
 
 CONTRACT = {
@@ -39,7 +39,7 @@ CONTRACT = {
 
 def askance(*arguments: object, code: int = 0) -> str:
     result = CliRunner().invoke(app, list(map(str, arguments)))
-    if isinstance(result.exception, ProtocolError):
+    if isinstance(result.exception, AskanceError):
         raise result.exception
     assert result.exit_code == code, result.output
     return result.stdout
@@ -261,7 +261,7 @@ def test_a_table_in_the_strategys_own_form_is_taken_as_it_is(tmp_path: Path) -> 
     ],
 )
 def test_a_table_that_does_not_fit_is_refused(patients: Path, options: list[object], what: str) -> None:
-    with pytest.raises(ProtocolError, match=what):
+    with pytest.raises(AskanceError, match=what):
         said(*options, "--data", patients)
 
 
