@@ -144,13 +144,13 @@ class Person:
 
     async def read(self, study: str) -> None:
         """She hears that the round is open."""
-        self.watch = BulletinReader(self.server, study)
-        assert await self.watch.refresh() is None
-        self.user = User(Example.of(self.watch.history.study.example, {"value": 0.5}), self.wallet)
+        self.reader = BulletinReader(self.server, study)
+        assert await self.reader.refresh() is None
+        self.user = User(Example.of(self.reader.history.study.example, {"value": 0.5}), self.wallet)
 
     async def answers(self, *, refresh: bool) -> list[Result]:
         """By what she has heard, or by what there is to be heard."""
-        return await self.user.answer(self.watch, refresh=refresh)
+        return await self.user.answer(self.reader, refresh=refresh)
 
 
 def test_who_is_late_is_refused_and_not_counted_and_has_paid(tmp_path: Path) -> None:

@@ -278,18 +278,20 @@ def test_what_is_said_of_somebody_else_is_not_remembered(liar: Liar, wallet: Wal
     assert [type(result) for result in answers(user, liar)] == [Answered]
 
 
-# ----------------------------------------------------------------------------------------------- lies to one watch
+# ---------------------------------------------------------------------------------------------- lies to one reader
 
 
-def in_one_watch(liar: Liar, user: User, lie: Callable[[], object]) -> tuple[list[Result], list[Result], list[Result]]:
+def with_one_reader(
+    liar: Liar, user: User, lie: Callable[[], object]
+) -> tuple[list[Result], list[Result], list[Result]]:
     """She answers, is lied to, and asks once more."""
 
     async def three() -> tuple[list[Result], list[Result], list[Result]]:
         async with liar.server() as server:
-            watch = BulletinReader(server, liar.id)
-            first = await user.answer(watch)
+            reader = BulletinReader(server, liar.id)
+            first = await user.answer(reader)
             lie()
-            return first, await user.answer(watch), await user.answer(watch)
+            return first, await user.answer(reader), await user.answer(reader)
 
     return run(three())
 
@@ -313,7 +315,7 @@ def test_a_watch_that_was_lied_to_reads_no_more(
     user = User(HERS, wallet)
     enrolled(user, liar)
     liar.ask(part())
-    first, second, third = in_one_watch(liar, user, lambda: lie(liar))
+    first, second, third = with_one_reader(liar, user, lambda: lie(liar))
     reads = sum(request.url.path.endswith("/bulletin") for request in liar.requests)
 
     assert [type(result) for result in first] == [Answered]
@@ -327,7 +329,7 @@ def test_a_server_that_lags_behind_what_was_read_tells_no_second_history(liar: L
     enrolled(user, liar)
     liar.ask(part())
     lag: Change = lambda said: said.update(entries=[], length=1, head=canonical.digest(liar.entries[0]))  # noqa: E731
-    first, second, third = in_one_watch(liar, user, lambda: liar.says.update(bulletin=lag))
+    first, second, third = with_one_reader(liar, user, lambda: liar.says.update(bulletin=lag))
 
     assert first == second == third == [Answered(next(iter(liar.heard)), MICRO)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import pickle
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from askance_client import (
     Problem,
     Reason,
     Refusal,
+    RemoteError,
     Server,
     UnreachableError,
     User,
@@ -25,7 +27,7 @@ from askance_client import (
 )
 from askance_client.transport import Receipt
 from askance_protocol.budget import MICRO
-from askance_protocol.errors import UsageError
+from askance_protocol.errors import Code, UsageError
 from tests.client.liar import URL, USER, problem
 from tests.client.people import run
 
@@ -320,3 +322,13 @@ def test_a_servers_own_words_do_not_steer_a_terminal() -> None:
     assert isinstance(answer, Problem)
     assert answer.name == "not[2Jfound"
     assert answer.detail == "]0;mine" + "x" * 491
+
+
+def test_errors_keep_their_class_and_their_words_from_one_process_to_another() -> None:
+    """A shard of a fleet tells the others why it has stopped."""
+    for error in (RemoteError("is odd", where="server", remedy="see its log"), UnreachableError("is away", where=URL)):
+        same = pickle.loads(pickle.dumps(error))
+
+        assert type(same) is type(error)
+        assert (str(same), same.what, same.where, same.remedy) == (str(error), error.what, error.where, error.remedy)
+    assert (RemoteError.code, UnreachableError.code) == (Code.REMOTE, Code.UNREACHABLE)

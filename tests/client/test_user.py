@@ -6,14 +6,17 @@ import asyncio
 import json
 import subprocess
 import sys
+import tomllib
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any, TypeVar
 
 import httpx
 import pytest
 
+import askance_client
 from askance_client import (
     Answered,
     BulletinReader,
@@ -46,6 +49,7 @@ from tests.server.serving import Json, Service
 
 T = TypeVar("T")
 
+ROOT = Path(__file__).parent.parent.parent
 URL = "http://askance.test"
 VALUE = Schema(fields=(RealField(name="value", low=-1, high=1, denominator=1000),))
 ALL: Json = {"users": "all", "tolerance": "0.3"}
@@ -189,8 +193,8 @@ def test_one_who_takes_part_again_sends_nothing_again(world: World) -> None:
 
 def test_users_who_share_a_watch_read_a_study_at_once_and_find_no_lie(world: World) -> None:
     async def at_once(server: Server) -> list[list[Result]]:
-        watch = BulletinReader(server, study)
-        return await asyncio.gather(*(user.answer(watch) for user in users))
+        reader = BulletinReader(server, study)
+        return await asyncio.gather(*(user.answer(reader) for user in users))
 
     users = [world.user() for _ in range(6)]
     study = world.study()
@@ -484,12 +488,23 @@ def test_a_client_needs_nothing_of_the_server() -> None:
     """Neither the framework nor what statistics needs: a phone has neither."""
     script = "import json, sys; from askance_client import User, Wallet; print(json.dumps(sorted(sys.modules)))"
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)
-    rooms = {name.partition(".")[0] for name in json.loads(said.stdout)}
+    modules = set(json.loads(said.stdout))
+    rooms = {name.partition(".")[0] for name in modules}
 
     assert "askance_client" in rooms
     assert rooms.isdisjoint(
         {"fastapi", "starlette", "uvicorn", "scipy", "prometheus_client", "psycopg", "askance_server", "askance_lab"}
     )
+    assert modules.isdisjoint({"askance_client.simulation", "askance_client.tables"})
+
+
+def test_every_module_that_a_device_runs_is_held_to_the_contract_of_imports() -> None:
+    """A module that is new is a device's, unless it is in the rooms that stand apart."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    [contract] = [each for each in contracts if "askance_client.user" in each.get("source_modules", ())]
+    modules = {f"askance_client.{module.name}" for module in iter_modules(askance_client.__path__)}
+
+    assert set(contract["source_modules"]) | set(contract["forbidden_modules"]) == modules
 
 
 def test_run_ends_what_hangs(monkeypatch: pytest.MonkeyPatch) -> None:

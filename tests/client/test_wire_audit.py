@@ -102,19 +102,19 @@ async def _went_out(path: Path, asked: Part, example: Example, users: int, kind:
     async with Wire(asked) as wire:
         with closing(WalletFile.open(path)) as file:
             file.add_all([(user, asked.charge, Identity(URL, user, str(user))) for user in range(users)])
-            watch = BulletinReader(wire, wire.study)
-            await watch.refresh()
+            reader = BulletinReader(wire, wire.study)
+            await reader.refresh()
             people = [kind(example, Wallet(file, owner)) for owner in file.owners()]
             for begin in range(0, users, TOGETHER):
-                await asyncio.gather(*(_until_answered(each, watch) for each in people[begin : begin + TOGETHER]))
+                await asyncio.gather(*(_until_answered(each, reader) for each in people[begin : begin + TOGETHER]))
     return wire
 
 
-async def _until_answered(user: User, watch: BulletinReader) -> None:
+async def _until_answered(user: User, reader: BulletinReader) -> None:
     results = []
     while not results:
         with suppress(UnreachableError):
-            results = await user.answer(watch, refresh=False)
+            results = await user.answer(reader, refresh=False)
 
 
 def outcomes_of(bodies: Sequence[bytes]) -> list[int]:
@@ -142,9 +142,9 @@ def prepared_by(asked: Part) -> PreparedRound:
 
     async def read() -> PreparedRound:
         async with wire:
-            watch = BulletinReader(wire, wire.study)
-            assert await watch.refresh() is None
-            round_ = watch.history.rounds[wire.round]
+            reader = BulletinReader(wire, wire.study)
+            assert await reader.refresh() is None
+            round_ = reader.history.rounds[wire.round]
             assert isinstance(round_, PreparedRound)
             return round_
 
