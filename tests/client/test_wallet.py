@@ -9,6 +9,7 @@ import re
 import shutil
 import sqlite3
 import stat
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator
@@ -16,6 +17,7 @@ from contextlib import closing
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 
@@ -42,6 +44,7 @@ from tests.client.liar import Liar, instead_of_an_answer, problem
 from tests.client.people import CAP, HERS, OTHERS, answers, enrolled, reasons, run, wallet_at
 from tests.protocol.studies import part, study
 
+ROOT = Path(__file__).parent.parent.parent
 STUDY = "a" * 64
 HEAD = "b" * 64
 PIN = Pin(2, HEAD)
@@ -470,6 +473,17 @@ def test_a_wallet_of_version_0_1_opens_with_all_that_is_in_it_and_refuses_the_sa
         wallet.settle(id_of(1), ReportState.ACKNOWLEDGED)
     with pytest.raises(sqlite3.IntegrityError, match="never changed"):
         by_hand(tmp_path, "UPDATE reports SET body = x'00'")
+
+
+def test_the_tables_are_in_the_wheel(tmp_path: Path) -> None:
+    """Where the package is installed, there is no repository to read them from."""
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    [wheel] = tmp_path.glob("*.whl")
+    with ZipFile(wheel) as archive:
+        schema = archive.read("askance_client/wallet/schema.sql").decode()
+
+    assert schema.count("CREATE TRIGGER") == 8
 
 
 def test_a_new_wallet_has_the_tables_of_version_0_1(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -93,13 +93,29 @@ def test_the_users_of_a_seed_never_change(case: Case) -> None:
 # ------------------------------------------------------------------------------------------- user i is a function of i
 
 
+def strangers(population: Population, users: range) -> list[int]:
+    """The users who hold another example alone than in company."""
+    columns = population.columns(users)
+    assert columns.count == len(users)
+    return [user for row, user in enumerate(users) if population.example(user) != columns.example(row)]
+
+
 @every
 def test_one_user_alone_is_the_one_in_company(case: Case) -> None:
-    population = case.population(4)
-    columns = population.columns(range(10_000, 10_050))
+    assert strangers(case.population(4), range(10_000, 10_050)) == []
 
-    assert columns.count == 50
-    assert [population.example(10_000 + row) for row in range(50)] == [columns.example(row) for row in range(50)]
+
+def test_control_users_who_depend_on_their_company_are_found() -> None:
+    class Sociable(Synthetic):
+        """Its users are drawn anew for each run of users."""
+
+        def columns(self, users: range) -> Columns:
+            return synthetic("threshold", {}, len(users)).columns(users)
+
+    honest = CASES[[case.kind for case in CASES].index("threshold")].population(1)
+    population = Sociable(**{field.name: getattr(honest, field.name) for field in fields(Synthetic)})
+
+    assert len(strangers(population, range(50))) > 10
 
 
 @every

@@ -44,7 +44,7 @@ class Clusters:
         return len(self.fields) + 1
 
     def draw(self, users: range) -> Mapping[str, Column]:
-        """The coordinates, in numerators."""
+        """Draw the coordinates, in numerators."""
         own = draws.choose(self.choice.words(users, 1)[:, 0], self.shares)
         noise_ = draws.choose(self.source.words(users, len(self.fields)), self.table) + self.first
         top = self.fields[0].most
@@ -69,7 +69,7 @@ def clusters(parameters: Parameters, seed: int) -> Population:
 
 
 def _far_apart(words: Sequence[int], d: int, k: int, reach: int) -> tuple[tuple[int, ...], ...]:
-    """Points of a cube: the first at random, each further one the candidate that is farthest from those before."""
+    """Choose points of a cube: the first at random, each further one the candidate farthest from those before."""
     candidates = np.array([word % (2 * reach + 1) - reach for word in words], np.int64).reshape(-1, d)
     chosen, nearest = [0], np.full(len(candidates), np.iinfo(np.int64).max)
     while len(chosen) < k:

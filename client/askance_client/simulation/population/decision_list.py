@@ -31,7 +31,7 @@ def decision_list(parameters: Parameters, seed: int) -> Population:
 
 
 def _drawn_list(words: Sequence[int], d: int, length: int) -> DecisionListConcept:
-    """Tests of different bits. The word that orders a bit does not choose what is asked of it."""
+    """Draw a list of tests of different bits. The word that orders a bit does not choose what is asked of it."""
     order = sorted(range(d), key=words.__getitem__)[:length]
     rules = tuple((i, words[d + i] & 1, 1 - (words[d + i] & 2)) for i in order)
     return DecisionListConcept(rules, 1 - 2 * (words[2 * d] & 1))

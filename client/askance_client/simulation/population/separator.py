@@ -25,7 +25,7 @@ from askance_protocol.schema import RealField
 
 @dataclass(frozen=True, slots=True)
 class SeparatedPoints:
-    """Points of a cube, moved away from the plane w·x = 0 to the side that they are on.
+    """Points of a cube, each moved away from the plane w·x = 0 to the side that they are on.
 
     Drawn from [−(1 − γ), 1 − γ]^d and moved by γ in every coordinate, toward the corner that w points to or the
     opposite one, they stay in [−1, 1]^d and |w·x| is at least γ · Σ|w_j|. As Σ|w_j| is at least the length of w, so
@@ -43,7 +43,7 @@ class SeparatedPoints:
         return len(self.fields)
 
     def draw(self, users: range) -> Mapping[str, Column]:
-        """The coordinates, in numerators."""
+        """Draw the coordinates, in numerators."""
         reach = self.fields[0].most - self.gap
         drawn = draws.below(self.source.words(users, self.each), 2 * reach + 1) - reach
         weights = np.array(self.weights, np.int64)

@@ -1,4 +1,4 @@
-"""The random words that synthetic users are made of, addressed by user number.
+"""The random words that made-up users are computed from, addressed by user number.
 
 Word k of user u is word u · each + k of an AES-128-CTR keystream, whose key is the first half of
 SHA-256("askance population v1" ‖ seed ‖ kind ‖ 0 ‖ part). There is no state: a user is made of the same words, in
