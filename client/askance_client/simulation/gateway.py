@@ -9,24 +9,19 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-
 from askance_client.bulletin_reader import BulletinReader
 from askance_client.population import Population
 from askance_client.refusals import Refusal
+from askance_client.simulation.blocks import BLOCK, blocks_of, reports_of
 from askance_client.transport import Problem, Server
 from askance_protocol.errors import UsageError
-from askance_protocol.randomness import OsRandom, RandomSource, SimulatedRandom
-from askance_protocol.reports import MAX_BATCH, ReportBatch, encode_raw
+from askance_protocol.reports import MAX_BATCH, encode_raw
 from askance_protocol.rounds import PreparedRound
-
-BLOCK: Final = 100_000
-"""Users of a batch, if not given."""
 
 _TABLE: Final = """
     CREATE TABLE IF NOT EXISTS batches (
@@ -101,15 +96,11 @@ class Gateway:
                 return round_
             if round_.study.example != self.population.schema:
                 raise UsageError("has another schema than the study", where="population")
-            for users in self._blocks():
+            for users in blocks_of(self.numbers, self.block):
                 refused = await self._deliver(round_, users)
                 if refused is not None:
                     return refused
         return None
-
-    def _blocks(self) -> Iterator[range]:
-        for begin in range(self.numbers.start, self.numbers.stop, self.block):
-            yield range(begin, min(begin + self.block, self.numbers.stop))
 
     async def _deliver(self, round_: PreparedRound, users: range) -> Refusal | Problem | None:
         body = self.sent.draw_and_store(round_.id, users, lambda: self._draw(round_, users))
@@ -127,16 +118,4 @@ class Gateway:
 
     def _draw(self, round_: PreparedRound, users: range) -> bytes:
         """Draw the reports of those users of a block who are asked."""
-        asked = np.flatnonzero(round_.asked(users))
-        numbers = asked.astype(np.uint64) + np.uint64(users.start)
-        rows = range(users.start - self.numbers.start, users.stop - self.numbers.start)
-        columns = self.population.columns(rows)
-        mine = columns if len(asked) == len(users) else columns.take(asked)
-        sample = round_.respond_all(numbers, mine, self._source(round_, users))
-        return encode_raw(ReportBatch(numbers, sample.outcomes, sample.simulated))
-
-    def _source(self, round_: PreparedRound, users: range) -> RandomSource:
-        """The random source of one block: of its own, so that what is drawn does not depend on other blocks."""
-        if self.seed is None:
-            return OsRandom()
-        return SimulatedRandom(self.seed, stream=int(round_.id[:16], 16) << 48 | users.start)
+        return encode_raw(reports_of(round_, users, self.population, self.numbers.start, self.seed))

@@ -1,0 +1,45 @@
+"""Blocks of users: the reports of many simulated users at a time, the same wherever they are drawn.
+
+A gateway draws them to send them, the lab to count them. Each block of each round has a random stream of its own, so
+what one block reports does not depend on the others, on their order, or on who draws them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from askance_client.population import Population
+from askance_protocol.randomness import OsRandom, RandomSource, SimulatedRandom
+from askance_protocol.reports import ReportBatch
+from askance_protocol.rounds import PreparedRound
+
+BLOCK: Final = 100_000
+"""Users of a block, unless given."""
+
+
+def blocks_of(users: range, size: int = BLOCK) -> Iterator[range]:
+    """Cut a run of users into blocks."""
+    for begin in range(users.start, users.stop, size):
+        yield range(begin, min(begin + size, users.stop))
+
+
+def reports_of(
+    round_: PreparedRound, users: range, population: Population, first: int, seed: int | None
+) -> ReportBatch:
+    """The reports of those of a block whom the round asks. User u holds example u − `first` of the population."""
+    asked = np.flatnonzero(round_.asked(users))
+    numbers = asked.astype(np.uint64) + np.uint64(users.start)
+    columns = population.columns(range(users.start - first, users.stop - first))
+    mine = columns if len(asked) == len(users) else columns.take(asked)
+    sample = round_.respond_all(numbers, mine, source_of(round_, users, seed))
+    return ReportBatch(numbers, sample.outcomes, sample.simulated)
+
+
+def source_of(round_: PreparedRound, users: range, seed: int | None) -> RandomSource:
+    """A stream for each round and block, which a seed repeats; without a seed, noise that nobody can take away."""
+    if seed is None:
+        return OsRandom()
+    return SimulatedRandom(seed, stream=int(round_.id[:16], 16) << 48 | users.start)
