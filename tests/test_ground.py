@@ -55,6 +55,8 @@ def test_the_layers_hold(tree: Path) -> None:
         ("client/askance_client/planted.py", "import askance_server"),
         ("server/askance_server/planted.py", "import askance_client"),
         ("client/askance_client/planted.py", "import askance_lab"),
+        ("client/askance_client/wallet/planted.py", "from askance_client.simulation import fleet"),
+        ("client/askance_client/transport/planted.py", "import askance_client.tables"),
     ],
 )
 def test_control_a_planted_violation_of_the_layers_fails(tree: Path, module: str, planted: str) -> None:

@@ -1,30 +1,50 @@
-"""One user: her example, her wallet, her reports. And many of them."""
+"""What a person's device runs: her example, her wallet, her consent, and the way to a server.
 
+`askance_client.simulation` (made-up users, fleets, gateways) and `askance_client.tables` (files with a row a user)
+stand apart: nothing of what a device runs imports them.
+"""
+
+from askance_client.bulletin_reader import BulletinReader
 from askance_client.history import History, Pin
 from askance_client.refusals import Reason, Refusal
-from askance_client.transport import Patience, Problem, Server, UnreachableError
-from askance_client.user import Answered, BulletinReader, Result, Unanswered, User, count, enrol
-from askance_client.wallet import Identity, State, Wallet, WalletError, WalletFile
+from askance_client.transport import Patience, Problem, RemoteError, Server, UnreachableError
+from askance_client.user import Answered, Result, Unanswered, User, count, enrol
+from askance_client.wallet import (
+    BeyondCapError,
+    DamagedWalletError,
+    Identity,
+    NotEnrolledError,
+    ReportState,
+    Wallet,
+    WalletError,
+    WalletFile,
+    WalletInUseError,
+)
 
 __all__ = [
     "Answered",
+    "BeyondCapError",
     "BulletinReader",
+    "DamagedWalletError",
     "History",
     "Identity",
+    "NotEnrolledError",
     "Patience",
     "Pin",
     "Problem",
     "Reason",
     "Refusal",
+    "RemoteError",
+    "ReportState",
     "Result",
     "Server",
-    "State",
     "Unanswered",
     "UnreachableError",
     "User",
     "Wallet",
     "WalletError",
     "WalletFile",
+    "WalletInUseError",
     "count",
     "enrol",
 ]

@@ -1,7 +1,7 @@
-"""Whether a user answers a round: decided before anything is drawn, from public data alone.
+"""Consent: whether a user answers a round, decided before anything is drawn, from public data alone.
 
-There is no example among what is looked at here, only its schema. So neither an answer nor a refusal tells more about
-her than that she takes part.
+Nothing here sees an example, only its schema. So neither an answer nor a refusal tells more about her than that she
+takes part.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from askance_protocol.schema import Schema
 
 @dataclass(frozen=True, slots=True)
 class AccountStatement:
-    """What the server says of a user. Where it says more than she knows, it is believed; never where it says less."""
+    """What the server says that a user has spent. Where it says more than she knows, it is believed; never less."""
 
     user: int
     spent: int
@@ -28,7 +28,7 @@ class AccountStatement:
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What her wallet says."""
+    """What a user has spent, by her own wallet."""
 
     cap: int
     charges: Mapping[str, int]
@@ -38,18 +38,18 @@ class Spending:
     heard: Mapping[str, int] = field(default_factory=dict[str, int])
     """What each round cost that another copy was once seen to have answered: not again, where the server forgets it."""
 
-    def after(self, claim: AccountStatement) -> Spending:
-        """With what the server has heard from her that this wallet does not know of."""
+    def after(self, statement: AccountStatement) -> Spending:
+        """This spending, with what the server has heard from her that this wallet does not know of."""
         heard = {
             **self.heard,
             **{
                 round_: max(cost, self.heard.get(round_, 0))
-                for round_, cost in claim.charges.items()
+                for round_, cost in statement.charges.items()
                 if round_ not in self.charges
             },
         }
         own = sum(self.charges.values())
-        elsewhere = max(self.elsewhere, sum(heard.values()), claim.spent - own)
+        elsewhere = max(self.elsewhere, sum(heard.values()), statement.spent - own)
         # No cap is beyond the largest sum, so what is said beyond it changes nothing, and the wallet can hold this.
         return replace(self, elsewhere=min(elsewhere, LARGEST), heard=heard)
 
@@ -61,49 +61,49 @@ class Spending:
 
 @dataclass(frozen=True, slots=True)
 class PublicFacts:
-    """Who she is, as far as others may know."""
+    """What others may know of a user. It decides, with public documents, what she answers."""
 
     user: int
     schema: Schema
     simulated: bool
 
 
-def refuse_study(history: History, pin: Pin | None, stance: PublicFacts) -> Refusal | None:
-    """Why nothing of this study is answered, if so."""
+def refuse_study(history: History, pin: Pin | None, facts: PublicFacts) -> Refusal | None:
+    """Why she answers nothing of this study; None if nothing speaks against it."""
     if pin is not None and not history.continues(pin):
         return Refusal(Reason.TWO_HISTORIES, f"entry {pin.length - 1} is another one than before, or gone")
-    if history.study.simulated and not stance.simulated:
+    if history.study.simulated and not facts.simulated:
         return Refusal(Reason.SIMULATED, "gateways may speak for the users of this study")
-    if history.study.example != stance.schema:
+    if history.study.example != facts.schema:
         return Refusal(Reason.OTHER_SCHEMA, "the study's examples have other fields than yours")
     return None
 
 
-def asked(history: History, id_: str, user: int) -> bool:
-    """Whether there is anything to decide: a round that is not sound asks everybody, to be refused by all."""
+def is_asked(history: History, id_: str, user: int) -> bool:
+    """Whether there is anything to decide. A round that is not sound asks everybody, to be refused by all."""
     round_ = history.rounds[id_]
     return isinstance(round_, Refusal) or round_.asks(user)
 
 
-def judge(
-    history: History, id_: str, stance: PublicFacts, purse: Spending, claim: AccountStatement
+def decide(
+    history: History, id_: str, facts: PublicFacts, spending: Spending, statement: AccountStatement
 ) -> PreparedRound | Refusal:
-    """The round, if she answers it. `purse` is what it is after the claim."""
+    """The round, if she answers it, or why she does not. `spending` is what it is after the statement."""
     round_ = history.rounds[id_]
     if isinstance(round_, Refusal):
         return round_
-    if claim.user != stance.user:
-        return Refusal(Reason.OTHER_USER, f"you are user {stance.user}, the server says {claim.user}", id_)
-    if id_ in purse.heard:
+    if statement.user != facts.user:
+        return Refusal(Reason.OTHER_USER, f"you are user {facts.user}, the server says {statement.user}", id_)
+    if id_ in spending.heard:
         return Refusal(Reason.HEARD_ALREADY, "another report of yours was taken; a second would spend twice", id_)
-    charge = round_.charge_of(stance.user)
-    accounts = (purse.charges, purse.heard, claim.charges)
+    charge = round_.charge_of(facts.user)
+    accounts = (spending.charges, spending.heard, statement.charges)
     in_study = sum(max(account.get(other, 0) for account in accounts) for other in history.rounds)
     if in_study + charge > history.study.cap:
         left, cap = to_text(max(history.study.cap - in_study, 0)), to_text(history.study.cap)
         what = f"ε = {to_text(charge)} is asked, {left} is left of the {cap} that the study promised at most"
         return Refusal(Reason.BEYOND_STUDY_CAP, what, id_)
-    if purse.spent + charge > purse.cap:
-        left = to_text(max(purse.cap - purse.spent, 0))
+    if spending.spent + charge > spending.cap:
+        left = to_text(max(spending.cap - spending.spent, 0))
         return Refusal(Reason.BEYOND_CAP, f"ε = {to_text(charge)} is asked, {left} is left", id_)
     return round_

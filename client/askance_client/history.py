@@ -1,4 +1,4 @@
-"""A study's bulletin as a client has checked it: every digest recomputed, every round prepared or refused."""
+"""The history of a study, as a client has checked it: every digest recomputed, every round prepared or refused."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NOTHING: Final = Bulletin()
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What a bulletin has said so far. Only `extended` makes a longer one."""
+    """The entries of a bulletin that were read so far, checked. Only `extended` makes a longer one."""
 
     id: str
     bulletin: Bulletin = _NOTHING
@@ -43,14 +43,14 @@ class History:
 
     @property
     def study(self) -> StudySpec:
-        """What the first entry says."""
+        """The study, from the first entry."""
         if self.bulletin.study is None:
             raise ProtocolError("is empty", where="bulletin", remedy="read it before it is looked into")
         return self.bulletin.study
 
     @property
     def pin(self) -> Pin:
-        """What pins all of this."""
+        """How much this is: the pin of the last entry."""
         return Pin(self.bulletin.length, self.bulletin.head)
 
     def continues(self, pin: Pin) -> bool:
@@ -58,20 +58,20 @@ class History:
         return 0 < pin.length <= len(self.heads) and self.heads[pin.length - 1] == pin.head
 
     def open_rounds(self) -> list[str]:
-        """The rounds that take reports."""
+        """The ids of the rounds that take reports."""
         return [id_ for id_, state in self.bulletin.rounds if state is RoundState.OPEN]
 
     def extended(self, entries: Iterable[Entry]) -> History | Refusal:
-        """With these entries behind, or why they cannot stand there; this one stays what it is."""
+        """The history with these further entries, or why they cannot follow; this one stays what it is."""
         history = self
         for entry in entries:
-            after = history._with(entry)
+            after = history._extended(entry)
             if isinstance(after, Refusal):
                 return after
             history = after
         return history
 
-    def _with(self, entry: Entry) -> History | Refusal:
+    def _extended(self, entry: Entry) -> History | Refusal:
         try:
             after = self.bulletin.append(entry)
         except ProtocolError as error:

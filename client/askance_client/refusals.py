@@ -1,4 +1,4 @@
-"""Why a user does not answer: values, to be counted and shown.
+"""Refusals: why a user does not answer, as values that are counted and shown.
 
 A refusal depends on public documents, on her number and on what she has spent, which follows from public documents.
 It never depends on her example: what decides here never sees one.
@@ -11,7 +11,7 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """What is wrong with what a server says or asks."""
+    """What a server says or asks that she refuses."""
 
     UNREADABLE = "unreadable"
     """It is not a document of this protocol, or of another version."""
@@ -24,11 +24,11 @@ class Reason(StrEnum):
     SIMULATED = "simulated"
     """The study says that its users are simulated, so that gateways may speak for them; she is not."""
     OTHER_SCHEMA = "other-schema"
-    """It asks about other examples than hers."""
+    """The study asks about other fields than hers."""
     UNSOUND_ROUND = "unsound-round"
     """The round asks what cannot be answered, or charges less than its channel costs."""
     OTHER_USER = "other-user"
-    """The server takes her for somebody else."""
+    """The server's account is another user's."""
     HEARD_ALREADY = "heard-already"
     """The server has a report of hers that this wallet does not know: the wallet was restored or copied."""
     BEYOND_STUDY_CAP = "beyond-study-cap"

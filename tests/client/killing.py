@@ -52,9 +52,9 @@ from askance_client import (
     Identity,
     Patience,
     Refusal,
+    ReportState,
     Result,
     Server,
-    State,
     UnreachableError,
     User,
     Wallet,
@@ -223,25 +223,25 @@ class MarkedWallet(Wallet):
     """A wallet, saying what is done with it."""
 
     def __init__(self, file: MarkedFile, owner: int, mark: Mark) -> None:
-        super().__init__(file, owner, file.wallet(owner).cap)
+        super().__init__(file, owner)
         self.mark = mark
 
-    def keep(
+    def draw_and_store(
         self, study: str, pin: Pin, elsewhere: int, round_: str, charge: int, draw: Callable[[], bytes]
     ) -> StoredReport:
         """As it is."""
-        kept = super().keep(study, pin, elsewhere, round_, charge, draw)
+        kept = super().draw_and_store(study, pin, elsewhere, round_, charge, draw)
         self.mark(Where.DRAWN)
         return kept
 
-    def settle(self, round_: str, state: State) -> None:
+    def settle(self, round_: str, state: ReportState) -> None:
         """As it is."""
         super().settle(round_, state)
         self.mark(Where.SETTLED)
 
-    async def together(self, work: Callable[[], T], *, durable: bool = True) -> T:
+    async def group_commit(self, work: Callable[[], T], *, durable: bool = True) -> T:
         """As it is."""
-        done = await super().together(work, durable=durable)
+        done = await super().group_commit(work, durable=durable)
         after = {Where.DRAWN: Where.STORED, Where.SETTLED: Where.OUTSIDE}
         self.mark(after.get(self.mark.where, self.mark.where))
         return done
@@ -272,9 +272,9 @@ class Line(Server):
         super().__init__(url, patience=PATIENCE, transport=MarkedTransport(mark))
         self._mark = mark
 
-    async def claim(self, token: str) -> AccountStatement | Problem | Refusal:
+    async def statement(self, token: str) -> AccountStatement | Problem | Refusal:
         """As it is."""
-        claim = await super().claim(token)
+        claim = await super().statement(token)
         self._mark(Where.CLAIMED)
         return claim
 
@@ -292,16 +292,16 @@ class Line(Server):
 class DrawsAnew(User):
     """Stores her report before she sends it, and when it has to be sent again she randomizes again."""
 
-    async def answer(self, watch: BulletinReader, *, refresh: bool = True, via: Server | None = None) -> list[Result]:
+    async def answer(self, reader: BulletinReader, *, refresh: bool = True, via: Server | None = None) -> list[Result]:
         """As it is."""
-        self._again = {id_: round_ for id_, round_ in watch.history.rounds.items() if self._wallet.kept(id_)}
-        return await super().answer(watch, refresh=refresh, via=via)
+        self._again = {id_: round_ for id_, round_ in reader.history.rounds.items() if self._wallet.stored(id_)}
+        return await super().answer(reader, refresh=refresh, via=via)
 
-    async def _send(self, server: Server, kept: StoredReport, identity: Identity) -> Result:
-        again = self._again.get(kept.round)
+    async def _send(self, server: Server, report: StoredReport, identity: Identity) -> Result:
+        again = self._again.get(report.round)
         if isinstance(again, PreparedRound):
-            kept = replace(kept, body=self._draw(again, identity.user))
-        return await super()._send(server, kept, identity)
+            report = replace(report, body=self._draw(again, identity.user))
+        return await super()._send(server, report, identity)
 
 
 class StoresLate(MarkedWallet):
@@ -311,17 +311,17 @@ class StoresLate(MarkedWallet):
         super().__init__(file, owner, mark)
         self._late: dict[str, Callable[[], StoredReport]] = {}
 
-    def keep(
+    def draw_and_store(
         self, study: str, pin: Pin, elsewhere: int, round_: str, charge: int, draw: Callable[[], bytes]
     ) -> StoredReport:
         """In memory, for the time being."""
         body = draw()
-        store = super().keep
+        store = super().draw_and_store
         self._late[round_] = lambda: store(study, pin, elsewhere, round_, charge, lambda: body)
         self.mark(Where.DRAWN)
-        return StoredReport(round_, charge, body, State.KEPT)
+        return StoredReport(round_, charge, body, ReportState.STORED)
 
-    def settle(self, round_: str, state: State) -> None:
+    def settle(self, round_: str, state: ReportState) -> None:
         """Now it is time."""
         if round_ in self._late:
             self._late.pop(round_)()
@@ -686,7 +686,7 @@ def _judge_accounts(evidence: Evidence) -> Iterator[str]:
 
 def _judge_ends(evidence: Evidence) -> Iterator[str]:
     """Everybody has come to the end, and nobody is beyond it."""
-    if {kept.state for kept in evidence.kept.values()} != {State.ACKNOWLEDGED}:
+    if {kept.state for kept in evidence.kept.values()} != {ReportState.ACKNOWLEDGED}:
         yield "in the end a report is without its receipt"
     spent, sent = Counter[int](), Counter[int]()
     for (user, _), kept in evidence.kept.items():
@@ -828,7 +828,7 @@ class Campaign:
     def _kept(self) -> Rounds[StoredReport]:
         query = "SELECT user_number, round, charge, body, state FROM reports JOIN owners ON id = owner"
         with closing(sqlite3.connect(self.wallets)) as db:
-            return {(row[0], row[1]): StoredReport(*row[1:4], State(row[4])) for row in db.execute(query)}
+            return {(row[0], row[1]): StoredReport(*row[1:4], ReportState(row[4])) for row in db.execute(query)}
 
     def _audit(self, ledger: SqliteLedger) -> None:
         """After the end."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from askance_client import State
+from askance_client import ReportState
 from askance_client.wallet import StoredReport
 from tests.client.killing import CAP, CHARGE, MODES, STUDIES, Campaign, Evidence, Where, Writing, judge
 
@@ -73,7 +73,7 @@ def sound() -> Evidence:
     rounds = [f"{number}" * 64 for number in range(STUDIES)]
     charges = {(7, round_): CHARGE for round_ in rounds}
     evidence = Evidence(caps={7: CAP}, known=charges.copy(), claimed=charges.copy(), charged=charges.copy())
-    evidence.kept = {key: StoredReport(key[1], CHARGE, ONE, State.ACKNOWLEDGED) for key in charges}
+    evidence.kept = {key: StoredReport(key[1], CHARGE, ONE, ReportState.ACKNOWLEDGED) for key in charges}
     evidence.wire.update({key: [ONE, ONE] for key in charges})
     evidence.tallied = {round_: [0, 1] for round_ in rounds}
     return evidence
@@ -93,7 +93,7 @@ TAMPERED: dict[str, tuple[Callable[[Evidence], object], str]] = {
     "a charge that is forgotten": (lambda it: it.kept.pop(HERE), "forgotten a charge"),
     "a receipt for nothing": (lambda it: it.charged.pop(HERE), "differ"),
     "a charge of another size": (holds(charge=1), "differ"),
-    "a report that still waits": (holds(state=State.KEPT), "without its receipt"),
+    "a report that still waits": (holds(state=ReportState.STORED), "without its receipt"),
     "a smaller cap": (lambda it: it.caps.update({7: CAP - 1}), "beyond her cap"),
     "a larger cap": (lambda it: it.caps.update({7: CAP + 1}), "come to the end"),
     "another tally": (lambda it: it.tallied.update({HERE[1]: [1, 0]}), "tallies"),

@@ -144,13 +144,13 @@ class Person:
 
     async def read(self, study: str) -> None:
         """She hears that the round is open."""
-        self.watch = BulletinReader(self.server, study)
-        assert await self.watch.refresh() is None
-        self.user = User(Example.of(self.watch.history.study.example, {"value": 0.5}), self.wallet)
+        self.reader = BulletinReader(self.server, study)
+        assert await self.reader.refresh() is None
+        self.user = User(Example.of(self.reader.history.study.example, {"value": 0.5}), self.wallet)
 
     async def answers(self, *, refresh: bool) -> list[Result]:
         """By what she has heard, or by what there is to be heard."""
-        return await self.user.answer(self.watch, refresh=refresh)
+        return await self.user.answer(self.reader, refresh=refresh)
 
 
 def test_who_is_late_is_refused_and_not_counted_and_has_paid(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_who_is_late_is_refused_and_not_counted_and_has_paid(tmp_path: Path) -> 
         service._runner.run(closes_early(service, wallets, study["id"], round_))
 
         # What she has drawn is paid for, taken or not.
-        assert [wallet.purse.spent for wallet in wallets] == [MICRO] * (IN_TIME + LATE) + [0] * NEVER
+        assert [wallet.spending.spent for wallet in wallets] == [MICRO] * (IN_TIME + LATE) + [0] * NEVER
         accounts = [service.get("/v1/me", token=token).json()["spent_micro_epsilon"] for token in tokens]
         assert accounts == [MICRO] * IN_TIME + [0] * (LATE + NEVER)
         tally = service.get(f"/v1/rounds/{round_}/tally").json()

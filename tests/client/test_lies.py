@@ -14,10 +14,11 @@ import pytest
 from askance_client import (
     Answered,
     BulletinReader,
+    NotEnrolledError,
     Reason,
     Refusal,
+    ReportState,
     Result,
-    State,
     Unanswered,
     UnreachableError,
     User,
@@ -40,7 +41,7 @@ OTHER = "2" * 64
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """An oversize answer need not be made of 64 MB."""
-    monkeypatch.setattr("askance_client.transport.MOST_BYTES", 2_000_000)
+    monkeypatch.setattr("askance_client.transport.server.MOST_BYTES", 2_000_000)
 
 
 @pytest.fixture
@@ -75,7 +76,7 @@ def test_the_honest_double_gets_a_report_and_a_charge(liar: Liar, wallet: Wallet
 
     assert results == [Answered(round_, MICRO)]
     assert liar.bodies in ([b'{"outcome":0}'], [b'{"outcome":1}'])
-    assert wallet.purse.charges == liar.charges == {round_: MICRO}
+    assert wallet.spending.charges == liar.charges == {round_: MICRO}
     assert liar.tokens == {(HOST, ENROLMENT), (HOST, TOKEN)}
 
 
@@ -98,8 +99,8 @@ def trusts_any_study(*_: object) -> None:
     ("check", "trusting", "name"),
     [
         ("history.prepare_round", trusts_any_round, "a round that charges a millionth less than binary response costs"),
-        ("user.judge", trusts_the_server, "an account of another user"),
-        ("user.judge", trusts_the_server, "that it has heard her on the open round"),
+        ("user.decide", trusts_the_server, "an account of another user"),
+        ("user.decide", trusts_the_server, "that it has heard her on the open round"),
         ("user.refuse_study", trusts_any_study, "a simulated study for a real user"),
     ],
 )
@@ -116,7 +117,7 @@ def test_a_user_who_trusts_the_server_is_caught_sending(
     told(liar, wallet, lie)
 
     assert len(liar.bodies) == 1
-    assert wallet.purse.charges
+    assert wallet.spending.charges
 
 
 # --------------------------------------------------------------------------------------------------------- the lies
@@ -133,7 +134,7 @@ def test_a_lie_is_refused_and_nothing_is_sent_or_charged(liar: Liar, wallet: Wal
     assert (None if results is None else reasons(results)) == (None if lie.reason is None else [lie.reason])
     assert results is None or len(results) == 1
     assert liar.bodies == []
-    assert wallet.purse.charges == {}
+    assert wallet.spending.charges == {}
     assert liar.hosts == {HOST}
     assert liar.tokens <= {(HOST, ENROLMENT), (HOST, TOKEN)}
 
@@ -212,12 +213,12 @@ def test_a_history_that_was_pinned_cannot_be_told_otherwise(
     liar: Liar, wallet: Wallet, fork: Callable[[Liar], None]
 ) -> None:
     user = answered_once(liar, wallet)
-    sent, purse = list(liar.bodies), wallet.purse
+    sent, spending = list(liar.bodies), wallet.spending
     fork(liar)
 
     assert reasons(answers(user, liar)) == [Reason.TWO_HISTORIES]
     assert liar.bodies == sent
-    assert wallet.purse == purse
+    assert wallet.spending == spending
 
 
 @pytest.mark.parametrize("bound", ["the study's cap", "her own cap"])
@@ -238,7 +239,7 @@ def test_no_cap_is_exceeded_over_rounds_whatever_the_server_says(tmp_path: Path,
     assert [type(result) for result in results] == [Answered, Answered, Refusal]
     assert reasons(results) == [Reason.BEYOND_CAP if hers else Reason.BEYOND_STUDY_CAP]
     assert len(liar.bodies) == 2
-    assert sum(wallet.purse.charges.values()) == 2 * MICRO
+    assert sum(wallet.spending.charges.values()) == 2 * MICRO
     wallet.close()
 
 
@@ -250,7 +251,7 @@ def test_what_the_server_once_said_was_spent_stays_spent_when_it_says_less(liar:
     liar.says.clear()
 
     assert reasons(answers(user, liar)) == [Reason.BEYOND_CAP]
-    assert wallet.purse.elsewhere == CAP
+    assert wallet.spending.elsewhere == CAP
     assert liar.bodies == []
 
 
@@ -277,18 +278,20 @@ def test_what_is_said_of_somebody_else_is_not_remembered(liar: Liar, wallet: Wal
     assert [type(result) for result in answers(user, liar)] == [Answered]
 
 
-# ----------------------------------------------------------------------------------------------- lies to one watch
+# ---------------------------------------------------------------------------------------------- lies to one reader
 
 
-def in_one_watch(liar: Liar, user: User, lie: Callable[[], object]) -> tuple[list[Result], list[Result], list[Result]]:
+def with_one_reader(
+    liar: Liar, user: User, lie: Callable[[], object]
+) -> tuple[list[Result], list[Result], list[Result]]:
     """She answers, is lied to, and asks once more."""
 
     async def three() -> tuple[list[Result], list[Result], list[Result]]:
         async with liar.server() as server:
-            watch = BulletinReader(server, liar.id)
-            first = await user.answer(watch)
+            reader = BulletinReader(server, liar.id)
+            first = await user.answer(reader)
             lie()
-            return first, await user.answer(watch), await user.answer(watch)
+            return first, await user.answer(reader), await user.answer(reader)
 
     return run(three())
 
@@ -312,7 +315,7 @@ def test_a_watch_that_was_lied_to_reads_no_more(
     user = User(HERS, wallet)
     enrolled(user, liar)
     liar.ask(part())
-    first, second, third = in_one_watch(liar, user, lambda: lie(liar))
+    first, second, third = with_one_reader(liar, user, lambda: lie(liar))
     reads = sum(request.url.path.endswith("/bulletin") for request in liar.requests)
 
     assert [type(result) for result in first] == [Answered]
@@ -326,7 +329,7 @@ def test_a_server_that_lags_behind_what_was_read_tells_no_second_history(liar: L
     enrolled(user, liar)
     liar.ask(part())
     lag: Change = lambda said: said.update(entries=[], length=1, head=canonical.digest(liar.entries[0]))  # noqa: E731
-    first, second, third = in_one_watch(liar, user, lambda: liar.says.update(bulletin=lag))
+    first, second, third = with_one_reader(liar, user, lambda: liar.says.update(bulletin=lag))
 
     assert first == second == third == [Answered(next(iter(liar.heard)), MICRO)]
 
@@ -367,13 +370,13 @@ def test_after_a_lie_about_a_report_no_other_body_is_ever_sent(liar: Liar, walle
         [result] = answers(user, liar)
         assert expected == (result.problem if isinstance(result, Unanswered) else reasons([result])[0])
     [round_] = liar.heard
-    kept = wallet.kept(round_)
+    kept = wallet.stored(round_)
 
     assert len(liar.bodies) == 3
     assert len(set(liar.bodies)) == 1
     assert kept is not None
-    assert kept.state is State.KEPT
-    assert wallet.purse.charges == {round_: MICRO}
+    assert kept.state is ReportState.STORED
+    assert wallet.spending.charges == {round_: MICRO}
     assert liar.hosts == {HOST}
 
     liar.says.clear()
@@ -453,7 +456,7 @@ def test_a_token_of_another_user_speaks_for_nobody(liar: Liar, wallet: Wallet) -
 
     assert reasons(answers(user, liar)) == [Reason.OTHER_USER]
     assert liar.bodies == []
-    assert wallet.purse.charges == {}
+    assert wallet.spending.charges == {}
 
 
 def test_one_who_has_a_number_is_given_no_other(liar: Liar, wallet: Wallet) -> None:
@@ -473,7 +476,7 @@ def test_her_token_is_shown_to_no_other_server(liar: Liar, wallet: Wallet) -> No
     user = User(HERS, wallet)
     enrolled(user, liar)
     liar.ask(part())
-    with pytest.raises(canonical.ProtocolError, match="is known to"):
+    with pytest.raises(NotEnrolledError, match="is known to"):
         run(elsewhere())
 
     assert liar.hosts == {HOST}

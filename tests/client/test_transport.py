@@ -5,27 +5,29 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import pickle
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import httpx
 import pytest
 
-import askance_client
 from askance_client import (
     BulletinReader,
     Patience,
     Problem,
     Reason,
     Refusal,
+    RemoteError,
     Server,
     UnreachableError,
     User,
     Wallet,
     WalletFile,
 )
+from askance_client.transport import Receipt
 from askance_protocol.budget import MICRO
-from askance_protocol.errors import ProtocolError
+from askance_protocol.errors import Code, UsageError
 from tests.client.liar import URL, USER, problem
 from tests.client.people import run
 
@@ -156,7 +158,7 @@ def test_after_whatever_goes_wrong_on_the_way_it_is_tried_again(pauses: list[flo
     script = Script(error, good())
     receipt = sent(script)
 
-    assert receipt == askance_client.transport.Receipt(USER, ROUND, MICRO)
+    assert receipt == Receipt(USER, ROUND, MICRO)
     assert len(script.requests) == 2
     assert len(pauses) == 1
 
@@ -193,7 +195,7 @@ class Drops(httpx.AsyncByteStream):
 
 
 def test_an_answer_that_comes_in_drops_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("askance_client.transport.MOST_SECONDS", 0.02)
+    monkeypatch.setattr("askance_client.transport.server.MOST_SECONDS", 0.02)
     with pytest.raises(UnreachableError):
         sent(lambda _: httpx.Response(200, stream=Drops()), Patience(attempts=2, first=0))
 
@@ -203,7 +205,7 @@ def test_an_answer_of_the_largest_size_is_read_and_one_byte_more_is_not(
     monkeypatch: pytest.MonkeyPatch, more: int
 ) -> None:
     body = good().content
-    monkeypatch.setattr("askance_client.transport.MOST_BYTES", len(body) - more)
+    monkeypatch.setattr("askance_client.transport.server.MOST_BYTES", len(body) - more)
     patience = Patience(attempts=1)
     if more:
         with pytest.raises(UnreachableError):
@@ -285,7 +287,7 @@ def test_new_tokens_have_no_readable_form() -> None:
     "url", ["", "askance.test", "ftp://askance.test", "file:///etc/passwd", "http://", "//askance.test", "http://[::/"]
 )
 def test_what_is_no_web_address_is_refused_with_what_to_give(url: str) -> None:
-    with pytest.raises(ProtocolError, match="give one as http"):
+    with pytest.raises(UsageError, match="give one as http"):
         Server(url)
 
 
@@ -320,3 +322,13 @@ def test_a_servers_own_words_do_not_steer_a_terminal() -> None:
     assert isinstance(answer, Problem)
     assert answer.name == "not[2Jfound"
     assert answer.detail == "]0;mine" + "x" * 491
+
+
+def test_errors_keep_their_class_and_their_words_from_one_process_to_another() -> None:
+    """A shard of a fleet tells the others why it has stopped."""
+    for error in (RemoteError("is odd", where="server", remedy="see its log"), UnreachableError("is away", where=URL)):
+        same = pickle.loads(pickle.dumps(error))
+
+        assert type(same) is type(error)
+        assert (str(same), same.what, same.where, same.remedy) == (str(error), error.what, error.where, error.remedy)
+    assert (RemoteError.code, UnreachableError.code) == (Code.REMOTE, Code.UNREACHABLE)

@@ -6,25 +6,29 @@ import asyncio
 import json
 import subprocess
 import sys
+import tomllib
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any, TypeVar
 
 import httpx
 import pytest
 
+import askance_client
 from askance_client import (
     Answered,
     BulletinReader,
     Identity,
+    NotEnrolledError,
     Patience,
     Problem,
     Reason,
     Refusal,
+    ReportState,
     Result,
     Server,
-    State,
     Unanswered,
     UnreachableError,
     User,
@@ -32,7 +36,6 @@ from askance_client import (
     count,
 )
 from askance_protocol.budget import MICRO
-from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Example
 from askance_protocol.queries import RealQuery
 from askance_protocol.queries.expressions import FieldValue
@@ -46,6 +49,7 @@ from tests.server.serving import Json, Service
 
 T = TypeVar("T")
 
+ROOT = Path(__file__).parent.parent.parent
 URL = "http://askance.test"
 VALUE = Schema(fields=(RealField(name="value", low=-1, high=1, denominator=1000),))
 ALL: Json = {"users": "all", "tolerance": "0.3"}
@@ -159,7 +163,7 @@ def test_a_user_enrols_answers_and_both_sides_account_for_it(world: World) -> No
 
     assert isinstance(result, Answered)
     assert result.charged == MICRO
-    assert user.wallet.purse.charges == {result.round: MICRO}
+    assert user.wallet.spending.charges == {result.round: MICRO}
     account = world.account(user)
     assert account["spent_micro_epsilon"] == MICRO
     assert account["charges"] == [{"round": result.round, "micro_epsilon": MICRO}]
@@ -189,8 +193,8 @@ def test_one_who_takes_part_again_sends_nothing_again(world: World) -> None:
 
 def test_users_who_share_a_watch_read_a_study_at_once_and_find_no_lie(world: World) -> None:
     async def at_once(server: Server) -> list[list[Result]]:
-        watch = BulletinReader(server, study)
-        return await asyncio.gather(*(user.answer(watch) for user in users))
+        reader = BulletinReader(server, study)
+        return await asyncio.gather(*(user.answer(reader) for user in users))
 
     users = [world.user() for _ in range(6)]
     study = world.study()
@@ -206,7 +210,7 @@ def test_one_who_takes_part_twice_at_once_reports_once(world: World) -> None:
     assert both[0] == both[1] == both[2]
     assert [type(each) for each in both[0]] == [Answered]
     assert len(set(world.line.bodies)) == 1
-    assert user.wallet.purse.spent == MICRO
+    assert user.wallet.spending.spent == MICRO
 
 
 def test_two_studies_at_once_do_not_spend_the_same_budget(world: World) -> None:
@@ -217,13 +221,13 @@ def test_two_studies_at_once_do_not_spend_the_same_budget(world: World) -> None:
     assert sorted(type(result).__name__ for [result] in results) == ["Answered", "Refusal"]
     assert [reason for each in results for reason in reasons(each)] == [Reason.BEYOND_CAP]
     assert len(world.line.bodies) == 1
-    assert user.wallet.purse.spent == MICRO
+    assert user.wallet.spending.spent == MICRO
 
 
 def test_one_who_has_no_number_is_told_to_enrol(world: World) -> None:
     user = User(Example.of(VALUE, {"value": 0}), world.wallet())
     study = world.study()
-    with pytest.raises(ProtocolError, match="enrol first"):
+    with pytest.raises(NotEnrolledError, match="enrol first"):
         world.take_part(user, study)
 
 
@@ -263,7 +267,7 @@ def test_an_answer_that_is_lost_is_asked_for_with_the_same_bytes(world: World) -
     assert isinstance(result, Answered)
     assert len(world.line.bodies) == 3
     assert len(set(world.line.bodies)) == 1
-    assert world.account(user)["spent_micro_epsilon"] == user.wallet.purse.spent == MICRO
+    assert world.account(user)["spent_micro_epsilon"] == user.wallet.spending.spent == MICRO
 
 
 def test_a_server_that_is_gone_for_long_gets_the_stored_bytes_when_it_is_back(world: World) -> None:
@@ -272,10 +276,10 @@ def test_a_server_that_is_gone_for_long_gets_the_stored_bytes_when_it_is_back(wo
     world.line.loses = ["/reports"] * 4
     with pytest.raises(UnreachableError):
         world.take_part(user, study)
-    [round_] = user.wallet.purse.charges
-    kept = user.wallet.kept(round_)
+    [round_] = user.wallet.spending.charges
+    kept = user.wallet.stored(round_)
     assert kept is not None
-    assert kept.state is State.KEPT
+    assert kept.state is ReportState.STORED
 
     assert world.take_part(user, study) == [Answered(round_, MICRO)]
     assert set(world.line.bodies) == {kept.body}
@@ -314,13 +318,13 @@ def test_a_round_that_has_closed_declines_the_report_and_its_charge_stays(world:
     world.line.busy = ["/reports"] * 4
     with pytest.raises(UnreachableError):
         world.take_part(user, study)
-    [round_] = user.wallet.purse.charges
+    [round_] = user.wallet.spending.charges
     world.service.post(f"/v1/rounds/{round_}/close", token=world.service.operator)
 
     assert world.take_part(user, study) == [Unanswered(round_, "round-not-open", final=True)]
     assert world.take_part(user, study) == [Unanswered(round_, "declined", final=True)]
     assert len(world.line.bodies) == 5
-    assert user.wallet.purse.spent == MICRO
+    assert user.wallet.spending.spent == MICRO
     assert world.account(user)["spent_micro_epsilon"] == 0
 
 
@@ -329,12 +333,12 @@ def test_users_who_drop_out_do_not_stop_the_others(world: World) -> None:
     study = world.study()
     for user in users[:4]:
         assert count(world.take_part(user, study)) == {"answered": 1}
-    [round_] = users[0].wallet.purse.charges
+    [round_] = users[0].wallet.spending.charges
     world.service.post(f"/v1/rounds/{round_}/close", token=world.service.operator)
     results = world.follow(study, *users)
 
     assert [count(each) for each in results] == [{"answered": 1}] * 4 + [{}] * 2
-    assert [user.wallet.purse.spent for user in users] == [MICRO] * 4 + [0] * 2
+    assert [user.wallet.spending.spent for user in users] == [MICRO] * 4 + [0] * 2
 
 
 def test_her_own_cap_binds_where_the_server_has_more_for_her(world: World) -> None:
@@ -484,12 +488,23 @@ def test_a_client_needs_nothing_of_the_server() -> None:
     """Neither the framework nor what statistics needs: a phone has neither."""
     script = "import json, sys; from askance_client import User, Wallet; print(json.dumps(sorted(sys.modules)))"
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)
-    rooms = {name.partition(".")[0] for name in json.loads(said.stdout)}
+    modules = set(json.loads(said.stdout))
+    rooms = {name.partition(".")[0] for name in modules}
 
     assert "askance_client" in rooms
     assert rooms.isdisjoint(
         {"fastapi", "starlette", "uvicorn", "scipy", "prometheus_client", "psycopg", "askance_server", "askance_lab"}
     )
+    assert modules.isdisjoint({"askance_client.simulation", "askance_client.tables"})
+
+
+def test_every_module_that_a_device_runs_is_held_to_the_contract_of_imports() -> None:
+    """A module that is new is a device's, unless it is in the rooms that stand apart."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    [contract] = [each for each in contracts if "askance_client.user" in each.get("source_modules", ())]
+    modules = {f"askance_client.{module.name}" for module in iter_modules(askance_client.__path__)}
+
+    assert set(contract["source_modules"]) | set(contract["forbidden_modules"]) == modules
 
 
 def test_run_ends_what_hangs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 import multiprocessing
+import re
 import shutil
 import sqlite3
 import stat
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator
@@ -15,29 +17,34 @@ from contextlib import closing
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 
 from askance_client import (
     Answered,
+    BeyondCapError,
+    DamagedWalletError,
     Identity,
     Pin,
     Reason,
-    State,
+    ReportState,
     Unanswered,
     UnreachableError,
     User,
     Wallet,
     WalletError,
     WalletFile,
+    WalletInUseError,
 )
 from askance_client.wallet import SCHEMA_VERSION
 from askance_protocol.budget import LARGEST, MICRO
-from askance_protocol.errors import ProtocolError
+from askance_protocol.errors import Code, ProtocolError
 from tests.client.liar import Liar, instead_of_an_answer, problem
 from tests.client.people import CAP, HERS, OTHERS, answers, enrolled, reasons, run, wallet_at
 from tests.protocol.studies import part, study
 
+ROOT = Path(__file__).parent.parent.parent
 STUDY = "a" * 64
 HEAD = "b" * 64
 PIN = Pin(2, HEAD)
@@ -62,7 +69,7 @@ def id_of(number: int) -> str:
 
 
 def keep(wallet: Wallet, round_: int = 1, charge: int = MICRO, body: bytes = b"drawn", elsewhere: int = 0) -> bytes:
-    return wallet.keep(STUDY, PIN, elsewhere, id_of(round_), charge, lambda: body).body
+    return wallet.draw_and_store(STUDY, PIN, elsewhere, id_of(round_), charge, lambda: body).body
 
 
 def never() -> bytes:
@@ -70,7 +77,7 @@ def never() -> bytes:
 
 
 def spent(wallet: Wallet) -> int:
-    return wallet.purse.spent
+    return wallet.spending.spent
 
 
 def by_hand(path: Path, statement: str, *parameters: object) -> None:
@@ -107,7 +114,7 @@ def test_a_token_and_a_body_have_no_readable_form(wallet: Wallet) -> None:
     wallet.enrolled(Identity("http://askance.test", 3, "sekret"))
     keep(wallet, body=b"sekret")
 
-    assert "sekret" not in f"{wallet.identity!r} {wallet.kept(id_of(1))!r} {wallet!r}"
+    assert "sekret" not in f"{wallet.identity!r} {wallet.stored(id_of(1))!r} {wallet!r}"
 
 
 # ----------------------------------------------------------------------------------------------------- for a lifetime
@@ -140,15 +147,15 @@ def test_what_is_kept_is_there_when_the_file_is_opened_again(tmp_path: Path) -> 
     with closing(wallet_at(tmp_path)) as wallet:
         wallet.enrolled(Identity("http://askance.test", 3, "token"))
         keep(wallet, elsewhere=5)
-        wallet.settle(id_of(1), State.ACKNOWLEDGED)
+        wallet.settle(id_of(1), ReportState.ACKNOWLEDGED)
     with closing(wallet_at(tmp_path)) as wallet:
-        kept = wallet.kept(id_of(1))
+        kept = wallet.stored(id_of(1))
 
         assert wallet.identity == Identity("http://askance.test", 3, "token")
         assert wallet.pin(STUDY) == PIN
         assert spent(wallet) == MICRO + 5
         assert kept is not None
-        assert (kept.body, kept.charge, kept.state) == (b"drawn", MICRO, State.ACKNOWLEDGED)
+        assert (kept.body, kept.charge, kept.state) == (b"drawn", MICRO, ReportState.ACKNOWLEDGED)
 
 
 def test_one_who_has_a_number_keeps_it(wallet: Wallet) -> None:
@@ -166,7 +173,7 @@ def test_one_who_has_a_number_keeps_it(wallet: Wallet) -> None:
 
 def test_keeping_twice_gives_the_first_bytes_and_draws_nothing(wallet: Wallet) -> None:
     assert keep(wallet, body=b"first") == b"first"
-    again = wallet.keep(STUDY, PIN, 0, id_of(1), 5 * MICRO, never)
+    again = wallet.draw_and_store(STUDY, PIN, 0, id_of(1), 5 * MICRO, never)
 
     assert again.body == b"first"
     assert again.charge == MICRO
@@ -181,38 +188,39 @@ def test_two_programs_with_one_wallet_keep_one_report(tmp_path: Path) -> None:
 
 def test_what_does_not_fit_is_not_kept_and_the_last_millionth_does(wallet: Wallet) -> None:
     keep(wallet, 1, 4 * MICRO, elsewhere=MICRO)
-    with pytest.raises(WalletError, match="beyond the cap"):
+    with pytest.raises(BeyondCapError, match="nothing was drawn") as refused:
         keep(wallet, 2, 5 * MICRO + 1)
     keep(wallet, 3, 5 * MICRO)
-    with pytest.raises(WalletError, match="beyond the cap"):
+    with pytest.raises(BeyondCapError):
         keep(wallet, 4, 1)
 
+    assert refused.value.code is Code.OVER_BUDGET
     assert spent(wallet) == CAP
-    assert wallet.kept(id_of(2)) is wallet.kept(id_of(4)) is None
+    assert wallet.stored(id_of(2)) is wallet.stored(id_of(4)) is None
 
 
 def test_an_error_while_drawing_keeps_nothing(wallet: Wallet) -> None:
     with pytest.raises(AssertionError, match="nothing is drawn"):
-        wallet.keep(STUDY, PIN, 5, id_of(1), MICRO, never)
+        wallet.draw_and_store(STUDY, PIN, 5, id_of(1), MICRO, never)
 
-    assert wallet.kept(id_of(1)) is None
+    assert wallet.stored(id_of(1)) is None
     assert wallet.pin(STUDY) is None
     assert spent(wallet) == 0
 
 
 def test_what_was_acknowledged_stays_so(wallet: Wallet) -> None:
     keep(wallet)
-    for state in (State.DECLINED, State.ACKNOWLEDGED, State.DECLINED, State.KEPT):
+    for state in (ReportState.DECLINED, ReportState.ACKNOWLEDGED, ReportState.DECLINED, ReportState.STORED):
         wallet.settle(id_of(1), state)
-    kept = wallet.kept(id_of(1))
+    kept = wallet.stored(id_of(1))
 
     assert kept is not None
-    assert kept.state is State.ACKNOWLEDGED
+    assert kept.state is ReportState.ACKNOWLEDGED
 
 
 def test_a_pin_only_grows(wallet: Wallet) -> None:
     for length in (1, 3, 2):
-        wallet.see(STUDY, Pin(length, id_of(length)), 0)
+        wallet.note_history(STUDY, Pin(length, id_of(length)), 0)
 
     assert wallet.pin(STUDY) == Pin(3, id_of(3))
 
@@ -265,7 +273,7 @@ def test_another_program_may_spend_and_it_counts(tmp_path: Path) -> None:
     with closing(wallet_at(tmp_path)) as wallet:
         by_hand(tmp_path, "INSERT INTO reports VALUES (0, ?, ?, x'00', 'kept')", id_of(9), CAP)
         assert spent(wallet) == CAP
-        with pytest.raises(WalletError, match="beyond the cap"):
+        with pytest.raises(BeyondCapError):
             keep(wallet)
 
 
@@ -287,7 +295,7 @@ def test_a_wallet_that_does_not_know_what_it_sent_sends_no_second_body(tmp_path:
     with closing(wallet_at(tmp_path / "b", None)) as wallet:
         user = User(OTHERS, wallet)
         assert reasons(answers(user, liar)) == [Reason.HEARD_ALREADY]
-        assert wallet.purse.elsewhere == MICRO
+        assert wallet.spending.elsewhere == MICRO
         assert len(liar.bodies) == 1
 
         # What the other copy has spent stays spent, even where the server forgets it.
@@ -316,7 +324,7 @@ def test_copies_that_answer_different_rounds_spend_one_cap(tmp_path: Path, liar:
         assert reasons(answers(first, liar)) == [Reason.HEARD_ALREADY, Reason.BEYOND_CAP]
         assert reasons(answers(second, liar)) == [Reason.HEARD_ALREADY, Reason.BEYOND_CAP]
         assert len(liar.bodies) == len(set(liar.heard)) == 2
-        assert a.purse.elsewhere == b.purse.elsewhere == MICRO
+        assert a.spending.elsewhere == b.spending.elsewhere == MICRO
 
 
 def test_a_crash_before_sending_costs_nothing_more_and_the_same_bytes_are_sent(tmp_path: Path, liar: Liar) -> None:
@@ -327,9 +335,9 @@ def test_a_crash_before_sending_costs_nothing_more_and_the_same_bytes_are_sent(t
         with pytest.raises(UnreachableError):
             answers(user, liar)
         [(round_, body)] = liar.heard.items()
-        before = wallet.kept(round_)
+        before = wallet.stored(round_)
         assert before is not None
-        assert before.state is State.KEPT
+        assert before.state is ReportState.STORED
     liar.heard.clear()
     liar.charges.clear()
     liar.says.clear()
@@ -372,6 +380,122 @@ def test_what_the_server_will_never_take_stays_spent_and_is_not_sent_again(
         assert answers(user, liar) == [Unanswered(round_, "declined", final=True)]
         assert len(liar.bodies) == 1
         assert spent(wallet) == MICRO
+
+
+# ------------------------------------------------------------------------------------------------ files that there are
+
+# The tables as version 0.1 wrote them, to the letter: such files exist, and stay as they are.
+_TABLES_OF_0_1 = """
+    CREATE TABLE owners (
+        id INTEGER PRIMARY KEY,                                   -- whose wallet this is; 0 where there is one
+        cap INTEGER NOT NULL CHECK (cap > 0),                     -- what she will ever spend, in micro-epsilon
+        elsewhere INTEGER NOT NULL DEFAULT 0 CHECK (elsewhere >= 0), -- spent by other copies of this wallet
+        server TEXT,                                              -- the server that knows her
+        user_number INTEGER CHECK (user_number >= 0),             -- her number there
+        token TEXT                                                -- proves it
+    );
+    CREATE TABLE pins (
+        owner INTEGER NOT NULL REFERENCES owners (id),
+        study TEXT NOT NULL CHECK (length(study) = 64),           -- digest of the study
+        length INTEGER NOT NULL CHECK (length > 0),               -- how many entries of its bulletin she has seen
+        head TEXT NOT NULL CHECK (length(head) = 64),             -- digest of the last of them
+        PRIMARY KEY (owner, study)
+    ) WITHOUT ROWID;
+    CREATE TABLE reports (
+        owner INTEGER NOT NULL REFERENCES owners (id),
+        round TEXT NOT NULL CHECK (length(round) = 64),           -- digest of the round
+        charge INTEGER NOT NULL CHECK (charge > 0),               -- what it cost, in micro-epsilon
+        body BLOB NOT NULL,                                       -- what is sent, and sent again
+        state TEXT NOT NULL DEFAULT 'kept'                        -- see State
+            CHECK (state IN ('kept', 'acknowledged', 'declined')),
+        PRIMARY KEY (owner, round)
+    ) WITHOUT ROWID;
+    CREATE TABLE heard (
+        owner INTEGER NOT NULL REFERENCES owners (id),
+        round TEXT NOT NULL CHECK (length(round) = 64),           -- digest of a round that a copy has answered
+        charge INTEGER NOT NULL CHECK (charge >= 0),              -- what it cost, as the server said
+        PRIMARY KEY (owner, round)
+    ) WITHOUT ROWID;
+    CREATE TRIGGER within_the_cap BEFORE INSERT ON reports
+    WHEN new.charge + (SELECT coalesce(sum(charge), 0) FROM reports WHERE owner = new.owner)
+        > (SELECT cap - elsewhere FROM owners WHERE id = new.owner)
+    BEGIN SELECT raise(ABORT, 'beyond the cap'); END;
+    CREATE TRIGGER reports_stay BEFORE UPDATE OF owner, round, charge, body ON reports
+    BEGIN SELECT raise(ABORT, 'a report is never changed'); END;
+    -- REPLACE deletes without asking the triggers of a deletion.
+    CREATE TRIGGER reports_are_not_replaced BEFORE INSERT ON reports
+    WHEN EXISTS (SELECT 1 FROM reports WHERE owner = new.owner AND round = new.round)
+    BEGIN SELECT raise(ABORT, 'a report is never changed'); END;
+    CREATE TRIGGER reports_are_not_forgotten BEFORE DELETE ON reports
+    BEGIN SELECT raise(ABORT, 'a report is never forgotten'); END;
+    CREATE TRIGGER caps_stay BEFORE UPDATE OF id, cap ON owners
+    BEGIN SELECT raise(ABORT, 'a cap is for a lifetime'); END;
+    CREATE TRIGGER caps_are_not_replaced BEFORE INSERT ON owners
+    WHEN EXISTS (SELECT 1 FROM owners WHERE id = new.id)
+    BEGIN SELECT raise(ABORT, 'this owner is there already'); END;
+    CREATE TRIGGER caps_are_not_forgotten BEFORE DELETE ON owners
+    BEGIN SELECT raise(ABORT, 'a cap is for a lifetime'); END;
+    CREATE TRIGGER nothing_is_unspent BEFORE UPDATE OF elsewhere ON owners WHEN new.elsewhere < old.elsewhere
+    BEGIN SELECT raise(ABORT, 'what was spent stays spent'); END;
+"""
+
+
+def wallet_of_0_1(path: Path) -> Path:
+    """A wallet file as version 0.1 made it: user 3 has a report to round 1, and a copy has spent 5."""
+    path.touch(0o600)
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        for statement in _TABLES_OF_0_1.split(";\n"):
+            db.execute(statement)
+        db.execute(f"PRAGMA application_id = {0x41534B57}")
+        db.execute("PRAGMA user_version = 1")
+        db.execute("INSERT INTO owners VALUES (0, ?, 5, 'http://askance.test', 3, 'token')", (CAP,))
+        db.execute("INSERT INTO pins VALUES (0, ?, 2, ?)", (STUDY, HEAD))
+        db.execute("INSERT INTO reports VALUES (0, ?, ?, ?, 'kept')", (id_of(1), MICRO, b"drawn"))
+        db.execute("INSERT INTO heard VALUES (0, ?, 5)", (id_of(2),))
+    return path
+
+
+def test_a_wallet_of_version_0_1_opens_with_all_that_is_in_it_and_refuses_the_same(tmp_path: Path) -> None:
+    with closing(Wallet.open(wallet_of_0_1(tmp_path / "wallet"))) as wallet:
+        report = wallet.stored(id_of(1))
+
+        assert wallet.identity == Identity("http://askance.test", 3, "token")
+        assert wallet.pin(STUDY) == PIN
+        assert wallet.spending.heard == {id_of(2): 5}
+        assert spent(wallet) == MICRO + 5
+        assert report is not None
+        assert (report.body, report.charge, report.state) == (b"drawn", MICRO, ReportState.STORED)
+        assert keep(wallet, body=b"another") == b"drawn"
+        with pytest.raises(BeyondCapError):
+            keep(wallet, 3, CAP - MICRO - 4)
+        assert keep(wallet, 3, CAP - MICRO - 5) == b"drawn"
+        wallet.settle(id_of(1), ReportState.ACKNOWLEDGED)
+    with pytest.raises(sqlite3.IntegrityError, match="never changed"):
+        by_hand(tmp_path, "UPDATE reports SET body = x'00'")
+
+
+def test_the_tables_are_in_the_wheel(tmp_path: Path) -> None:
+    """Where the package is installed, there is no repository to read them from."""
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    [wheel] = tmp_path.glob("*.whl")
+    with ZipFile(wheel) as archive:
+        schema = archive.read("askance_client/wallet/schema.sql").decode()
+
+    assert schema.count("CREATE TRIGGER") == 8
+
+
+def test_a_new_wallet_has_the_tables_of_version_0_1(tmp_path: Path) -> None:
+    def tables(path: Path) -> dict[str, str]:
+        """Each table and trigger as it was declared, without comments and spaces."""
+        with closing(sqlite3.connect(path)) as db:
+            rows = db.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL").fetchall()
+        return {name: "".join(re.sub("--[^\n]*", "", sql).split()) for name, sql in rows}
+
+    wallet_at(tmp_path).close()
+
+    assert tables(tmp_path / "wallet") == tables(wallet_of_0_1(tmp_path / "old"))
 
 
 # ------------------------------------------------------------------------------------------------ what is no wallet
@@ -423,7 +547,7 @@ def test_what_is_no_wallet_of_this_program_is_refused_and_left_as_it_is(
     assert [each.name for each in tmp_path.iterdir()] == ["wallet"]
 
 
-@pytest.mark.parametrize("look", [lambda w: w.purse, lambda w: w.kept(id_of(1)), lambda w: keep(w, 9)])
+@pytest.mark.parametrize("look", [lambda w: w.spending, lambda w: w.stored(id_of(1)), lambda w: keep(w, 9)])
 def test_a_damaged_page_is_an_error_that_says_so_and_nothing_is_drawn(
     tmp_path: Path, look: Callable[[Wallet], object]
 ) -> None:
@@ -438,7 +562,7 @@ def test_a_damaged_page_is_an_error_that_says_so_and_nothing_is_drawn(
     damaged[size * (root - 1) : size * root] = b"\xff" * size
     path.write_bytes(damaged)
 
-    with pytest.raises(WalletError, match="damaged"), closing(wallet_at(tmp_path)) as wallet:
+    with pytest.raises(DamagedWalletError, match="damaged"), closing(wallet_at(tmp_path)) as wallet:
         look(wallet)
 
 
@@ -451,13 +575,25 @@ def test_a_folder_and_a_place_that_is_not_there_are_no_wallets(tmp_path: Path) -
 
 def test_an_owner_that_is_not_there_and_one_that_is_there_twice_are_refused(tmp_path: Path) -> None:
     with closing(WalletFile.open(tmp_path / "wallets")) as file:
-        file.add(5, CAP)
+        file.add_all([(5, CAP, None)])
         with pytest.raises(WalletError, match="has no owner 4"):
-            file.wallet(4)
+            Wallet(file, 4)
         with pytest.raises(WalletError, match="there already"):
             file.add_all([(6, CAP, None), (5, CAP, None)])
 
         assert file.owners() == [5]
+
+
+def test_an_error_of_sqlite_is_told_by_its_code_and_not_by_its_words(wallet: Wallet) -> None:
+    """A check or another trigger that fails is not taken for the cap, and a closed file is no damaged one."""
+    with pytest.raises(WalletError) as check:
+        wallet.draw_and_store(STUDY, PIN, 0, "beyond the cap", 1, lambda: b"drawn")
+    wallet.close()
+    with pytest.raises(WalletError) as closed:
+        wallet.stored(id_of(1))
+
+    assert type(check.value) is type(closed.value) is WalletError
+    assert check.value.code is Code.WALLET
 
 
 # ------------------------------------------------------------------------------------------------ several at a time
@@ -494,7 +630,7 @@ def test_processes_that_open_a_new_wallet_at_once_share_it(tmp_path: Path) -> No
 
 def test_what_is_done_together_is_one_commit(tmp_path: Path) -> None:
     async def all_of_them() -> list[bytes]:
-        works = [file.wallet(owner).together(lambda owner=owner: keep(file.wallet(owner))) for owner in range(50)]
+        works = [Wallet(file, owner).group_commit(lambda owner=owner: keep(Wallet(file, owner))) for owner in range(50)]
         return await asyncio.gather(*works)
 
     with closing(WalletFile.open(tmp_path / "wallets")) as file:
@@ -510,10 +646,10 @@ def test_what_is_done_together_is_one_commit(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fails", "error"),
     [
-        (lambda wallet: keep(wallet, 7, CAP + 1), WalletError),
-        (lambda wallet: wallet.see("short", PIN, 0), WalletError),
-        (lambda wallet: wallet.see(STUDY, PIN, 1 << 70), OverflowError),
-        (lambda wallet: wallet.keep(STUDY, PIN, 0, id_of(7), 1, never), AssertionError),
+        (lambda wallet: keep(wallet, 7, CAP + 1), BeyondCapError),
+        (lambda wallet: wallet.note_history("short", PIN, 0), WalletError),
+        (lambda wallet: wallet.note_history(STUDY, PIN, 1 << 70), OverflowError),
+        (lambda wallet: wallet.draw_and_store(STUDY, PIN, 0, id_of(7), 1, never), AssertionError),
     ],
 )
 def test_one_work_that_fails_does_not_take_the_others_back(
@@ -521,19 +657,19 @@ def test_one_work_that_fails_does_not_take_the_others_back(
 ) -> None:
     async def three() -> list[object]:
         works: list[Callable[[], object]] = [lambda: keep(wallet, 1), lambda: fails(wallet), lambda: keep(wallet, 2)]
-        return await asyncio.gather(*(wallet.together(work) for work in works), return_exceptions=True)
+        return await asyncio.gather(*(wallet.group_commit(work) for work in works), return_exceptions=True)
 
     first, failed, last = run(three())
 
     assert first == last == b"drawn"
     assert isinstance(failed, error)
-    assert wallet.kept(id_of(7)) is None
+    assert wallet.stored(id_of(7)) is None
     assert spent(wallet) == 2 * MICRO
 
 
 def test_where_the_file_cannot_be_written_all_are_told(tmp_path: Path, wallet: Wallet) -> None:
     async def two() -> list[object]:
-        works = [wallet.together(lambda number=number: keep(wallet, number)) for number in (1, 2)]
+        works = [wallet.group_commit(lambda number=number: keep(wallet, number)) for number in (1, 2)]
         return await asyncio.gather(*works, return_exceptions=True)
 
     wallet._file._db.execute("PRAGMA busy_timeout = 1")
@@ -541,15 +677,14 @@ def test_where_the_file_cannot_be_written_all_are_told(tmp_path: Path, wallet: W
         other.execute("BEGIN IMMEDIATE")
         said = run(two())
 
-    assert [type(each) for each in said] == [WalletError] * 2
-    assert "another process uses it" in str(said[0])
+    assert [type(each) for each in said] == [WalletInUseError] * 2
     assert run(two()) == [b"drawn"] * 2
 
 
 def test_who_no_longer_waits_does_not_disturb_the_others(wallet: Wallet) -> None:
     async def one_of_two() -> bytes:
-        gone = asyncio.ensure_future(wallet.together(lambda: keep(wallet, 1)))
-        stays = asyncio.ensure_future(wallet.together(lambda: keep(wallet, 2)))
+        gone = asyncio.ensure_future(wallet.group_commit(lambda: keep(wallet, 1)))
+        stays = asyncio.ensure_future(wallet.group_commit(lambda: keep(wallet, 2)))
         await asyncio.sleep(0)
         gone.cancel()
         return await stays

@@ -18,7 +18,7 @@ import httpx
 import numpy as np
 import pytest
 
-from askance_client import BulletinReader, Identity, Patience, Server, UnreachableError, User, WalletFile
+from askance_client import BulletinReader, Identity, Patience, Server, UnreachableError, User, Wallet, WalletFile
 from askance_lab.experiments.audit import AuditVerdict, audit_counts
 from askance_protocol.budget import MICRO
 from askance_protocol.examples import Example
@@ -102,19 +102,19 @@ async def _went_out(path: Path, asked: Part, example: Example, users: int, kind:
     async with Wire(asked) as wire:
         with closing(WalletFile.open(path)) as file:
             file.add_all([(user, asked.charge, Identity(URL, user, str(user))) for user in range(users)])
-            watch = BulletinReader(wire, wire.study)
-            await watch.refresh()
-            people = [kind(example, file.wallet(owner)) for owner in file.owners()]
+            reader = BulletinReader(wire, wire.study)
+            await reader.refresh()
+            people = [kind(example, Wallet(file, owner)) for owner in file.owners()]
             for begin in range(0, users, TOGETHER):
-                await asyncio.gather(*(_until_answered(each, watch) for each in people[begin : begin + TOGETHER]))
+                await asyncio.gather(*(_until_answered(each, reader) for each in people[begin : begin + TOGETHER]))
     return wire
 
 
-async def _until_answered(user: User, watch: BulletinReader) -> None:
+async def _until_answered(user: User, reader: BulletinReader) -> None:
     results = []
     while not results:
         with suppress(UnreachableError):
-            results = await user.answer(watch, refresh=False)
+            results = await user.answer(reader, refresh=False)
 
 
 def outcomes_of(bodies: Sequence[bytes]) -> list[int]:
@@ -142,9 +142,9 @@ def prepared_by(asked: Part) -> PreparedRound:
 
     async def read() -> PreparedRound:
         async with wire:
-            watch = BulletinReader(wire, wire.study)
-            assert await watch.refresh() is None
-            round_ = watch.history.rounds[wire.round]
+            reader = BulletinReader(wire, wire.study)
+            assert await reader.refresh() is None
+            round_ = reader.history.rounds[wire.round]
             assert isinstance(round_, PreparedRound)
             return round_
 
@@ -156,8 +156,8 @@ def prepared_by(asked: Part) -> PreparedRound:
 def test_what_is_seen_of_a_user_tells_no_more_than_is_certified(tmp_path: Path, name: str) -> None:
     asked, one, other = NEIGHBOURS[name]
     round_ = prepared_by(asked)
-    seen = [views(went_out(tmp_path, asked, change, USERS), round_) for change in (one, other)]
-    audit = audit_counts(*seen)
+    here, there = (views(went_out(tmp_path, asked, change, USERS), round_) for change in (one, other))
+    audit = audit_counts(here, there)
 
     print(f"{name}: ε ≥ {audit.epsilon_lower_bound:.3f} of {audit.samples}")
     assert audit.verdict(round_.parts[0].channel.certified_micro_epsilon) is AuditVerdict.CONSISTENT
@@ -169,8 +169,10 @@ def test_what_is_seen_of_a_user_tells_no_more_than_is_certified(tmp_path: Path, 
 def test_fresh_noise_on_retries_is_caught_where_both_reports_are_seen(tmp_path: Path) -> None:
     asked, one, other = NEIGHBOURS["boolean"]
     round_ = prepared_by(asked)
-    seen = [views(went_out(tmp_path, asked, change, CONTROL_USERS, DrawsAnew), round_) for change in (one, other)]
-    audit = audit_counts(*seen)
+    here, there = (
+        views(went_out(tmp_path, asked, change, CONTROL_USERS, DrawsAnew), round_) for change in (one, other)
+    )
+    audit = audit_counts(here, there)
 
     print(f"fresh noise: ε ≥ {audit.epsilon_lower_bound:.3f} of {audit.samples}, at {audit.event}")
     assert audit.verdict(EPSILON) is AuditVerdict.VIOLATED

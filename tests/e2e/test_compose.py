@@ -193,8 +193,8 @@ sys.meta_path.insert(0, Absent())
 import askance_client.simulation.fleet, askance_lab.cli, askance_lab.remote.study_client
 import askance_lab.evaluation.exact, askance_server.strategies.registry
 from askance_lab.commands.demo import _planned
-from askance_client.simulation.population import for_strategy
-assert _planned() and for_strategy("masked-parity-pooled", {"d": 8}, {}, 1).truth
+from askance_client.simulation.population import synthetic
+assert _planned() and synthetic("masked-parity", {"d": 8}, 1).truth
 """
     run = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr

@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 
-from askance_client import BulletinReader, Server, WalletFile
+from askance_client import BulletinReader, Server, Wallet, WalletFile
 from askance_client.population import Population
-from askance_client.simulation.fleet import FleetProgress, FleetShard, crews_of, enrol_crew, run_crew, run_fleet
+from askance_client.simulation.fleet import FleetProgress, FleetShard, enrol_shard, run_fleet, run_shard, shards_of
 from askance_client.simulation.gateway import Gateway, SentBatches
 from askance_client.simulation.population import synthetic
 from askance_client.transport import Patience
 from askance_protocol.budget import MICRO
-from askance_protocol.errors import ProtocolError
+from askance_protocol.errors import UsageError
 from askance_protocol.tally import Tally
 from askance_server.core.estimators import estimate
 from askance_server.ledger.sqlite import SqliteLedger
@@ -56,9 +56,9 @@ def assert_estimated(server: ServerProcess, study: Json, population: Population,
 def test_ten_thousand_users_finish_a_round_and_the_tally_is_what_they_were_acknowledged(tmp_path: Path) -> None:
     users, population = 10_000, synthetic("mean", {}, seed=5)
     with serving(tmp_path / "data") as server:
-        crews = crews_of(replace(crew_of(server, users, tmp_path), wallets=tmp_path / "wallets"), 2)
+        crews = shards_of(replace(crew_of(server, users, tmp_path), wallets=tmp_path / "wallets"), 2)
         for crew in crews:
-            asyncio.run(enrol_crew(crew))
+            asyncio.run(enrol_shard(crew))
         study = server.study()
         told: list[FleetProgress] = []
         came = run_fleet(crews, study["id"], population, told.append)
@@ -116,7 +116,7 @@ def test_users_outlast_a_server_that_is_killed_and_started_again(tmp_path: Path)
     patient = Patience(attempts=60, first=0.05, longest=0.5)
     with serving(tmp_path / "data") as server:
         crew = crew_of(server, users, tmp_path, patience=patient)
-        asyncio.run(enrol_crew(crew))
+        asyncio.run(enrol_shard(crew))
         study = server.study()
         killed: list[int] = []
 
@@ -129,7 +129,7 @@ def test_users_outlast_a_server_that_is_killed_and_started_again(tmp_path: Path)
 
         again = ServerProcess(tmp_path / "data", "--port", str(server.port))
         try:
-            came = asyncio.run(run_crew(crew, study["id"], population, tell))
+            came = asyncio.run(run_shard(crew, study["id"], population, tell))
             assert killed
             assert came.results == Counter(answered=users)
             assert_estimated(again, study, population, users)
@@ -187,7 +187,7 @@ def test_a_gateway_that_was_interrupted_sends_the_bytes_that_it_has_stored(tmp_p
 
         with pytest.raises(ConnectionError):
             asyncio.run(speak())
-        with pytest.raises(ProtocolError, match="blocks of another size"):
+        with pytest.raises(UsageError, match="blocks of another size"):
             asyncio.run(speak(block=250))
         assert asyncio.run(speak()) == Counter(accepted=500, repeated=500)
         assert sent[1] == sent[0]
@@ -198,14 +198,14 @@ def test_wallets_of_a_fleet_and_the_servers_ledger_say_the_same(tmp_path: Path) 
     users, population = 300, synthetic("histogram", {"cells": 6}, seed=9)
     with serving(tmp_path / "data", "--cap", "2") as server:
         crew = replace(crew_of(server, users, tmp_path), cap=2 * MICRO)
-        asyncio.run(enrol_crew(crew))
+        asyncio.run(enrol_shard(crew))
         for _ in range(2):
             study = server.study("histogram", {"cells": 6, "users": "all"})
-            assert asyncio.run(run_crew(crew, study["id"], population)).results == Counter(answered=users)
+            assert asyncio.run(run_shard(crew, study["id"], population)).results == Counter(answered=users)
         study = server.study("histogram", {"cells": 6, "users": "all"})
         assert study["state"] == "failed"
     with closing(WalletFile.open(crew.wallets)) as file, closing(SqliteLedger.open(tmp_path / "data")) as ledger:
         for owner, number in enumerate(file.numbers()):
             charges = {charge.round: charge.micro_epsilon for charge in ledger.standing(number).charges}
-            assert file.wallet(owner).purse.charges == charges
+            assert Wallet(file, owner).spending.charges == charges
             assert sum(charges.values()) == 2 * MICRO

@@ -1,1 +1,1 @@
-"""Many users at once: made-up users, fleets of real clients, gateways that speak for many."""
+"""Simulation: made-up users, fleets of real clients, and gateways that speak for many users."""

@@ -1,8 +1,8 @@
-"""Many users over HTTP: each a real `User` with a wallet of her own, in one file for all of a crew.
+"""Many users over HTTP: each a real `User` with a wallet of her own, in one file for all users of a shard.
 
-A crew is what one process runs: so many users in turn, over so many connections at a time, each connection with an HTTP
-client of its own (one that is shared is five times slower). A fleet is several crews, a process each. Whatever is
-interrupted goes on with the same wallets: nobody randomizes a second time.
+A shard is what one process runs: some users, visited one after the other over a number of connections, each connection
+with an HTTP client of its own (one that is shared is five times slower). A fleet is several shards, a process each. A
+fleet that was interrupted goes on with the same wallets: nobody randomizes a second time.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ from dataclasses import dataclass, field, replace
 from multiprocessing.context import SpawnProcess
 from multiprocessing.queues import Queue
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from askance_client.bulletin_reader import BulletinReader
 from askance_client.population import Population
 from askance_client.refusals import Refusal
-from askance_client.transport import Enrolled, Patience, Problem, Receipt, Server, UnreachableError
-from askance_client.user import BulletinReader, Result, User, count
-from askance_client.wallet import Identity, WalletFile
-from askance_protocol.errors import ProtocolError
+from askance_client.transport import Enrolled, Patience, Problem, Receipt, RemoteError, Server, UnreachableError
+from askance_client.user import Result, User, count
+from askance_client.wallet import Identity, Wallet, WalletFile
+from askance_protocol.errors import AskanceError, UsageError
 from askance_protocol.examples import Example
 
 CONNECTIONS: Final = 32
@@ -45,7 +46,7 @@ _FRUITLESS: Final = 3
 
 @dataclass(slots=True)
 class FleetProgress:
-    """What a crew has come to."""
+    """How far a shard, or a fleet, has come."""
 
     users: int
     results: Counter[str] = field(default_factory=Counter[str])
@@ -67,6 +68,8 @@ class FleetProgress:
 
 
 Tell = Callable[[FleetProgress], None]
+News: TypeAlias = "Queue[tuple[int, FleetProgress | AskanceError]]"
+"""From the processes: how far each shard has come, by its number, or why it has stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,63 +78,65 @@ class FleetShard:
 
     url: str
     rows: range
-    """Which examples of a population are theirs."""
+    """Which examples of a population its users hold."""
     wallets: Path
     cap: int
     """Micro-ε that each will ever spend, by her own wallet."""
     enrolment: str = field(default="", repr=False)
-    """A token of somebody who may enrol; not needed where all have numbers."""
+    """A token that allows to enrol; not needed where all have numbers."""
     connections: int = CONNECTIONS
     rate: float = 0.0
-    """Visits that begin in a second; 0: as many as can."""
+    """Visits that begin in a second; 0: no limit."""
     patience: Patience = field(default_factory=Patience)
 
 
-# ---------------------------------------------------------------------------------------------------------- one crew
+# --------------------------------------------------------------------------------------------------------- one shard
 
 
-async def enrol_crew(crew: FleetShard) -> None:
-    """Give everybody a number; those who have one keep it."""
-    file = WalletFile.open(crew.wallets)
+async def enrol_shard(shard: FleetShard) -> None:
+    """Get a number for each user of a shard; those who have one keep it."""
+    file = WalletFile.open(shard.wallets)
     try:
-        async with Server(crew.url, patience=crew.patience) as server:
-            await _enrol(crew, server, file)
+        async with Server(shard.url, patience=shard.patience) as server:
+            await _enrol(shard, server, file)
     finally:
         file.close()
 
 
-async def run_crew(crew: FleetShard, study: str, population: Population, tell: Tell = lambda _: None) -> FleetProgress:
-    """Enrol who is not yet, and answer until nobody of the crew will be asked any more."""
-    file = WalletFile.open(crew.wallets)
+async def run_shard(
+    shard: FleetShard, study: str, population: Population, tell: Tell = lambda _: None
+) -> FleetProgress:
+    """Enrol those who have no number yet, and answer until nobody of the shard will be asked any more."""
+    file = WalletFile.open(shard.wallets)
     try:
-        async with Server(crew.url, patience=crew.patience) as server, _connections(crew) as lines:
-            await _enrol(crew, server, file)
-            return await _Run(crew, population, file, lines, BulletinReader(server, study), tell).go()
+        async with Server(shard.url, patience=shard.patience) as server, _connections(shard) as connections:
+            await _enrol(shard, server, file)
+            return await _ShardRun(shard, population, file, connections, BulletinReader(server, study), tell).run()
     finally:
         file.close()
 
 
-async def _enrol(crew: FleetShard, server: Server, file: WalletFile) -> None:
-    for begin in range(len(file.owners()), len(crew.rows), _TOKENS):
-        some = range(begin, min(begin + _TOKENS, len(crew.rows)))
-        enrolled = await server.enrol(crew.enrolment, len(some))
+async def _enrol(shard: FleetShard, server: Server, file: WalletFile) -> None:
+    for begin in range(len(file.owners()), len(shard.rows), _TOKENS):
+        some = range(begin, min(begin + _TOKENS, len(shard.rows)))
+        enrolled = await server.enrol(shard.enrolment, len(some))
         if not isinstance(enrolled, Enrolled) or len(enrolled.tokens) != len(some):
             why = enrolled.detail if isinstance(enrolled, Problem | Refusal) else "too few tokens"
-            raise ProtocolError(f"the server enrols nobody: {why}", where="enrolment", remedy="see the token for it")
+            raise RemoteError(f"the server enrols nobody: {why}", where="enrolment", remedy="see the token for it")
         people = zip(some, enrolled.tokens, strict=True)
         file.add_all(
-            [(owner, crew.cap, Identity(server.url, enrolled.first + owner - begin, token)) for owner, token in people]
+            [(owner, shard.cap, Identity(server.url, enrolled.first + owner - begin, token)) for owner, token in people]
         )
     file.moved(server.url)
 
 
-class _Line(Server):
-    """One connection, with a stopwatch."""
+class TimedServer(Server):
+    """A server over a connection of its own, that notes how long each report took."""
 
     latencies: list[float]
 
     async def send(self, round_: str, token: str, body: bytes) -> Receipt | Problem | Refusal:
-        """As it is."""
+        """Send a report, and note the seconds until its answer."""
         begin = time.perf_counter()
         answer = await super().send(round_, token, body)
         self.latencies.append(time.perf_counter() - begin)
@@ -139,113 +144,125 @@ class _Line(Server):
 
 
 @asynccontextmanager
-async def _connections(crew: FleetShard) -> AsyncGenerator[list[_Line]]:
-    lines = [_Line(crew.url, patience=crew.patience, connections=1) for _ in range(crew.connections)]
+async def _connections(shard: FleetShard) -> AsyncGenerator[list[TimedServer]]:
+    connections = [TimedServer(shard.url, patience=shard.patience, connections=1) for _ in range(shard.connections)]
     async with AsyncExitStack() as stack:
-        for line in lines:
-            await stack.enter_async_context(line)
-        yield lines
+        for connection in connections:
+            await stack.enter_async_context(connection)
+        yield connections
 
 
 @dataclass(slots=True)
-class _Run:
-    """One crew at work."""
+class _ShardRun:
+    """A shard at work on one study."""
 
-    crew: FleetShard
+    shard: FleetShard
     population: Population
     file: WalletFile
-    lines: Sequence[_Line]
-    watch: BulletinReader
+    connections: Sequence[TimedServer]
+    reader: BulletinReader
     tell: Tell
     numbers: NDArray[np.uint64] = field(init=False)
     progress: FleetProgress = field(init=False)
     visited: dict[str, NDArray[np.bool]] = field(default_factory=dict[str, "NDArray[np.bool]"])
-    """For each round, who has been there."""
+    """For each round, which users need not be visited again."""
     resent: bool = False
 
     def __post_init__(self) -> None:
         self.numbers = np.array(self.file.numbers(), np.uint64)
-        self.progress = FleetProgress(len(self.crew.rows))
-        for line in self.lines:
-            line.latencies = self.progress.latencies
+        self.progress = FleetProgress(len(self.shard.rows))
+        for connection in self.connections:
+            connection.latencies = self.progress.latencies
 
-    async def go(self) -> FleetProgress:
-        """Round after round."""
+    async def run(self) -> FleetProgress:
+        """Visit users, round after round, until the study has ended."""
         fruitless = 0
         while fruitless < _FRUITLESS:
-            refusal = await self.watch.refresh()
+            refusal = await self.reader.refresh()
             if refusal is not None:
-                self.progress.results[refusal.reason.value] += len(self.crew.rows)
+                self.progress.results[refusal.reason.value] += len(self.shard.rows)
                 break
             owners = self._to_visit()
             if len(owners):
                 fruitless = 0 if await self._visit_all(owners) else fruitless + 1
-            elif self.watch.ended or not self.watch.history.study.interactive:
+            elif self.reader.ended or not self.reader.history.study.interactive:
                 break
             else:
                 await asyncio.sleep(_POLL)
         else:
-            raise UnreachableError(f"{self.crew.url} answers nobody; what was drawn is stored, and sent another time")
+            raise UnreachableError(
+                "answers nobody; what was drawn is stored, and sent another time", where=self.shard.url
+            )
         self.progress.spent, self.progress.ended = self.file.most_spent(), True
         self.tell(self.progress)
         return self.progress
 
     def _to_visit(self) -> NDArray[np.intp]:
-        """Who is asked in an open round and has not been there, or has a report that is not acknowledged."""
+        """The users who are asked in an open round and were not visited, or have a report that is not acknowledged."""
         todo = np.zeros(len(self.numbers), np.bool)
-        for id_ in self.watch.history.open_rounds():
-            round_ = self.watch.history.rounds[id_]
+        for id_ in self.reader.history.open_rounds():
+            round_ = self.reader.history.rounds[id_]
             asked = np.True_ if isinstance(round_, Refusal) else round_.asked(self.numbers)
-            todo |= asked & ~self._been(id_)
+            todo |= asked & ~self._visited(id_)
         if not self.resent:
             # Also to rounds that have closed: the server may have heard it, and the receipt was lost.
             self.resent = True
             todo[self.file.waiting()] = True
         return np.flatnonzero(todo)
 
-    def _been(self, id_: str) -> NDArray[np.bool]:
+    def _visited(self, id_: str) -> NDArray[np.bool]:
         if id_ not in self.visited:
             self.visited[id_] = np.zeros(len(self.numbers), np.bool)
             self.visited[id_][self.file.reported(id_)] = True
         return self.visited[id_]
 
     async def _visit_all(self, owners: NDArray[np.intp]) -> bool:
-        """Everybody once, as many at a time as there are connections; whether somebody reached the server."""
-        todo, begin, examples = deque(owners.tolist()), time.monotonic(), _Examples(self.population, self.crew.rows)
+        """Visit each of them once, as many at a time as there are connections; whether one reached the server."""
+        todo, begin, examples = deque(owners.tolist()), time.monotonic(), _Examples(self.population, self.shard.rows)
         reached = False
 
-        async def visit(line: _Line) -> None:
+        async def visit(connection: TimedServer) -> None:
             nonlocal reached
             while todo:
-                if self.crew.rate:
-                    await asyncio.sleep(begin + (len(owners) - len(todo)) / self.crew.rate - time.monotonic())
+                if self.shard.rate:
+                    await asyncio.sleep(begin + (len(owners) - len(todo)) / self.shard.rate - time.monotonic())
                 owner = todo.popleft() if todo else None
                 if owner is None:
                     return
-                user = User(examples[owner], self.file.wallet(owner), simulated=True)
+                user = User(examples[owner], Wallet(self.file, owner), simulated=True)
                 try:
-                    results = await user.answer(self.watch, refresh=False, via=line)
+                    results = await user.answer(self.reader, refresh=False, via=connection)
                 except UnreachableError:
                     continue
                 reached = True
                 self._note(owner, results)
 
-        async with asyncio.TaskGroup() as group:
-            for line in self.lines:
-                group.create_task(visit(line))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for connection in self.connections:
+                    group.create_task(visit(connection))
+        except ExceptionGroup as errors:
+            known = errors.subgroup(AskanceError)
+            raise errors if known is None else _first(known) from None
         return reached
 
     def _note(self, owner: int, results: Sequence[Result]) -> None:
-        fresh = [each for each in results if each.round is None or not self._been(each.round)[owner]]
+        fresh = [each for each in results if each.round is None or not self._visited(each.round)[owner]]
         for each in fresh:
             if each.round is not None:
-                self._been(each.round)[owner] = True
+                self._visited(each.round)[owner] = True
         self.progress.results.update(count(fresh))
         self.tell(self.progress)
 
 
+def _first(errors: ExceptionGroup[AskanceError]) -> AskanceError:
+    """One error out of a group, which may hold groups."""
+    first = errors.exceptions[0]
+    return _first(first) if isinstance(first, ExceptionGroup) else first
+
+
 class _Examples:
-    """The examples of a crew, some at a time."""
+    """The examples of a shard's users, made some at a time."""
 
     def __init__(self, population: Population, rows: range) -> None:
         self._population, self._rows = population, rows
@@ -258,13 +275,13 @@ class _Examples:
         return self._columns.example(owner - self._begin)
 
 
-# ------------------------------------------------------------------------------------------------------ several crews
+# ----------------------------------------------------------------------------------------------------- several shards
 
 
-def crews_of(whole: FleetShard, processes: int) -> list[FleetShard]:
-    """A crew cut into several: `wallets` names a folder, in which each has a file; each has its share of the rate."""
+def shards_of(whole: FleetShard, processes: int) -> list[FleetShard]:
+    """Cut a shard into several, each with its share of the rate. `wallets` names a folder, in which each has a file."""
     if not 1 <= processes <= 64:
-        raise ProtocolError(f"{processes} is not from 1 to 64", where="processes")
+        raise UsageError(f"{processes} is not from 1 to 64", where="processes")
     folder = whole.wallets
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     edges = [whole.rows.start + len(whole.rows) * k // processes for k in range(processes + 1)]
@@ -272,6 +289,7 @@ def crews_of(whole: FleetShard, processes: int) -> list[FleetShard]:
         replace(
             whole,
             rows=range(*edges[k : k + 2]),
+            # A name that folders of wallets hold already: it is never changed.
             wallets=folder / f"crew-{k}-of-{processes}.wallets",
             rate=whole.rate / processes,
         )
@@ -280,49 +298,47 @@ def crews_of(whole: FleetShard, processes: int) -> list[FleetShard]:
 
 
 def run_fleet(
-    crews: Sequence[FleetShard], study: str, population: Population, tell: Tell = lambda _: None
+    shards: Sequence[FleetShard], study: str, population: Population, tell: Tell = lambda _: None
 ) -> FleetProgress:
-    """All crews, a process each; what they have come to together. If one fails, the others are stopped."""
-    if len(crews) == 1:
-        return asyncio.run(run_crew(crews[0], study, population, _at_times(tell)))
+    """Run all shards, a process each, and add up how far they have come. If one fails, the others are stopped."""
+    if len(shards) == 1:
+        return asyncio.run(run_shard(shards[0], study, population, _at_times(tell)))
     context = multiprocessing.get_context("spawn")
-    said: Queue[tuple[int, FleetProgress | str]] = context.Queue()
+    news: News = context.Queue()
     processes = [
-        context.Process(target=_crew_process, args=(number, crew, study, population, said), daemon=True)
-        for number, crew in enumerate(crews)
+        context.Process(target=_shard_process, args=(number, shard, study, population, news), daemon=True)
+        for number, shard in enumerate(shards)
     ]
     try:
         for process in processes:
             process.start()
-        return _gather(processes, said, tell)
+        return _gather(processes, news, tell)
     finally:
         for process in processes:
             process.terminate()
             process.join()
-        said.close()
+        news.close()
 
 
-def _gather(
-    processes: Sequence[SpawnProcess], said: Queue[tuple[int, FleetProgress | str]], tell: Tell
-) -> FleetProgress:
+def _gather(processes: Sequence[SpawnProcess], news: News, tell: Tell) -> FleetProgress:
     latest: dict[int, FleetProgress] = {}
     while not (len(latest) == len(processes) and all(each.ended for each in latest.values())):
         try:
-            number, news = said.get(timeout=1)
+            number, heard = news.get(timeout=1)
         except queue.Empty:
             gone = [process for process in processes if process.exitcode not in {None, 0}]
             if gone:
-                raise UnreachableError(f"a crew ended with exit code {gone[0].exitcode}") from None
+                raise AskanceError(f"a process ended with exit code {gone[0].exitcode}", where="fleet") from None
             continue
-        if isinstance(news, str):
-            raise UnreachableError(news)
-        latest[number] = news
+        if isinstance(heard, AskanceError):
+            raise heard
+        latest[number] = heard
         tell(sum(latest.values(), FleetProgress(0, ended=True)))
     return sum(latest.values(), FleetProgress(0, ended=True))
 
 
 def _at_times(tell: Tell) -> Tell:
-    """Not at each of thousands of visits, and without the latencies, which are as many."""
+    """Tell a few times a second, not at each visit, and without the latencies, of which there is one a report."""
     last = 0.0
 
     def sometimes(progress: FleetProgress) -> None:
@@ -334,14 +350,12 @@ def _at_times(tell: Tell) -> Tell:
     return sometimes
 
 
-def _crew_process(
-    number: int, crew: FleetShard, study: str, population: Population, said: Queue[tuple[int, FleetProgress | str]]
-) -> None:
-    """In a process of its own."""
+def _shard_process(number: int, shard: FleetShard, study: str, population: Population, news: News) -> None:
+    """Run one shard in a process of its own."""
     try:
-        tell = _at_times(lambda progress: said.put((number, progress)))
-        said.put((number, asyncio.run(run_crew(crew, study, population, tell))))
-    except* (ProtocolError, UnreachableError) as errors:
-        said.put((number, str(errors.exceptions[0])))
-    except* KeyboardInterrupt:
+        tell = _at_times(lambda progress: news.put((number, progress)))
+        news.put((number, asyncio.run(run_shard(shard, study, population, tell))))
+    except AskanceError as error:
+        news.put((number, error))
+    except KeyboardInterrupt:
         pass

@@ -1,4 +1,4 @@
-"""Your own table: CSV, Parquet or NumPy, a row a user, read against a schema."""
+"""Your own table as a population: CSV, Parquet or NumPy, a row for each user, read against a schema."""
 
 from askance_client.tables.file import FORMATS, FromFile, from_file
 

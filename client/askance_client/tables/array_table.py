@@ -1,4 +1,4 @@
-"""Tables as NumPy files: an .npz with an array a column, or an .npy with a structured array."""
+"""NumPy files as tables: an .npz with an array for each column, or an .npy with a structured array."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from askance_client.tables.table import Batch
-from askance_protocol.errors import ProtocolError
+from askance_protocol.errors import DataError
 
 _ROWS: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArrayTable:
-    """Columns that are in memory as a whole."""
+    """A NumPy file, in memory as a whole."""
 
     path: Path
     columns: Mapping[str, NDArray[Any]]
@@ -30,7 +30,7 @@ class ArrayTable:
         columns = _loaded(path)
         lengths = {len(column) if column.ndim else -1 for column in columns.values()}
         if len(lengths) != 1 or -1 in lengths:
-            raise ProtocolError(
+            raise DataError(
                 "does not hold columns of one length",
                 where=str(path),
                 remedy="give every column one value for each user",
@@ -39,11 +39,11 @@ class ArrayTable:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """In the order of the file."""
+        """The names of the columns, in the order of the file."""
         return tuple(self.columns)
 
     def batches(self, names: Sequence[str]) -> Iterator[Batch]:
-        """Views of the columns."""
+        """Read all rows: views of the columns."""
         for begin in range(0, len(next(iter(self.columns.values()))), _ROWS):
             yield Batch(begin + 1, {name: self.columns[name][begin : begin + _ROWS] for name in names})
 
@@ -53,7 +53,7 @@ def _loaded(path: Path) -> Mapping[str, NDArray[Any]]:
     if array is None:
         return columns
     if array.dtype.names is None:
-        raise ProtocolError(
+        raise DataError(
             "is an array without column names", where=str(path), remedy="save a structured array, or use np.savez"
         )
     return {name: array[name] for name in array.dtype.names}
@@ -68,7 +68,7 @@ def _read(path: Path) -> tuple[NDArray[Any] | None, Mapping[str, NDArray[Any]]]:
         with loaded:
             return None, {name: loaded[name] for name in loaded.files}
     except (ValueError, EOFError, BadZipFile):
-        raise ProtocolError(
+        raise DataError(
             "is not a NumPy file of numbers, truths and text",
             where=str(path),
             remedy="write it with np.savez, an array for each column, or with np.save from a structured array",

@@ -1,4 +1,4 @@
-"""What stands in cells: numbers or text. An error names the first cell that is neither, never what is in it."""
+"""Reading cells as numbers or as text. An error names the first cell that is neither, never what is in it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def is_text(cells: Cells) -> bool:
 
 
 def numbers(cells: Cells) -> Numbers:
-    """The column as integers, if it has only such, else as floats. All are finite."""
+    """Read a column as integers if it has only integers, else as floats. All are finite."""
     if isinstance(cells, list):
         return _finite(_parsed(cells))
     if cells.ndim != 1:
@@ -46,7 +46,7 @@ def numbers(cells: Cells) -> Numbers:
 
 
 def texts(cells: Cells) -> list[str]:
-    """The column as text. What is missing stays an empty text."""
+    """Read a column as text. What is missing stays an empty text."""
     if isinstance(cells, list):
         return cells
     if cells.dtype.kind == "S":

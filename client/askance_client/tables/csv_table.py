@@ -1,4 +1,4 @@
-"""Tables as comma-separated text, UTF-8, with a header."""
+"""CSV files as tables: comma-separated text, UTF-8, with a header."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from askance_client.tables.table import Batch
-from askance_protocol.errors import ProtocolError
+from askance_protocol.errors import DataError
 
 _ROWS: Final = 1 << 13
 _Row = tuple[int, list[str]]
@@ -18,7 +18,7 @@ _Row = tuple[int, list[str]]
 
 @dataclass(frozen=True, slots=True)
 class CsvTable:
-    """Text, so that what is in a column has to be found out."""
+    """A CSV file. All its cells are text: what a column holds is found out when it is read."""
 
     path: Path
     names: tuple[str, ...]
@@ -29,12 +29,12 @@ class CsvTable:
         with _text(path) as file:
             for _, header in _rows(path, file):
                 return cls(path, tuple(header))
-        raise ProtocolError(
+        raise DataError(
             "is empty", where=str(path), remedy="give a first line with the columns' names, and then a line a user"
         )
 
     def batches(self, names: Sequence[str]) -> Iterator[Batch]:
-        """Some thousand rows at a time."""
+        """Read all rows, some thousand at a time."""
         places = [self.names.index(name) for name in names]
         with _text(self.path) as file:
             rows, first = islice(_rows(self.path, file), 1, None), 1
@@ -49,7 +49,7 @@ class CsvTable:
         width = len(self.names)
         for at, (line, row) in enumerate(batch):
             if len(row) != width:
-                raise ProtocolError(
+                raise DataError(
                     f"has {len(row)} cells where the header has {width}",
                     where=f"{self.path}, row {first + at} (line {line})",
                     remedy="give every column a value, and put text that has a comma in it between double quotes",
@@ -62,7 +62,7 @@ def _text(path: Path) -> TextIO:
 
 
 def _rows(path: Path, file: TextIO) -> Iterator[_Row]:
-    """Each row and the line that it ends on. Blank lines are let pass at the end only: elsewhere a row is missing."""
+    """Read each row with the line that it ends on. Blank lines may stand only at the end: elsewhere one is missing."""
     reader, blank = csv.reader(file, strict=True, skipinitialspace=True), 0
     try:
         for row in reader:
@@ -76,13 +76,11 @@ def _rows(path: Path, file: TextIO) -> Iterator[_Row]:
             return
     except csv.Error as error:
         place, remedy = f"{path}, line {reader.line_num}", "close every double quote, and double those inside a text"
-        raise ProtocolError(f"is not CSV: {error}", where=place, remedy=remedy) from None
+        raise DataError(f"is not CSV: {error}", where=place, remedy=remedy) from None
     except UnicodeDecodeError:
         place = f"{path}, line {_undecodable(path)}"
-        raise ProtocolError("is not UTF-8", where=place, remedy="save the file as CSV in UTF-8") from None
-    raise ProtocolError(
-        "is blank, and rows follow", where=f"{path}, line {blank}", remedy="remove the line, or fill it in"
-    )
+        raise DataError("is not UTF-8", where=place, remedy="save the file as CSV in UTF-8") from None
+    raise DataError("is blank, and rows follow", where=f"{path}, line {blank}", remedy="remove the line, or fill it in")
 
 
 def _undecodable(path: Path) -> int:

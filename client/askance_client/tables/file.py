@@ -1,4 +1,4 @@
-"""Your own table as a population: a row a user."""
+"""Your own table as a population: each row is the example of one user."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from askance_client.tables.parquet_table import ParquetTable
 from askance_client.tables.reading import PLAIN, Signs, read_columns
 from askance_client.tables.schema_inference import infer, infer_signs
 from askance_client.tables.table import Table
-from askance_protocol.errors import ProtocolError
+from askance_protocol.errors import DataError, UsageError
 from askance_protocol.examples import Columns
 from askance_protocol.schema import AnyField, BitsField, CategoryField, IntegerField, LabelField, RealField, Schema
 from askance_protocol.values import Name
@@ -33,12 +33,12 @@ _SHOWN: Final = 6
 
 @dataclass(frozen=True, eq=False)
 class FromFile(Population):
-    """The rows of a file, held as columns of integers."""
+    """A population from a file: its rows, held as columns of integers."""
 
     rows: Columns
 
     def columns(self, users: range) -> Columns:
-        """A view of these rows. User 0 is the first."""
+        """The rows of these users, as a view. User 0 is the first."""
         self.check(users)
         return self.rows.part(users.start, users.stop)
 
@@ -55,14 +55,14 @@ def from_file(path: str | Path, *, schema: Schema | None = None, label: str | No
     """
     path = Path(path)
     if path.suffix.lower() not in FORMATS:
-        raise ProtocolError("is of no known format", where=str(path), remedy=f"give a file in {', '.join(FORMATS)}")
+        raise DataError("is of no known format", where=str(path), remedy=f"give a file in {', '.join(FORMATS)}")
     try:
         # Tried here, because the libraries word it differently if there is no such file.
         path.open("rb").close()
         return _read(FORMATS[path.suffix.lower()](path), schema, label)
     except OSError as error:
         reason = (error.strerror or "it seems damaged").lower()
-        raise ProtocolError(f"cannot be read: {reason}", where=str(path), remedy="check the file") from None
+        raise DataError(f"cannot be read: {reason}", where=str(path), remedy="check the file") from None
 
 
 def _read(table: Table, schema: Schema | None, label: str | None) -> Population:
@@ -79,7 +79,7 @@ def _read(table: Table, schema: Schema | None, label: str | None) -> Population:
 
 
 def _declared(table: Table, schema: Schema, label: str | None) -> Signs:
-    """What the label of a declared schema looks like in the file."""
+    """The values that stand for the label of a declared schema."""
     _check_names(table, schema.position.keys())
     for name in schema.position:
         if name not in table.names:
@@ -87,20 +87,22 @@ def _declared(table: Table, schema: Schema, label: str | None) -> Signs:
     if label is None:
         return PLAIN
     if schema.label is None or schema.label.name != label:
-        raise ProtocolError(
+        raise UsageError(
             f"does not declare {label!r} as its label", where="schema", remedy="declare it, or name the field that is"
         )
     return infer_signs(table, label)
 
 
 def _check_names(table: Table, wanted: Collection[str]) -> None:
-    """Every wanted name a field's, and once. Errors do not repeat them: without a header they are somebody's."""
+    """Refuse wanted names that no field can have, or that come twice. Errors do not repeat them: without a header the
+    names are somebody's data.
+    """
     names: dict[str, int] = {}
     for number, name in enumerate(table.names, 1):
         place = f"{table.path}, column {number}"
         if name in names:
             what, remedy = f"has the name of column {names[name]}", "give every column a name of its own"
-            raise ProtocolError(what, where=place, remedy=remedy)
+            raise DataError(what, where=place, remedy=remedy)
         if name in wanted:
             names[name] = number
             _check_name(name, place)
@@ -110,7 +112,7 @@ def _check_name(name: str, place: str) -> None:
     try:
         _NAME.validate_python(name)
     except ValidationError:
-        raise ProtocolError(
+        raise DataError(
             "has a name that no field can have" if name.strip() else "has no name",
             where=place,
             remedy="begin the file with a row of names, separated by commas, each of up to 64 lower-case letters, "
@@ -118,8 +120,8 @@ def _check_name(name: str, place: str) -> None:
         ) from None
 
 
-def _no_column(table: Table, name: str) -> ProtocolError:
-    return ProtocolError(
+def _no_column(table: Table, name: str) -> DataError:
+    return DataError(
         f"has no column {name!r}", where=str(table.path), remedy="name a column as the first row of the file does"
     )
 

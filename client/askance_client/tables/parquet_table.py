@@ -1,4 +1,4 @@
-"""Tables as Parquet files, through pyarrow, which only those who have such files need."""
+"""Parquet files as tables, through pyarrow: it belongs to the extra `lab`, for those who have such files."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from typing import Any, Final
 from numpy.typing import NDArray
 
 from askance_client.tables.table import Batch
-from askance_protocol.errors import ProtocolError
+from askance_protocol.errors import DataError, MissingExtraError
 
 _ROWS: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class ParquetTable:
-    """Columns with types, read row group by row group."""
+    """A Parquet file: columns with types, read row group by row group."""
 
     path: Path
     names: tuple[str, ...]
 
     @classmethod
     def open(cls, path: Path) -> ParquetTable:
-        """Read the schema."""
+        """Read the names of the columns."""
         with _file(path) as file:
             return cls(path, tuple(file.schema_arrow.names))
 
     def batches(self, names: Sequence[str]) -> Iterator[Batch]:
-        """The values as NumPy knows them: what is missing comes as NaN or None."""
+        """Read all rows: values as NumPy knows them, NaN or None for those that are missing."""
         first = 1
         with _file(self.path) as file:
             for batch in file.iter_batches(batch_size=_ROWS, columns=list(names)):
@@ -42,19 +42,17 @@ def _file(path: Path) -> Any:
     try:
         parquet = importlib.import_module("pyarrow.parquet")
     except ImportError:
-        raise ProtocolError(
-            "is a Parquet file, and pyarrow is not installed", where=str(path), remedy="pip install 'askance[lab]'"
-        ) from None
+        raise MissingExtraError.of("pyarrow", "lab") from None
     try:
         return parquet.ParquetFile(path)
     except ValueError:
-        raise ProtocolError(
+        raise DataError(
             "is not a Parquet file", where=str(path), remedy="write it again, or give it the ending of its format"
         ) from None
 
 
 def _array(column: Any) -> NDArray[Any]:
-    """Categories as their text, decimals as floats."""
+    """Convert a column: categories to their text, decimals to floats."""
     types = importlib.import_module("pyarrow.types")
     if types.is_dictionary(column.type):
         column = column.dictionary_decode()

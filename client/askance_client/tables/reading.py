@@ -1,4 +1,4 @@
-"""From the cells of a table to the columns of a schema."""
+"""Reading the rows of a table as columns of a schema."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from askance_client.tables import cells as read
 from askance_client.tables.table import CellError, Cells, Table
-from askance_protocol.errors import ProtocolError
+from askance_protocol.errors import DataError
 from askance_protocol.examples import Column, Columns
 from askance_protocol.schema import AnyField, BitsField, CategoryField, IntegerField, LabelField, RealField, Schema
 
@@ -20,7 +20,7 @@ _DECLARED: Final = "see the field's declaration in the schema"
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """What a label column says for −1 and for +1."""
+    """The values of a label column that stand for −1 and for +1."""
 
     minus: str | float
     plus: str | float
@@ -49,13 +49,13 @@ def read_columns(table: Table, schema: Schema, signs: Signs) -> Columns:
     return Columns(schema, _joined(parts), count)
 
 
-def no_rows(table: Table) -> ProtocolError:
-    """There is nobody in the file."""
-    return ProtocolError("has no rows", where=str(table.path), remedy="give a row for each user, below the names")
+def no_rows(table: Table) -> DataError:
+    """The error of a table without rows."""
+    return DataError("has no rows", where=str(table.path), remedy="give a row for each user, below the names")
 
 
 def _joined(parts: dict[str, list[Column]]) -> Mapping[str, Column]:
-    """The whole columns; the pieces of each are let go once it is made."""
+    """Join the pieces of each column; they are released once it is made."""
     arrays: dict[str, Column] = {}
     for name in list(parts):
         column = cast("Column", np.concatenate(parts.pop(name), axis=-1))
@@ -65,7 +65,7 @@ def _joined(parts: dict[str, list[Column]]) -> Mapping[str, Column]:
 
 
 def _read(field: AnyField, cells: Cells, signs: Signs) -> NDArray[Any]:
-    """What `Columns.of` takes for this field."""
+    """Convert cells to what `Columns.of` takes for this field."""
     match field:
         case BitsField():
             return _bits(field, cells)

@@ -1,4 +1,4 @@
-"""A schema for a table that comes without one.
+"""Schema inference: a schema for a table that comes without one.
 
 It is read off the data: the bounds of a number are those of the rows that are there, the categories those that some
 row has. That tells about these rows. With examples of real people a schema has to be declared, from what is known
@@ -20,7 +20,7 @@ from askance_client.tables import cells as read
 from askance_client.tables.cells import Numbers
 from askance_client.tables.reading import PLAIN, Signs, no_rows
 from askance_client.tables.table import Batch, CellError, Cells, Table
-from askance_protocol.errors import ProtocolError
+from askance_protocol.errors import DataError
 from askance_protocol.schema import (
     MAX_CATEGORIES,
     MAX_FIELDS,
@@ -41,38 +41,38 @@ _MAX_REAL: Final = 1 << 20
 _LONG: Final = 64
 
 
-class _Watch(Protocol):
-    """Looks at one column, some rows at a time, and says at the end what it is."""
+class _Observer(Protocol):
+    """Looks at one column, some rows at a time, and tells at the end which field it is."""
 
     def see(self, cells: Cells) -> None:
-        """Some more rows."""
+        """Look at some more rows."""
         ...
 
     def field(self, name: str) -> AnyField:
-        """The field that holds all that was seen."""
+        """The field that can hold all that was seen."""
         ...
 
 
 def infer(table: Table, label: str | None) -> tuple[Schema, Signs]:
-    """A field a column. The label is the column of this name, or else the only one with −1 and 1 in it."""
+    """Infer a field for each column. The label is the column of this name, or else the only one with −1 and 1 in it."""
     if len(table.names) > MAX_FIELDS:
-        raise ProtocolError(
+        raise DataError(
             f"has more than {MAX_FIELDS} columns", where=str(table.path), remedy="leave out what no query will ask for"
         )
-    watches = _watched(table, table.names, label)
-    only = [name for name in watches if label is None and watches[name].signs]
+    observed = _observed(table, table.names, label)
+    only = [name for name in observed if label is None and observed[name].signs]
     if len(only) == 1:
         label = only[0]
-    fields = tuple(_field(table, name, watches[name], label) for name in table.names)
-    return Schema(fields=fields), PLAIN if label is None else _signs(table, label, watches[label])
+    fields = tuple(_field(table, name, observed[name], label) for name in table.names)
+    return Schema(fields=fields), PLAIN if label is None else _signs(table, label, observed[label])
 
 
 def infer_signs(table: Table, label: str) -> Signs:
-    """Which of the two values of this column is −1 and which is +1."""
-    return _signs(table, label, _watched(table, (label,), label)[label])
+    """Infer which of the two values of this column stands for −1, and which for +1."""
+    return _signs(table, label, _observed(table, (label,), label)[label])
 
 
-def _watched(table: Table, names: Sequence[str], label: str | None) -> Mapping[str, _Column]:
+def _observed(table: Table, names: Sequence[str], label: str | None) -> Mapping[str, _Column]:
     columns = {name: _Column(_Labels() if name == label else None) for name in names}
     empty = True
     for batch in table.batches(names):
@@ -93,23 +93,23 @@ def _field(table: Table, name: str, column: _Column, label: str | None) -> AnyFi
 
 def _signs(table: Table, label: str, column: _Column) -> Signs:
     try:
-        return column.watch.found if isinstance(column.watch, _Labels) else PLAIN
+        return column.observer.found if isinstance(column.observer, _Labels) else PLAIN
     except CellError as error:
         raise error.at(table.path, _NOWHERE, label) from None
 
 
 _NOWHERE: Final = Batch(0, {})
-"""Goes with an error of a whole column."""
+"""The place of an error that is about a whole column."""
 
 
 @dataclass(slots=True)
 class _Column:
-    """One column. Its first row decides between numbers and text; bit strings may be taken for either."""
+    """What was seen of one column. Its first row decides between numbers and text; bit strings may pass for either."""
 
-    watch: _Watch | None = None
+    observer: _Observer | None = None
     strings: _BitStrings | None = None
-    objection: ProtocolError | None = None
-    """Why it cannot be what it was taken for. It counts only if these are no bit strings."""
+    objection: DataError | None = None
+    """Why the column is not what it was taken for. It counts only if it does not hold bit strings."""
 
     def see(self, batch: Batch, name: str, path: Path) -> None:
         cells = batch.columns[name]
@@ -117,8 +117,8 @@ class _Column:
             self._begin(cells)
             if self.strings is not None:
                 self.strings.see(read.texts(cells))
-            if self.watch is not None and self.objection is None:
-                self.watch.see(cells)
+            if self.observer is not None and self.objection is None:
+                self.observer.see(cells)
         except CellError as error:
             self.objection = error.at(path, batch, name)
         if self.objection is not None and (self.strings is None or not self.strings.width):
@@ -126,24 +126,24 @@ class _Column:
 
     def _begin(self, cells: Cells) -> None:
         written = isinstance(cells, list) or cells.dtype.kind in "USO"
-        if self.watch is None:
+        if self.observer is None:
             self.strings = _BitStrings(typed=read.is_text(cells)) if written else None
-            self.watch = _watch_for(cells)
+            self.observer = _observer_for(cells)
 
     @property
     def signs(self) -> bool:
         """Whether −1 and 1 are all that is in it, and both."""
-        return isinstance(self.watch, _Numbers) and self.watch.signs
+        return isinstance(self.observer, _Numbers) and self.observer.signs
 
     def field(self, name: str) -> AnyField:
         if self.strings is not None and self.strings.sure:
             return self.strings.field(name)
         if self.objection is not None:
             raise self.objection
-        return cast("_Watch", self.watch).field(name)
+        return cast("_Observer", self.observer).field(name)
 
 
-def _watch_for(cells: Cells) -> _Watch:
+def _observer_for(cells: Cells) -> _Observer:
     if not isinstance(cells, list) and cells.ndim == 2:
         return _Vectors()
     return _Texts() if read.is_text(cells) else _Numbers()
@@ -151,7 +151,7 @@ def _watch_for(cells: Cells) -> _Watch:
 
 @dataclass(slots=True)
 class _BitStrings:
-    """Texts of 0 and 1 of one width."""
+    """Whether all texts are bit strings of one width."""
 
     typed: bool
     """Whether the column is text anyway, not numbers."""
@@ -169,7 +169,7 @@ class _BitStrings:
 
     @property
     def sure(self) -> bool:
-        """10 and 11 may be numbers. Where some begin with 0, they are not."""
+        """Whether these are surely bit strings: 10 and 11 may be numbers, but not if some begin with 0."""
         return self.width > 0 and (self.typed or (self.width > 1 and self.zero_first))
 
     def field(self, name: str) -> AnyField:
@@ -178,7 +178,7 @@ class _BitStrings:
 
 @dataclass(slots=True)
 class _Vectors:
-    """An array with a row of bits for each user. That they are bits is checked when they are read."""
+    """A row of bits for each user, in an array. That they are bits is checked when they are read."""
 
     width: int = 0
 
@@ -191,7 +191,7 @@ class _Vectors:
 
 @dataclass(slots=True)
 class _Numbers:
-    """The range of numbers, and the grain of those with decimals."""
+    """The range of numbers, and how fine their decimals are."""
 
     whole: bool = True
     low: float = math.inf
@@ -276,7 +276,7 @@ class _Labels:
 
     @property
     def found(self) -> Signs:
-        """Of a single value only the usual ones tell which it is."""
+        """The two values. A single one is taken for a label only if it is −1, 0 or 1."""
         values: list[Any] = sorted(self.values)
         if len(values) == 1:
             values = {-1: [-1.0, 1.0], 0: [0.0, 1.0], 1: [-1.0, 1.0]}.get(values[0], values)

@@ -1,4 +1,4 @@
-"""A table in a file, whatever its format: named columns, a row a user, read some rows at a time."""
+"""A table in a file of any format: named columns, a row for each user, read some rows at a time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias
 
 from numpy.typing import NDArray
 
-from askance_protocol.errors import ProtocolError
+from askance_protocol.errors import DataError
 
 Cells: TypeAlias = list[str] | NDArray[Any]
 """One column of some rows: text as it is written, or what a typed format holds."""
@@ -27,11 +27,11 @@ class Batch:
 
 
 class Table(Protocol):
-    """A file that is open for reading, twice if need be."""
+    """A file that is open for reading, more than once if necessary."""
 
     @property
     def path(self) -> Path:
-        """Where it is."""
+        """Where the file is."""
         ...
 
     @property
@@ -40,7 +40,7 @@ class Table(Protocol):
         ...
 
     def batches(self, names: Sequence[str]) -> Iterator[Batch]:
-        """All rows, with these columns only."""
+        """Read all rows, with these columns only."""
         ...
 
 
@@ -53,10 +53,10 @@ class CellError(Exception):
         self.remedy = remedy
         super().__init__(what)
 
-    def at(self, path: Path, batch: Batch, column: str) -> ProtocolError:
+    def at(self, path: Path, batch: Batch, column: str) -> DataError:
         """The same error, with the place where a person finds it."""
         where = [str(path)]
         if self.row is not None:
             line = f" (line {batch.lines[self.row]})" if batch.lines else ""
             where.append(f"row {batch.first + self.row}{line}")
-        return ProtocolError(self.what, where=", ".join([*where, f"column {column!r}"]), remedy=self.remedy)
+        return DataError(self.what, where=", ".join([*where, f"column {column!r}"]), remedy=self.remedy)

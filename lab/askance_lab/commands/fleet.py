@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from askance_client.simulation.fleet import FleetShard, crews_of, enrol_crew, run_fleet
+from askance_client.simulation.fleet import FleetShard, enrol_shard, run_fleet, shards_of
 from askance_lab.commands.shared.options import (
     DEFAULT_SERVER,
     ConnectionsOption,
@@ -82,10 +82,10 @@ def fleet(
     token = read_token(enrolment, "enrolment token")
     rows = share_of(range(first, first + users), share)
     whole = FleetShard(server.rstrip("/"), rows, wallets, limit_from_text(cap), token, connections, rate)
-    shards = crews_of(whole, processes)
+    shards = shards_of(whole, processes)
     done: list[dict[str, Any]] = []
     for shard in shards:
-        asyncio.run(enrol_crew(shard))
+        asyncio.run(enrol_shard(shard))
     typer.echo(f"askance: {len(rows):,} users are enrolled and wait for studies", err=True)
     for _ in range(studies):
         study = asyncio.run(next_study(server, {each["study"] for each in done}, wait))

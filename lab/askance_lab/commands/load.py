@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, cast
 import typer
 
 from askance_client import BulletinReader, Problem, Server
-from askance_client.simulation.fleet import FleetShard, crews_of, enrol_crew, run_fleet
+from askance_client.simulation.fleet import FleetShard, enrol_shard, run_fleet, shards_of
 from askance_client.simulation.gateway import Gateway, SentBatches
 from askance_client.simulation.population import synthetic
 from askance_lab.commands.shared.exit_codes import Exit
@@ -137,9 +137,9 @@ def _singles(asked: LoadOptions, folder: Path) -> LoadOutcome:
     """Send single reports: of real users, each with a wallet."""
     cap = charge_from_text(asked.epsilon)
     whole = FleetShard(asked.url, range(asked.users), folder, cap, asked.enrolment, asked.connections, asked.rate)
-    shards = crews_of(whole, asked.processes)
+    shards = shards_of(whole, asked.processes)
     for shard in shards:
-        asyncio.run(enrol_crew(shard))
+        asyncio.run(enrol_shard(shard))
     study = asyncio.run(_open(asked))
     with ProgressBar("load", asked.users) as bar:
         ended = run_fleet(

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from askance_client.simulation.population.boolean import noise
+from askance_client.simulation.population.synthetic import noise
 from askance_lab.commands.shared.exit_codes import EXIT_OF, Exit
 from askance_lab.commands.shared.options import (
     AlphaOption,
@@ -140,7 +140,10 @@ def run(
     runs = _strategy(strategy, boolean=boolean, kind=kind)
     own = {"d": d, "alpha": alpha, "beta": beta, "tolerance": tolerance, **parse_set(more or [])}
     given = {name: value for name, value in own.items() if value is not None}
-    study, others = split_parameters(runs, {"users": "all", "epsilon": epsilon, **given}, population)
+    study: Parameters = {"users": "all", "epsilon": epsilon, **given}
+    others: Parameters = {}
+    if data is None:
+        study, others = split_parameters(runs, study, population)
     found = _server(server, operator, enrolment)
     asked = RunOptions(runs, study, others, population, users, seed, eta, kind, engine, workers, data, label, found)
     _check(asked)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
-from askance_client.simulation.population import for_strategy
+from askance_client.simulation.population import synthetic
 from askance_lab.evaluation.domain import domain_of
 from askance_lab.experiments.converse import LIE_SCHEDULES
 from askance_lab.oracles.exact import Exact
@@ -23,7 +23,7 @@ from askance_protocol.queries import RealQuery
 from askance_protocol.queries.expressions import And, AnyTest, Compare, FieldValue, If, Integer, Not, Xor
 from askance_server.core.run import Run
 from askance_server.core.strategy import Answer, Ask, Asking, Hypothesis, Parameters, Strategy
-from askance_server.strategies.masked_parity import MASKED_PARITY, MINUS, SHOWN, dimension, schema
+from askance_server.strategies.masked_parity import MINUS, SHOWN, dimension, schema
 from askance_server.strategies.masked_parity_noninteractive import bent, dual
 
 LARGEST: Final = 8
@@ -67,7 +67,7 @@ def refute(d: int, tell: Callable[[int], None] = lambda _: None) -> RefutationVe
 
 def _learns(d: int, r: str, a: int) -> bool:
     """Whether c_(r,a) is found by every schedule of lies."""
-    population = for_strategy(MASKED_PARITY.name, {"d": d}, {"r": r, "a": a}, 1)
+    population = synthetic("masked-parity", {"d": d, "r": r, "a": a}, 1)
     asks = Run(REFUTATION, {"d": d}).step(None)
     assert not isinstance(asks, Hypothesis)  # noqa: S101 - told the type checker: the first step asks
     means = Exact(domain_of(population)).answer(asks)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from askance_client import BulletinReader, Problem, Refusal, Server
+from askance_client import BulletinReader, Problem, Refusal, RemoteError, Server
 from askance_protocol.canonical import Json
-from askance_protocol.errors import AskanceError, Code
+from askance_protocol.errors import Code
 from askance_protocol.rounds import Cause, Notice, StudyEnded, StudyState
 
 T = TypeVar("T")
@@ -17,12 +17,6 @@ T = TypeVar("T")
 _POLL: Final = 0.1
 _MOST_AT_ONCE: Final = 10_000_000
 """Users that one request can enrol."""
-
-
-class RemoteError(AskanceError):
-    """The server said no, or what this side cannot understand."""
-
-    code = Code.REMOTE
 
 
 class VersionMismatchError(RemoteError):

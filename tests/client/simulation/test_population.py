@@ -1,4 +1,4 @@
-"""Synthetic users: the same whoever asks, labelled as they should be, and distributed as they say."""
+"""Made-up users: labelled as their concept says, and distributed as their parameters say."""
 
 from __future__ import annotations
 
@@ -16,45 +16,19 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from askance_client.population import Population
-from askance_client.simulation.population import FOR_STRATEGY, KINDS, draws, for_strategy, synthetic
+from askance_client.simulation.population import KINDS, draws, synthetic
 from askance_client.simulation.population.source import Source
-from askance_protocol.coins import MAX_USER
-from askance_protocol.errors import ProtocolError
+from askance_protocol.errors import AskanceError
 from askance_protocol.examples import Columns
-from askance_protocol.schema import BitsField, IntegerField, LabelField, RealField, Schema
+from askance_protocol.schema import BitsField
+from tests.client.simulation.test_population_contract import LABELLED as CONTRACT
+from tests.client.simulation.test_population_contract import Case
 from tests.protocol.generators import fixed
 
 SIGNIFICANCE = 1e-6
 USERS = range(2**40, 2**40 + 40_000)
 
-CASES: list[tuple[str, dict[str, Any]]] = [
-    ("masked-parity", {"d": 8}),
-    ("masked-parity", {"d": 64, "bias": "0.3", "eta": "0.1"}),
-    ("parity", {"d": 5}),
-    ("parity", {"d": 130, "eta": "0.2"}),
-    ("conjunction", {"d": 70, "bias": "0.9"}),
-    ("conjunction", {"d": 6, "variables": "000000"}),
-    ("decision-list", {"d": 12, "length": 5}),
-    ("decision-list", {"d": 3, "list": "2=1:+ 0=0:- else:+"}),
-    ("point", {"d": 66}),
-    ("point", {"d": 3, "mass": "0", "point": "011"}),
-    ("threshold", {"domain": 1 << 40}),
-    ("threshold", {"domain": 100, "threshold": 20, "skew": 4}),
-    ("separator", {"d": 3}),
-    ("separator", {"d": 1, "margin": "0", "denominator": 1}),
-    ("clusters", {"k": 4, "d": 3, "zipf": "1"}),
-    ("heart", {"eta": "0.05"}),
-    ("mean", {"mean": "-0.25"}),
-    ("mean", {"mean": "0.5", "shape": "extremes"}),
-    ("histogram", {"cells": 7}),
-    ("histogram", {"cells": 300, "zipf": "1.1"}),
-]
-LABELLED = [(kind, parameters) for kind, parameters in CASES if "eta" in KINDS[kind].parameters]
-
-
-def every(cases: list[tuple[str, dict[str, Any]]]) -> Any:
-    names = [f"{kind} {json.dumps(parameters)}" for kind, parameters in cases]
-    return pytest.mark.parametrize(("kind", "parameters"), cases, ids=names)
+LABELLED = pytest.mark.parametrize("case", CONTRACT, ids=str)
 
 
 def same(one: Columns, other: Columns) -> bool:
@@ -64,71 +38,11 @@ def same(one: Columns, other: Columns) -> bool:
 # ---------------------------------------------------------------------------------------------------- purity
 
 
-def test_every_kind_is_tested_here() -> None:
-    assert {kind for kind, _ in CASES} == set(KINDS)
-
-
-@every(CASES)
-@fixed(8)
-@given(data=st.data())
-def test_users_are_the_same_whatever_the_chunk(kind: str, parameters: dict[str, Any], data: st.DataObject) -> None:
-    begin = data.draw(st.one_of(st.integers(0, 99), st.integers(0, MAX_USER - 99), st.just(MAX_USER - 99)))
-    ends = st.integers(begin, begin + 99)
-    cut, end = sorted([data.draw(ends), data.draw(ends)])
-    population = synthetic(kind, parameters, 3)
-    whole = population.columns(range(begin, end))
-
-    assert same(whole.part(0, cut - begin), population.columns(range(begin, cut)))
-    assert same(whole.part(cut - begin, end - begin), synthetic(kind, parameters, 3).columns(range(cut, end)))
-
-
-@every(CASES)
-def test_one_user_is_a_row_of_the_columns(kind: str, parameters: dict[str, Any]) -> None:
-    population = synthetic(kind, parameters, 4)
-    columns = population.columns(range(10_000, 10_050))
-
-    assert columns.count == 50
-    assert [population.example(10_000 + row) for row in range(50)] == [columns.example(row) for row in range(50)]
-
-
-@every(CASES)
-def test_columns_are_what_the_schema_allows_and_cannot_be_written(kind: str, parameters: dict[str, Any]) -> None:
-    columns = synthetic(kind, parameters, 5).columns(range(300))
-
-    assert same(columns, Columns.of_examples(columns.schema, [columns.example(row) for row in range(300)]))
-    assert [str(array.dtype) for array in columns.arrays.values()] == [
-        "uint64" if isinstance(field, BitsField) else "int64" for field in columns.schema.fields
-    ]
-    assert not any(array.flags.writeable for array in columns.arrays.values())
-
-
 def test_more_users_than_one_block_holds_are_made_of_the_same_users() -> None:
     population = synthetic("parity", {"d": 4096, "bias": "0.3"}, 1)
     columns = population.columns(range(500))
 
     assert same(columns.part(490, 500), population.columns(range(490, 500)))
-
-
-@every(CASES)
-def test_the_last_users_of_all_are_there_at_once(kind: str, parameters: dict[str, Any]) -> None:
-    population = synthetic(kind, parameters, 6)
-
-    assert population.size is None
-    assert len(population.columns(range(2**47, 2**47 + 1000))) == 1000
-    assert population.example(MAX_USER - 1).values
-
-
-@pytest.mark.parametrize("users", [range(-1, 2), range(MAX_USER, MAX_USER + 1), range(0, 4, 2), range(3, 2)])
-def test_only_a_run_of_users_has_columns(users: range) -> None:
-    with pytest.raises(ProtocolError, match=r"^users: are not a run"):
-        synthetic("mean", {}, 1).columns(users)
-
-
-@every(CASES)
-def test_another_seed_is_another_population(kind: str, parameters: dict[str, Any]) -> None:
-    one, other = (synthetic(kind, parameters, seed).columns(range(200)) for seed in (1, 2))
-
-    assert not same(one, other)
 
 
 def test_words_are_those_of_the_definition() -> None:
@@ -138,23 +52,6 @@ def test_words_are_those_of_the_definition() -> None:
     expected = [int.from_bytes(stream[8 * at :][:8], "little") for at in range(12, 24)]
 
     assert Source(5, "mean", "value").words(range(4, 8), 3).ravel().tolist() == expected
-
-
-def test_noise_changes_labels_and_nothing_else() -> None:
-    clean, noisy = (synthetic("conjunction", {"d": 8, "eta": eta}, 1).columns(range(1000)) for eta in (0, "0.25"))
-
-    assert (clean["x"] == noisy["x"]).all()
-    assert not (clean["y"] == noisy["y"]).all()
-
-
-def test_the_first_users_of_a_seed_never_change() -> None:
-    """A vector: studies are repeated by their seeds."""
-    first = [synthetic(kind, {}, 1).example(0).values for kind in ("mean", "threshold", "clusters", "heart")]
-
-    assert first == FIRST
-
-
-FIRST = [(562,), (49, 1), (-442, 727), (67, 141, 1, 1, 135, 209, 18, 0, 1)]
 
 
 # -------------------------------------------------------------------------------------------------- the label
@@ -205,20 +102,20 @@ RULES: Mapping[str, Callable[[Truth, Record], bool]] = {
 }
 
 
-@every(LABELLED)
+@LABELLED
 @pytest.mark.parametrize("seed", [1, 2])
-def test_without_noise_every_label_is_the_concepts(kind: str, parameters: dict[str, Any], seed: int) -> None:
-    population = synthetic(kind, {**parameters, "eta": 0}, seed)
+def test_without_noise_every_label_is_the_concepts(case: Case, seed: int) -> None:
+    population = case.population(seed, eta=0)
     records = [population.columns(range(200)).example(row).record() for row in range(200)]
     truth = json.loads(json.dumps(population.truth))
 
-    assert [RULES[kind](truth, record) for record in records] == [record["y"] == 1 for record in records]
+    assert [RULES[case.kind](truth, record) for record in records] == [record["y"] == 1 for record in records]
 
 
-@every(LABELLED)
-def test_noise_flips_its_share_of_the_labels(kind: str, parameters: dict[str, Any]) -> None:
-    clean = synthetic(kind, {**parameters, "eta": 0}, 7).columns(USERS)["y"]
-    noisy = synthetic(kind, {**parameters, "eta": "0.1"}, 7).columns(USERS)["y"]
+@LABELLED
+def test_noise_flips_its_share_of_the_labels(case: Case) -> None:
+    clean = case.population(7, eta=0).columns(USERS)["y"]
+    noisy = case.population(7, eta="0.1").columns(USERS)["y"]
     flips = int((clean != noisy).sum())
 
     assert stats.binomtest(flips, len(USERS), 0.1).pvalue > SIGNIFICANCE
@@ -345,50 +242,11 @@ def test_sure_things_happen_and_impossible_ones_do_not() -> None:
 
 # ------------------------------------------------------------------------------------- kinds and parameters
 
-X = RealField(name="x0", low=-1, high=1, denominator=1000)
-LABEL = LabelField(name="y")
-
-
-@pytest.mark.parametrize(
-    ("strategy", "study", "fields"),
-    [
-        ("mean", {"tolerance": "0.05", "denominator": 10}, (RealField(name="value", low=-1, high=1, denominator=10),)),
-        ("histogram", {"cells": 5, "tolerance": "0.1"}, (IntegerField(name="cell", low=0, high=4),)),
-        ("conjunction", {"d": 9, "alpha": "0.1"}, (BitsField(name="x", width=9), LABEL)),
-        (
-            "masked-parity-pooled",
-            {"d": 8},
-            (
-                BitsField(name="x", width=8),
-                IntegerField(name="i", low=0, high=7),
-                BitsField(name="b", width=1),
-                LABEL,
-            ),
-        ),
-        ("perceptron", {"d": 1, "rounds": 5}, (X, LABEL)),
-    ],
-)
-def test_a_strategys_users_have_the_examples_that_it_asks_about(
-    strategy: str, study: dict[str, Any], fields: tuple[Any, ...]
-) -> None:
-    assert for_strategy(strategy, study, {}, 1).schema == Schema(fields=fields)
-
-
-def test_strategies_learn_from_kinds_that_there_are() -> None:
-    assert set(FOR_STRATEGY.values()) <= set(KINDS)
-
-
-def test_a_populations_own_parameters_go_with_those_of_the_study() -> None:
-    population = for_strategy("masked-parity", {"d": 4}, {"r": "0110", "a": 1, "eta": "0.1"}, 1)
-
-    assert population.truth == {"r": "0110", "a": 1}
-    assert "flipped with chance 0.1" in population.summary
-
 
 @pytest.mark.parametrize(
     ("kind", "parameters", "complaint"),
     [
-        ("nobody", {}, r"population: is not a kind of population \(use one of masked-parity, parity, .*histogram\)"),
+        ("nobody", {}, r"population: is not a kind of population \(use one of clusters, conjunction, .*threshold\)"),
         ("parity", {"d": 4, "eda": "0.1"}, r"parameters.eda: is not a parameter here \(use d, bias, eta, r\)"),
         ("parity", {}, r"parameters.d: is missing"),
         ("parity", {"d": True}, r"parameters.d: is not such a number"),
@@ -406,19 +264,8 @@ def test_a_populations_own_parameters_go_with_those_of_the_study() -> None:
     ],
 )
 def test_what_is_no_population_is_refused(kind: str, parameters: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(ProtocolError, match=complaint):
+    with pytest.raises(AskanceError, match=complaint):
         synthetic(kind, parameters, 1)
-
-
-@pytest.mark.parametrize("seed", [-1, 1 << 128, True, "1"])
-def test_a_seed_is_a_number(seed: Any) -> None:
-    with pytest.raises(ProtocolError, match=r"^seed: "):
-        synthetic("mean", {}, seed)
-
-
-def test_a_strategy_without_users_is_refused() -> None:
-    with pytest.raises(ProtocolError, match=r"^strategy: .*masked-parity-weak"):
-        for_strategy("mine", {}, {}, 1)
 
 
 def test_the_largest_table_and_the_widest_example_are_made() -> None:

@@ -1,4 +1,4 @@
-"""From uniform 64-bit words to what an example holds, in integers: the same on every machine, one user or many.
+"""Turning uniform 64-bit words into values of an example, in integers: the same on every machine, for one user or many.
 
 A normal variable is no exception. It is a table of cut-points, as every channel of this project is, and not the
 logarithm and cosine of Box and Muller: those differ in their last bit from one processor to the next.
@@ -24,14 +24,14 @@ _TAIL: Final = 8
 
 
 def happens(words: Words, chance: Fraction) -> NDArray[np.bool]:
-    """True with this chance, to the nearest multiple of 2⁻⁶⁴ below it."""
+    """Draw truths that are true with this chance, to the nearest multiple of 2⁻⁶⁴ below it."""
     if chance >= 1:
         return np.ones(words.shape, np.bool)
     return words < np.uint64(math.floor(chance * _WHOLE))
 
 
 def below(words: Words, count: int) -> NDArray[np.int64]:
-    """One of 0 .. count − 1, each as likely to within count/2⁶⁴."""
+    """Draw numbers from 0 to count − 1, each as likely to within count/2⁶⁴."""
     return (words % np.uint64(count)).astype(np.int64)
 
 
@@ -43,7 +43,7 @@ def planes(bias: Fraction) -> tuple[bool, ...]:
 
 
 def biased(words: Words, digits: Sequence[bool]) -> Words:
-    """64 biased bits out of a word for each digit, on the last axis.
+    """Draw 64 biased bits from a word for each digit, on the last axis.
 
     A bit is 1 where a uniform u = 0.u₁u₂… is below the bias 0.b₁b₂…, which the first place where they differ
     decides: from the last digit on, "below so far" becomes (¬uₖ ∨ below) where bₖ = 1 and (¬uₖ ∧ below) where not.
@@ -55,7 +55,7 @@ def biased(words: Words, digits: Sequence[bool]) -> Words:
 
 
 def cuts(weights: Sequence[int]) -> Words:
-    """Where the words of one outcome end and those of the next begin, for outcomes of these weights."""
+    """Cut-points of outcomes with these weights: where the words of one end and those of the next begin."""
     sums = list(accumulate(weights))
     return np.array([min((part << 64) // sums[-1], _WHOLE - 1) for part in sums[:-1]], np.uint64)
 
@@ -81,5 +81,5 @@ def normal(spread: Fraction) -> tuple[Words, int]:
 
 
 def subset(words: Sequence[int], count: int) -> list[int]:
-    """That many of the places of these words, in order: those of the smallest."""
+    """Choose this number of places, in order: those of the smallest words."""
     return sorted(sorted(range(len(words)), key=words.__getitem__)[:count])

@@ -1,4 +1,4 @@
-"""What a synthetic user looks like before she is labelled: columns of an example, each from words of its own."""
+"""Features: fields of made-up users before they are labelled, each from random words of its own."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from askance_client.simulation.population.source import Source
 from askance_protocol.concepts import mask
 from askance_protocol.examples import Column, words_for
 from askance_protocol.randomness import Words
-from askance_protocol.schema import AnyField, BitsField, CategoryField, IntegerField, RealField
+from askance_protocol.schema import AnyField, BitsField, CategoryField, IntegerField, LabelField, RealField
 
 
 class Feature(Protocol):
-    """One or more fields that are drawn together."""
+    """A way to draw one or more fields together."""
 
     @property
     def fields(self) -> tuple[AnyField, ...]:
-        """What is drawn."""
+        """The fields that are drawn."""
         ...
 
     @property
     def each(self) -> int:
-        """How many words it takes for one user, about: what bounds the memory."""
+        """The number of words for one user, about: it bounds the memory."""
         ...
 
     def draw(self, users: range) -> Mapping[str, Column]:
-        """The columns of these users."""
+        """Draw the columns of these users."""
         ...
 
 
@@ -45,7 +45,7 @@ class BitsFeature:
 
     @classmethod
     def of(cls, source: Source, width: int, bias: Fraction = Fraction(1, 2)) -> BitsFeature:
-        """The field that has the name of the source's part."""
+        """Bits in a field that has the name of the source's part."""
         return cls(source, BitsField(name=source.part, width=width), draws.planes(bias))
 
     @property
@@ -59,7 +59,7 @@ class BitsFeature:
         return words_for(self.field.width) * len(self.digits)
 
     def draw(self, users: range) -> Mapping[str, Column]:
-        """Bits, packed as columns hold them."""
+        """Draw the bits, packed as columns hold them."""
         words = self.source.words(users, self.each).reshape(-1, words_for(self.field.width), len(self.digits))
         packed = np.ascontiguousarray(draws.biased(words, self.digits).T)
         packed &= mask(self.field.most, self.field.width)
@@ -68,7 +68,7 @@ class BitsFeature:
 
 @dataclass(frozen=True, slots=True)
 class PointMass:
-    """Independent bits, all of them those of one point with a given chance: uniform bits would hardly ever meet it."""
+    """Independent bits, but with a given chance all those of one point: uniform bits would hardly ever meet it."""
 
     source: Source
     others: BitsFeature
@@ -86,7 +86,7 @@ class PointMass:
         return self.others.each + 1
 
     def draw(self, users: range) -> Mapping[str, Column]:
-        """The point, or something else that may be the point, too."""
+        """Draw the point, or any bits, which may be the point, too."""
         name, width = self.others.field.name, self.others.field.width
         meets = draws.happens(self.source.words(users, 1)[:, 0], self.mass)
         return {name: np.where(meets, mask(self.point, width), self.others.draw(users)[name])}
@@ -94,26 +94,26 @@ class PointMass:
 
 @dataclass(frozen=True, slots=True)
 class UniformFeature:
-    """A number from `low` to `high`, in numerators; with a skew, the least of several."""
+    """A number from `low` to `high`, in numerators, or a category by its index; with a skew, the least of several."""
 
     source: Source
-    field: IntegerField | RealField
+    field: IntegerField | RealField | CategoryField
     low: int
     high: int
     skew: int = 1
 
     @property
     def fields(self) -> tuple[AnyField, ...]:
-        """The number."""
+        """The number, or the category."""
         return (self.field,)
 
     @property
     def each(self) -> int:
-        """A word for each number that it is the least of."""
+        """A word for each draw that it is the least of."""
         return self.skew
 
     def draw(self, users: range) -> Mapping[str, Column]:
-        """The least of as many as the skew says."""
+        """Draw as often as the skew says, and take the least."""
         drawn = draws.below(self.source.words(users, self.skew), self.high - self.low + 1)
         return {self.field.name: drawn.min(axis=1) + self.low}
 
@@ -138,22 +138,22 @@ class TabledFeature:
         return 1
 
     def draw(self, users: range) -> Mapping[str, Column]:
-        """What the word of each user falls into."""
+        """Draw the outcome that the word of each user falls into."""
         drawn = draws.choose(self.source.words(users, 1)[:, 0], self.table) + self.first
         return {self.field.name: np.clip(drawn, self.field.least, self.field.most)}
 
 
 @dataclass(frozen=True, slots=True)
 class TwoPoint:
-    """The top of a field with some chance, else its bottom: as far from the mean as values come."""
+    """The top of a field with some chance, else its bottom: a label, or values as far from their mean as they come."""
 
     source: Source
-    field: RealField
+    field: RealField | LabelField
     chance: Fraction
 
     @property
     def fields(self) -> tuple[AnyField, ...]:
-        """The number."""
+        """The number, or the label."""
         return (self.field,)
 
     @property
@@ -162,6 +162,6 @@ class TwoPoint:
         return 1
 
     def draw(self, users: range) -> Mapping[str, Column]:
-        """One of the two ends."""
+        """Draw one of the two ends."""
         top = draws.happens(self.source.words(users, 1)[:, 0], self.chance)
         return {self.field.name: np.where(top, np.int64(self.field.most), np.int64(self.field.least))}

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Final
 
 import numpy as np
 
 from askance_client.population import Population
 from askance_client.simulation.population import draws
-from askance_client.simulation.population.boolean import noise
 from askance_client.simulation.population.features import BitsFeature, Feature, TabledFeature
+from askance_client.simulation.population.kind import PopulationKind
 from askance_client.simulation.population.parameters import Parameters
 from askance_client.simulation.population.source import Source
-from askance_client.simulation.population.synthetic import labelled
+from askance_client.simulation.population.synthetic import ETA, labelled, noise
 from askance_protocol.concepts import Truths, bit
 from askance_protocol.examples import Column
 from askance_protocol.schema import AnyField, CategoryField, IntegerField, RealField
@@ -30,7 +31,7 @@ DEPRESSION = RealField(name="st_depression", low=0, high=7, denominator=10)
 
 @dataclass(frozen=True, slots=True)
 class HeartRate:
-    """Around a middle that falls with age: the fields of a real table are not independent."""
+    """A heart rate around a middle that falls with age: the fields of a real table are not independent."""
 
     rate: TabledFeature
     age: TabledFeature
@@ -46,7 +47,7 @@ class HeartRate:
         return 2
 
     def draw(self, users: range) -> Mapping[str, Column]:
-        """Both."""
+        """Draw both."""
         age = self.age.draw(users)
         middle = 188 - 7 * age[AGE.name].astype(np.int64) // 10
         around = draws.choose(self.rate.source.words(users, 1)[:, 0], self.rate.table) + self.rate.first
@@ -55,7 +56,7 @@ class HeartRate:
 
 @dataclass(frozen=True, slots=True)
 class Risk:
-    """A score of whole numbers. It is made up, too: of no use to a patient."""
+    """A concept: a score of whole numbers is high. It is made up, too: of no use to a patient."""
 
     @property
     def truth(self) -> Mapping[str, object]:
@@ -77,7 +78,7 @@ class Risk:
         return f"y = +1 where {terms} is at least 24"
 
     def positive(self, columns: Mapping[str, Column]) -> Truths:
-        """The score is high."""
+        """Whether the score is high, for each user."""
         whole = {name: columns[name].astype(np.int64, copy=False) for name in columns if columns[name].ndim == 1}
         score = 2 * whole["age"] + 20 * whole["sex"] + 40 * (whole["chest_pain"] == PAIN.index["none"])
         # st_depression is held in tenths.
@@ -105,3 +106,6 @@ def heart(parameters: Parameters, seed: int) -> Population:
         BitsFeature.of(part("angina"), 1, Fraction("0.33")),
     )
     return labelled(part("target"), features, Risk(), noise(parameters))
+
+
+KIND: Final = PopulationKind("heart", "made-up patients: categories, numbers, a bit and a label", {**ETA}, heart)

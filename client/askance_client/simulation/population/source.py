@@ -1,9 +1,9 @@
-"""The random words that synthetic users are made of, addressed by user number.
+"""The random words that made-up users are computed from, addressed by user number.
 
 Word k of user u is word u · each + k of an AES-128-CTR keystream, whose key is the first half of
-SHA-256("askance population v1" ‖ seed ‖ kind ‖ 0 ‖ part). There is no state: whoever is asked for, in whatever order
-and company, is made of the same words. Every part of an example has a key of its own, so that a change in one (say,
-noise on the labels) leaves the others as they were.
+SHA-256("askance population v1" ‖ seed ‖ kind ‖ 0 ‖ part). There is no state: a user is made of the same words, in
+whatever order and company she is asked for. Every part of an example has a key of its own, so that a change in one
+(say, noise on the labels) leaves the others as they were.
 """
 
 from __future__ import annotations
@@ -30,6 +30,10 @@ class Source:
         place = f"{self.kind}\0{self.part}".encode()
         key = hashlib.sha256(b"askance population v1" + self.seed.to_bytes(16, "big") + place).digest()[:16]
         object.__setattr__(self, "_key", key)
+
+    def of(self, part: str) -> Source:
+        """The words for another part of the same users."""
+        return Source(self.seed, self.kind, part)
 
     def words(self, users: range, each: int) -> Words:
         """The words of these users, a row a user."""

@@ -1,4 +1,4 @@
-"""Users who do not exist: features, a target concept, and noise on the labels."""
+"""Made-up populations: features, a target concept, and noise on the labels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import numpy as np
 
 from askance_client.population import Population
 from askance_client.simulation.population import draws
+from askance_client.simulation.population import parameters as read
 from askance_client.simulation.population.features import Feature
+from askance_client.simulation.population.parameters import Parameters
 from askance_client.simulation.population.source import Source
 from askance_protocol.concepts import Concept
 from askance_protocol.examples import Column, Columns
@@ -30,20 +32,20 @@ class Labelling:
     eta: Fraction
 
     def draw(self, columns: Mapping[str, Column], users: range) -> Column:
-        """The labels of these users."""
+        """Label these users."""
         flipped = draws.happens(self.source.words(users, 1)[:, 0], self.eta)
         return np.where(self.rule.positive(columns) ^ flipped, np.int64(1), np.int64(-1))
 
 
 @dataclass(frozen=True, eq=False)
 class Synthetic(Population):
-    """As many users as are asked for; only those are ever built."""
+    """A population that is computed: it has a user for every user number, and makes only those that are asked for."""
 
     features: tuple[Feature, ...]
     labelling: Labelling | None
 
     def columns(self, users: range) -> Columns:
-        """Block by block."""
+        """Make these users, block by block."""
         self.check(users)
         blocks = [self._block(block) for block in self._blocks(users)]
         arrays = {name: _joined([block[name] for block in blocks]) for name in blocks[0]}
@@ -64,21 +66,31 @@ class Synthetic(Population):
 
 
 LABEL: Final = "y"
+ETA: Final[Mapping[str, str]] = {"eta": "the chance that a label is flipped, below 0.5"}
+"""The parameter that every labelled kind has."""
 
 
 def unlabelled(source: Source, features: tuple[Feature, ...], truth: Mapping[str, object], text: str) -> Synthetic:
-    """A population without labels."""
+    """Make a population without labels."""
     schema = Schema(fields=tuple(field for feature in features for field in feature.fields))
     return Synthetic(source.kind, schema, None, truth, _summary(source, text), features, None)
 
 
 def labelled(source: Source, features: tuple[Feature, ...], rule: Concept, eta: Fraction) -> Synthetic:
-    """A population whose last field is the label."""
+    """Make a population whose last field is the label."""
     fields = (*(field for feature in features for field in feature.fields), LabelField(name=LABEL))
     noise = f"; labels flipped with chance {float(eta):g}" if eta else ""
     labelling = Labelling(Source(source.seed, source.kind, LABEL), rule, eta)
     summary = _summary(source, f"{rule}{noise}")
     return Synthetic(source.kind, Schema(fields=fields), None, rule.truth, summary, features, labelling)
+
+
+def noise(parameters: Parameters) -> Fraction:
+    """Read the noise rate of the labels: η < 1/2. BB-notes, §1.4."""
+    eta = read.decimal(parameters, "eta", "0", least="0", most="0.5")
+    if eta == Fraction(1, 2):
+        raise read.refused("eta", "leaves nothing to learn", "give a noise rate below 0.5")
+    return eta
 
 
 def _summary(source: Source, text: str) -> str:

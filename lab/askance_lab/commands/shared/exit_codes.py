@@ -15,7 +15,6 @@ from typing import Final
 
 import typer
 
-from askance_client import UnreachableError
 from askance_lab.commands.shared.extras import missing_extra
 from askance_protocol.errors import AskanceError, Code
 
@@ -93,8 +92,6 @@ def code_of(error: Exception) -> Code:
     match error:
         case AskanceError():
             return error.code
-        case UnreachableError():
-            return Code.UNREACHABLE
         case OSError(filename=str()):
             return Code.DATA
         case _:

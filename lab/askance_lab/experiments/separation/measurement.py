@@ -86,14 +86,14 @@ class SeparationPoint:
 
 def trial(setting: SeparationSetting, seed: int) -> float:
     """One run, in process: the server's own plan, the users' own channels."""
-    from askance_client.simulation.population import for_strategy  # noqa: PLC0415 - takes a while
+    from askance_lab.data.made_up import made_up  # noqa: PLC0415 - takes a while
     from askance_lab.evaluation.exact import exact_error  # noqa: PLC0415
     from askance_lab.oracles.local import LocalReports, study_for  # noqa: PLC0415
     from askance_lab.oracles.shared.oracle import run  # noqa: PLC0415
     from askance_server.strategies.registry import registry  # noqa: PLC0415
 
     strategy, own = registry()[setting.learner], {"d": setting.d}
-    population = for_strategy(setting.learner, own, {}, seed)
+    population = made_up(strategy, own, seed)
     study = study_for(strategy, {**own, "users": "all", "epsilon": setting.epsilon}, seed)
     learned = run(strategy, own, LocalReports(study, strategy, population, setting.users, seed))
     error = exact_error(strategy, learned.hypothesis.value, population.truth)

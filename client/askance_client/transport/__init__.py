@@ -1,0 +1,12 @@
+"""The way to a server: a few requests, each bounded in size and time, and patience where the server asks for some.
+
+Nothing that a server says is believed here; it is only read. What is no document of this protocol is returned as a
+refusal. What is private, token and report, appears in no error and no log.
+"""
+
+from askance_client.transport.documents import Enrolled, Problem, Receipt, Tail
+from askance_client.transport.errors import RemoteError, UnreachableError
+from askance_client.transport.patience import Patience
+from askance_client.transport.server import Server
+
+__all__ = ["Enrolled", "Patience", "Problem", "Receipt", "RemoteError", "Server", "Tail", "UnreachableError"]

@@ -1,0 +1,163 @@
+"""What a server answers: documents of the protocol, read strictly, and problem documents."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar, cast
+
+from askance_client.consent import AccountStatement
+from askance_client.history import Pin
+from askance_client.refusals import Reason, Refusal
+from askance_protocol import canonical
+from askance_protocol.budget import LARGEST
+from askance_protocol.coins import MAX_USER
+from askance_protocol.errors import ProtocolError
+from askance_protocol.rounds import Entry, read_entry
+
+T = TypeVar("T")
+Json = dict[str, Any]
+
+_PROBLEM: Final = "urn:askance:problem:"
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The server's word that a report is on its disk."""
+
+    user: int
+    round: str
+    charged: int
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What the server will not do, whenever it is asked, and why."""
+
+    status: int
+    name: str
+    """The problem's type, without what all have in common."""
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Enrolled:
+    """New users, with consecutive numbers."""
+
+    first: int
+    tokens: tuple[str, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The last entries of a bulletin, as a server gives them."""
+
+    entries: tuple[Entry, ...]
+    pin: Pin
+    """What the server says of the whole bulletin."""
+
+
+def read(answer: bytes | Problem, reader: Callable[[bytes], T]) -> T | Problem | Refusal:
+    """Read an answer's body, or refuse it. The server's words are not repeated: they may echo what is private.
+
+    The limits of size are those that the body had when it arrived.
+    """
+    if isinstance(answer, Problem):
+        return answer
+    try:
+        return reader(answer)
+    except (ProtocolError, KeyError, TypeError, ValueError, RecursionError) as error:
+        what = str(error) if isinstance(error, ProtocolError) else type(error).__name__
+        return Refusal(Reason.UNREADABLE, what)
+
+
+def read_tail(body: bytes) -> Tail:
+    """Read the last entries of a bulletin."""
+    document = _object(canonical.loads(body, limit=len(body)), {"head", "length", "entries"})
+    entries = tuple(read_entry(canonical.dumps(entry)) for entry in _list(document["entries"]))
+    pin = Pin(_whole(document["length"], canonical.MAX_SAFE_INTEGER), _text(document["head"]))
+    if entries and Pin(entries[-1].sequence + 1, entries[-1].digest()) != pin:
+        raise ProtocolError("is not that of the last entry", where="head")
+    return Tail(entries, pin)
+
+
+def read_statement(body: bytes) -> AccountStatement:
+    """Read a user's account."""
+    names = {"user", "cap_micro_epsilon", "spent_micro_epsilon", "remaining_micro_epsilon", "charges"}
+    document = _object(canonical.loads(body, limit=len(body)), names)
+    charges: dict[str, int] = {}
+    for item in _list(document["charges"]):
+        charge = _object(item, {"round", "micro_epsilon"})
+        charges[_text(charge["round"])] = _whole(charge["micro_epsilon"], LARGEST)
+    return AccountStatement(
+        _whole(document["user"], MAX_USER - 1), _whole(document["spent_micro_epsilon"], LARGEST), charges
+    )
+
+
+def read_receipt(body: bytes) -> Receipt:
+    """Read the receipt for a report."""
+    document = _object(canonical.loads(body), {"user", "round", "charged"})
+    return Receipt(
+        _whole(document["user"], MAX_USER - 1), _text(document["round"]), _whole(document["charged"], LARGEST)
+    )
+
+
+def read_enrolled(body: bytes) -> Enrolled:
+    """Read the number and token of one new user, or those of many."""
+    document = _object(
+        canonical.loads(body, limit=len(body)), {"user", "users", "cap_micro_epsilon", "token", "tokens"}
+    )
+    token = document["token"]
+    tokens = [token] if token is not None else _list(document["tokens"])
+    return Enrolled(_whole(document["user"], MAX_USER - 1), tuple(_text(each) for each in tokens))
+
+
+def read_document(body: bytes) -> Json:
+    """Read any JSON object."""
+    return _object(json.loads(body), None)
+
+
+def read_documents(body: bytes) -> list[Json]:
+    """Read a list of JSON objects."""
+    return [_object(each, None) for each in _list(json.loads(body))]
+
+
+def read_problem(status: int, body: bytes) -> Problem:
+    """Read a problem document; of anything else the status says enough."""
+    try:
+        document = _object(canonical.loads(body), None)
+        name, detail = document.get("type", ""), document.get("detail", "")
+    except (ProtocolError, RecursionError):
+        name = detail = ""
+    known = isinstance(name, str) and name.startswith(_PROBLEM)
+    return Problem(status, _shown(name).removeprefix(_PROBLEM) if known else "", _shown(detail))
+
+
+def _shown(text: object) -> str:
+    """The server's own words, as a terminal may show them: not too many, and no control characters."""
+    return "".join(each for each in text[:500] if each.isprintable()) if isinstance(text, str) else ""
+
+
+def _object(value: object, names: set[str] | None) -> Json:
+    if not isinstance(value, dict) or (names is not None and set(cast("Json", value)) != names):
+        raise ProtocolError("has not the members that it should have", where="answer")
+    return cast("Json", value)
+
+
+def _list(value: object) -> list[Any]:
+    if not isinstance(value, list):
+        raise ProtocolError("is no list", where="answer")
+    return cast("list[Any]", value)
+
+
+def _whole(value: object, most: int) -> int:
+    if type(value) is not int or not 0 <= value <= most:
+        raise ProtocolError(f"is not a whole number from 0 to {most}", where="answer")
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value.isascii() or len(value) > 4096:
+        raise ProtocolError("is not a short text", where="answer")
+    return value

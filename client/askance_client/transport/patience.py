@@ -1,0 +1,33 @@
+"""How often a request is tried again, and after what pause."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Final
+
+_SPREAD: Final = random.SystemRandom()
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How often, and how far apart, a request is tried that got no answer, or was asked to come again."""
+
+    attempts: int = 8
+    first: float = 0.1
+    """Seconds before the second attempt, at most; doubled for each further one."""
+    longest: float = 10.0
+
+    def pause(self, attempt: int, retry_after: float) -> float:
+        """Seconds until the next attempt: doubled each time, at least what the server asks, and spread at random."""
+        steps = min(self.first * 2**attempt, self.longest)
+        return min(retry_after, self.longest) + steps * _SPREAD.random()
+
+
+PATIENCE: Final = Patience()
+"""If none is given."""
+
+
+def seconds_of(retry_after: str) -> float:
+    """Read a Retry-After header: whole seconds. A date is not understood, and means now."""
+    return float(retry_after) if retry_after.isascii() and retry_after.isdigit() and len(retry_after) < 6 else 0.0

@@ -1,0 +1,174 @@
+"""One server over HTTP: its requests, each tried with patience, its answers bounded in size and time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from types import TracebackType
+from typing import Final, Self
+
+import httpx
+
+from askance_client.consent import AccountStatement
+from askance_client.refusals import Refusal
+from askance_client.transport import documents as answers
+from askance_client.transport.documents import Enrolled, Json, Problem, Receipt, Tail
+from askance_client.transport.errors import UnreachableError
+from askance_client.transport.patience import PATIENCE, Patience, seconds_of
+from askance_protocol import canonical
+from askance_protocol.errors import UsageError
+from askance_protocol.rounds.spec import VERSION
+
+MOST_BYTES: Final = 64 << 20
+"""Bytes of any answer. A bulletin may have many entries; nothing else comes near."""
+MOST_SECONDS: Final = 300.0
+"""Seconds until any answer has ended: one that comes in drops never does."""
+_HEADER: Final = "Askance-Protocol"
+_PERMANENT: Final = frozenset({400, 401, 403, 404, 405, 409, 413, 415, 422})
+"""Statuses after which it is of no use to ask again."""
+
+
+class Server:
+    """One server, over one pool of connections. Use it on one event loop, and close it."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        patience: Patience = PATIENCE,
+        transport: httpx.AsyncBaseTransport | None = None,
+        connections: int = 4,
+    ) -> None:
+        self.url = _url(url)
+        self._patience = patience
+        self._client = httpx.AsyncClient(
+            base_url=self.url,
+            transport=transport,
+            verify=self.url.startswith("https:"),  # To read the authorities takes 40 ms, and http has no use for them.
+            headers={_HEADER: str(VERSION)},
+            timeout=httpx.Timeout(30, connect=10),
+            limits=httpx.Limits(max_connections=connections),
+            follow_redirects=False,
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),  # She shows her token, and nothing else.
+            trust_env=False,
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._client.aclose()
+
+    # ---------------------------------------------------------------------------------------------------- requests
+
+    async def entries(self, study: str, after: int) -> Tail | Problem | Refusal:
+        """Read the entries of a study's bulletin that follow entry `after`."""
+        answer = await self._ask("GET", f"/v1/studies/{study}/bulletin?after={after}")
+        return answers.read(answer, answers.read_tail)
+
+    async def statement(self, token: str) -> AccountStatement | Problem | Refusal:
+        """Read what the user with this token has spent, by the server's account."""
+        answer = await self._ask("GET", "/v1/me", token=token)
+        return answers.read(answer, answers.read_statement)
+
+    async def send(self, round_: str, token: str, body: bytes) -> Receipt | Problem | Refusal:
+        """Send a report: the very same bytes, until there is an answer."""
+        answer = await self._ask("POST", f"/v1/rounds/{round_}/reports", token=token, body=body)
+        return answers.read(answer, answers.read_receipt)
+
+    async def enrol(self, token: str, users: int = 1) -> Enrolled | Problem | Refusal:
+        """Enrol new users."""
+        body = canonical.dumps({"users": users})
+        answer = await self._ask("POST", "/v1/enrolments", token=token, body=body)
+        return answers.read(answer, answers.read_enrolled)
+
+    async def document(self, path: str) -> Json | Problem | Refusal:
+        """Read any other public document, which may have fractions in it."""
+        answer = await self._ask("GET", path)
+        return answers.read(answer, answers.read_document)
+
+    async def studies(self) -> list[Json] | Problem | Refusal:
+        """Read the list of all studies."""
+        answer = await self._ask("GET", "/v1/studies")
+        return answers.read(answer, answers.read_documents)
+
+    async def metric(self, name: str) -> int:
+        """Read one figure of /metrics; 0 if it is not there."""
+        answer = await self._ask("GET", "/metrics")
+        lines = [] if isinstance(answer, Problem) else answer.decode("utf-8", "replace").splitlines()
+        values = [line.removeprefix(f"{name} ") for line in lines if line.startswith(f"{name} ")]
+        return int(float(values[0])) if values else 0
+
+    async def command(
+        self, path: str, token: str, document: Mapping[str, canonical.Json] | None = None
+    ) -> Json | Problem | Refusal:
+        """Ask for what only an operator may ask; never tried twice."""
+        body = b"" if document is None else canonical.dumps(document)
+        answer = await self._ask("POST", path, token=token, body=body, attempts=1)
+        return answers.read(answer, answers.read_document)
+
+    async def deliver(self, round_: str, token: str, body: bytes) -> Json | Problem | Refusal:
+        """Send a gateway's batch of reports, in raw columns."""
+        kind = "application/octet-stream"
+        answer = await self._ask("POST", f"/v1/rounds/{round_}/batches", token=token, body=body, kind=kind)
+        return answers.read(answer, answers.read_document)
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        token: str = "",
+        body: bytes = b"",
+        kind: str = "application/json",
+        attempts: int | None = None,
+    ) -> bytes | Problem:
+        """Ask until there is an answer: its body, or the problem that the server has with it for good."""
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        if body:
+            headers["Content-Type"] = kind
+        most = attempts or self._patience.attempts
+        for attempt in range(most):
+            retry_after = 0.0
+            try:
+                status, answer, retry_after = await self._once(method, path, headers, body)
+            except (httpx.RequestError, TimeoutError):
+                pass
+            else:
+                if 200 <= status < 300:
+                    return answer
+                if status in _PERMANENT or 300 <= status < 400:
+                    return answers.read_problem(status, answer)
+            if attempt + 1 < most:
+                await asyncio.sleep(self._patience.pause(attempt, retry_after))
+        raise UnreachableError(f"gave no answer in {most} attempts", where=self.url)
+
+    async def _once(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes, float]:
+        async with (
+            asyncio.timeout(MOST_SECONDS),
+            self._client.stream(method, path, headers=headers, content=body or None) as response,
+        ):
+            pieces, size = list[bytes](), 0
+            async for piece in response.aiter_bytes():
+                size += len(piece)
+                if size > MOST_BYTES:
+                    raise httpx.ReadError("the answer is too long")
+                pieces.append(piece)
+            return response.status_code, b"".join(pieces), seconds_of(response.headers.get("retry-after", ""))
+
+
+def _url(text: str) -> str:
+    try:
+        url = httpx.URL(text)
+    except httpx.InvalidURL:
+        url = httpx.URL("")
+    if url.scheme not in {"http", "https"} or not url.host:
+        raise UsageError("is not an http or https URL", where="server", remedy="give one as http://127.0.0.1:8080")
+    return text.rstrip("/")
