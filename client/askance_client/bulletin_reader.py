@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import Final
 
 from askance_client.history import History
 from askance_client.refusals import Reason, Refusal
 from askance_client.transport import Problem, Server, Tail
-from askance_protocol.rounds.lifecycle import ENDED, StudyState
+from askance_protocol.rounds.lifecycle import ENDED
 
-_ENDED: Final = frozenset(StudyState) - {state for state, _ in STUDY}
 """The study states in which nothing follows: those that no transition leads out of."""
 
 
@@ -32,7 +30,7 @@ class BulletinReader:
     @property
     def ended(self) -> bool:
         """Whether nothing more will be asked."""
-        return self.refusal is not None or self.history.bulletin.state in _ENDED
+        return self.refusal is not None or self.history.bulletin.state in ENDED
 
     async def refresh(self) -> Refusal | None:
         """Read what is new, and check that it continues what was read. One caller reads at a time, for all."""

@@ -37,7 +37,7 @@ class Liar:
     study: Json
     entries: list[Json] = field(default_factory=list[Json])
     says: dict[str, Change] = field(default_factory=dict[str, Change])
-    """By the name of a document: bulletin, me, receipt, enrolment."""
+    """What is said instead of a document, by its name: bulletin, me, receipt, enrolment."""
     charges: dict[str, int] = field(default_factory=dict[str, int])
     heard: dict[str, bytes] = field(default_factory=dict[str, bytes])
     requests: list[httpx.Request] = field(default_factory=list[httpx.Request])

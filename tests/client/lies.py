@@ -64,7 +64,7 @@ def table(*rows: tuple[int, ...]) -> Part:
 
 
 def nested(levels: int) -> BooleanQuery:
-    """A query of so many levels."""
+    """A query with this number of levels."""
     test: Any = Bit(field="b", index=0)
     for _ in range(levels - 1):
         test = Not(of=test)

@@ -93,7 +93,7 @@ class Unpadded(User):
 
 
 def went_out(folder: Path, asked: Part, change: Mapping[str, Any], users: int, kind: type[User] = User) -> Wire:
-    """So many users of one example, each of whom sends until she is answered."""
+    """Let a number of users with one example send, each until she is answered."""
     return asyncio.run(_went_out(folder / "wallets", asked, Example.of(SCHEMA, {**PLAIN, **change}), users, kind))
 
 
@@ -122,7 +122,7 @@ def outcomes_of(bodies: Sequence[bytes]) -> list[int]:
 
 
 def views(wire: Wire, round_: PreparedRound) -> np.ndarray[Any, Any]:
-    """How often each thing was seen of a user: her outcome at her public row, or both where she sent twice."""
+    """Count what was seen of each user: her outcome at her public row, or both outcomes if she sent twice."""
     once = np.zeros((round_.parts[0].rows, round_.outcomes), np.int64)
     twice = np.zeros((round_.outcomes, round_.outcomes), np.int64)
     for user, bodies in wire.bodies.items():
