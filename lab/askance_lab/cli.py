@@ -18,6 +18,7 @@ from askance_lab.commands import plan as plan_command
 from askance_lab.commands import run as run_command
 from askance_lab.commands import separation as separation_command
 from askance_lab.commands import server as server_command
+from askance_lab.commands import theory as theory_command
 from askance_lab.commands.shared.exit_codes import Exit
 from askance_protocol.errors import ProtocolError
 
@@ -37,6 +38,7 @@ app.add_typer(separation_command.app)
 app.add_typer(curator_command.app)
 app.add_typer(landscape_command.app)
 app.add_typer(demo_command.app)
+app.add_typer(theory_command.app)
 
 
 def _version(wanted: bool) -> None:
