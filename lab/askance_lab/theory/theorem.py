@@ -22,8 +22,8 @@ Number: TypeAlias = int | float | bool
 Formula: TypeAlias = Callable[..., Any]
 """Takes keyword parameters only; gives a number, or a NamedTuple of numbers or of such tuples."""
 
-_LONGEST_POWER: Final = 100_000
-"""Bits of the largest whole number that can be given as a power."""
+_LONGEST_POWER: Final = 14_000
+"""Bits of the largest power that is read: Python writes no whole number of more than 4,300 digits."""
 
 
 class Kind(StrEnum):
