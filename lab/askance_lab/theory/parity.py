@@ -30,7 +30,7 @@ class TrainTest(NamedTuple):
 
     @property
     def total(self) -> int:
-        """Kn' + s: step 2 must stop below it, not at it (trap 7)."""
+        """All examples, kn' + s: step 2 must stop below it, not at it (trap 7)."""
         return self.candidates * self.train + self.test
 
 

@@ -150,7 +150,7 @@ def test_recursing_with_a_constant_is_what_keeps_rec_affordable():
 
 
 def test_the_interval_learner_prefers_one_level():
-    """THEORY.md, trap 14: one level with d+1 base options won every case measured."""
+    """docs/theory.md#trap-14: one level with d+1 base options won every case measured."""
     parameters = {"dimension": 1024, "epsilon": 1, "delta": 1e-6, "error": 0.1, "failure": 0.1}
     one = approximate.examples_interval_repaired(**parameters, base_case=1025)
     two = approximate.examples_interval_repaired(**parameters)

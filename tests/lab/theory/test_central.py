@@ -76,7 +76,7 @@ def test_sauer_counts_at_least_all_labelings(vc, domain):
 
 
 def test_sauer_is_worse_than_the_class_itself_for_conjunctions():
-    """THEORY.md, "Smaller": for the 2^d monotone conjunctions VC = d over 2^d points, about d² instead of d."""
+    """docs/theory.md#smaller: for the 2^d monotone conjunctions VC = d over 2^d points, about d² instead of d."""
     through_vc = central.examples_sauer_repaired(vc=20, domain=2**20, epsilon=1, error=0.1, failure=0.05)
     through_size = central.examples_generic_repaired(hypotheses=2**20, epsilon=1, error=0.1, failure=0.05)
 
@@ -119,7 +119,7 @@ def sulq_miss(n, tolerance, scale):
 
 @pytest.mark.parametrize("epsilon", [0.02, 1.0])
 def test_sulq_answers_within_tolerance_with_the_repaired_noise_only(epsilon):
-    """Trap 9 with M = 100, τ = .05 (THEORY.md §3): scale 1/(ε|S|) meets δ/M at this chunk, scale M/(ε|S|) does not."""
+    """Trap 9 with M = 100, τ = .05: scale 1/(ε|S|) meets δ/M at this chunk, scale M/(ε|S|) does not."""
     queries, tolerance, failure = 100, 0.05, 0.1
     chunk = (
         central.examples_sulq_repaired(queries=queries, tolerance=tolerance, epsilon=epsilon, failure=failure)

@@ -30,6 +30,7 @@ def best_by_program(epsilon: float, power: int) -> float:
     value = split**power * k**2 / 16 / (1 + k * chance)
     sums = np.array([1 + k * s, 1 + k * (split / 2 + whole)])
     found = linprog(-value, A_eq=sums, b_eq=[1, 1], method="highs")
+    assert found.fun is not None
     return float(-found.fun) * 4 * shrinkage(epsilon=epsilon) ** 2
 
 

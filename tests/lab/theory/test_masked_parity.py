@@ -11,7 +11,7 @@ from askance_lab.theory import masked_parity
 
 
 def test_a_mp_first_round_costs_what_theory_says():
-    """THEORY.md §1: 4.6e9 users at d = 64, ε = 1, β = .05, by Thm 5.7 with the constants that are proved."""
+    """KLNRS11, Thm 5.7 repaired (docs/theory.md#proved-constants): 4.6e9 users at d = 64, ε = 1, β = .05."""
     rounds = masked_parity.users_masked_parity_repaired(dimension=64, epsilon=1, failure=0.05)
 
     assert rounds.first == pytest.approx(4.6e9, rel=0.01)
@@ -29,7 +29,7 @@ def test_a_mp_tolerances_separate_the_means():
 
 @pytest.mark.parametrize(("dimension", "fraction", "users"), [(8, 0.5, 6083), (16, 0.75, 41489), (64, 1.0, 1097822)])
 def test_the_pooled_round_is_the_one_measured(dimension, fraction, users):
-    """The prototype's runs (table in THEORY.md §1) used the stated fraction of this bound, β = .05, ε = 1."""
+    """The prototype's runs used the stated fraction of this bound, β = .05, ε = 1."""
     bound = masked_parity.users_masked_parity_pooled(dimension=dimension, epsilon=1, failure=0.05)
 
     assert fraction * bound == pytest.approx(users, rel=2e-4)
@@ -47,7 +47,7 @@ def test_the_pooled_round_suffices_exactly(dimension):
 
 @pytest.mark.parametrize(("dimension", "users"), [(8, 2.9e4), (16, 7.3e6), (32, 4.8e11)])
 def test_the_noninteractive_learner_costs_what_theory_says(dimension, users):
-    """THEORY.md §1 at ε = 1, β = .05; and the exact binomial of the bent query's sign is within β."""
+    """docs/theory.md#at-once at ε = 1, β = .05; and the exact binomial of the bent query's sign is within β."""
     n = masked_parity.users_masked_parity_noninteractive(dimension=dimension, epsilon=1, failure=0.05)
     bias = masked_parity.bent_query_bias(dimension=dimension) / masked_parity.shrinkage(epsilon=1)
 

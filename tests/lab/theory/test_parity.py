@@ -54,7 +54,7 @@ def test_the_privacy_loss_of_a_is_exact(epsilon):
 
 
 def test_a_quarter_of_epsilon_fails_above_3_83():
-    """Trap 8: p = ε/4 is ε-private at 3.830 and not at 3.9 (both from THEORY.md)."""
+    """Trap 8: p = ε/4 is ε-private at 3.830 and not at 3.9 (docs/theory.md#trap-8)."""
     assert parity.parity_inclusion_stated(epsilon=3.830) == 3.830 / 4
     assert parity.parity_loss(inclusion=3.9 / 4) > 3.9
     with pytest.raises(ProtocolError, match="not ε-private"):
@@ -126,7 +126,7 @@ def test_the_chernoff_step_of_lemma_4_1_is_misquoted():
 def test_retrying_is_repaired_and_sharpened():
     """Trap 6: β' = β/3 and ⌈log2⌉ runs; with the exact loss (trap 8) a tenth of the examples.
 
-    THEORY.md measured a need of 352 at d = 10, ε = 1, α = β = .1.
+    A prototype needed 352 at d = 10, ε = 1, α = β = .1.
     """
     parameters = {"dimension": 10, "epsilon": 1.0, "error": 0.1, "failure": 0.1}
     repaired = parity.parity_retry_repaired(**parameters)
