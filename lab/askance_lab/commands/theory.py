@@ -29,7 +29,7 @@ app = typer.Typer()
 
 @app.command()
 def theory(
-    name: Annotated[str, typer.Argument(metavar="[NAME]", help="Which theorem; without it, all are listed.")] = "",
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Which theorem; without it, all are listed.")] = "",
     parameter: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A parameter: d=64, epsilon=1/2, domain=2^64. Repeatable."),
