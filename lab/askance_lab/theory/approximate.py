@@ -7,8 +7,20 @@ used where it writes log, and the constant is the caller's anyway.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from askance_lab.theory.theorem import (
+    CONSTANT,
+    DELTA,
+    DIMENSION,
+    EPSILON,
+    ERROR,
+    EXAMPLES,
+    FAILURE,
+    Kind,
+    Parameter,
+    Theorem,
+)
 from askance_protocol import checks
 
 
@@ -24,6 +36,15 @@ class Accuracy(NamedTuple):
 
     error: float
     failure: float
+
+
+class IntervalLevels(NamedTuple):
+    """What Remark 1 asks of the scores of a level j and of the one before."""
+
+    here: float
+    """Q(j) is at least this."""
+    before: float
+    """Q(j-1) is at most this."""
 
 
 def _check(epsilon: float, delta: float, failure: float = 0.5, error: float = 0.5) -> None:
@@ -202,18 +223,18 @@ def rec_promise_repaired(
     return max(gap / kept, loss / kept, 2 / error * below)
 
 
-def interval_levels_stated(*, examples: int, error: float) -> tuple[float, float]:
+def interval_levels_stated(*, examples: int, error: float) -> IntervalLevels:
     """BNS13, Remark 1 as stated: Q(j) >= (1-3α/4)m, Q(j-1) <= (1-α/4)m. Impossible: Q <= m/2 (trap 16)."""
     checks.count("examples", examples)
     checks.open_unit("error", error)
-    return (1 - 3 * error / 4) * examples, (1 - error / 4) * examples
+    return IntervalLevels((1 - 3 * error / 4) * examples, (1 - error / 4) * examples)
 
 
-def interval_levels_repaired(*, examples: int, error: float) -> tuple[float, float]:
+def interval_levels_repaired(*, examples: int, error: float) -> IntervalLevels:
     """BNS13, Remark 1 as repaired (trap 16): Q(j) >= αm/4 and Q(j-1) <= 3αm/4."""
     checks.count("examples", examples)
     checks.open_unit("error", error)
-    return error * examples / 4, 3 * error * examples / 4
+    return IntervalLevels(error * examples / 4, 3 * error * examples / 4)
 
 
 def examples_interval_stated(*, dimension: int, delta: float, constant: float) -> int:
@@ -248,3 +269,151 @@ def examples_interval_repaired(
         base_case=base_case,
     )
     return checks.whole(max(promise, 8 / error * math.log(4 / failure)), "examples")
+
+
+# --- Records ---------------------------------------------------------------------------------------------------------
+
+
+_TOP: Final = Parameter("top", "T", "the solutions are 0..T", int, 2**64)
+_BASE_CASE: Final = Parameter("base_case", "base_case", "Rec stops at T up to this", int, 32)
+
+THEOREMS: Final = (
+    Theorem(
+        name="distance-threshold",
+        title="A_dist: how far ahead the best solution has to be",
+        citation="BNS13, Prop. 2",
+        says="With noise on the gap and this threshold, naming the best solution is (ε,δ)-private.",
+        kind=Kind.PRICE,
+        gives="threshold",
+        parameters=(EPSILON, DELTA),
+        stated=distance_threshold_stated,
+        sharp=distance_threshold_tight,
+        others=(distance_privacy_stated,),
+        needs="a score of sensitivity 1; the rival may be a solution of score 0 that nobody has",
+        differs="As written, with Lap(4/ε), it spends half of ε and δ (distance_privacy_stated). Sharp: Lap(2/ε) and "
+        "(2/ε)ln(1/2δ)+2 are exactly (ε,δ). What happens at ⊥ is unspecified.",
+        traps=(13, 18),
+        checked_by=(
+            "lab/theory/test_approximate.py::test_a_dist_as_written_spends_half_of_both",
+            "lab/theory/test_approximate.py::test_the_tight_a_dist_spends_all_it_declares",
+        ),
+    ),
+    Theorem(
+        name="distance-gap",
+        title="A_dist: the lead with which it finds the best solution",
+        citation="BNS13, Prop. 2(ii)",
+        says="From this gap on, A_dist names the best solution but for probability β.",
+        kind=Kind.ENOUGH,
+        gives="gap",
+        parameters=(EPSILON, DELTA, FAILURE),
+        stated=distance_gap_stated,
+        repaired=distance_gap_repaired,
+        sharp=distance_gap_tight,
+        needs="stated: an ε up to 2·ln 4 = 2.77",
+        differs="The text's gap has no room for the 2 in the threshold.",
+        traps=(18,),
+        checked_by=("lab/theory/test_approximate.py::test_proposition_2_holds_up_to_2_77_and_not_beyond",),
+    ),
+    Theorem(
+        name="point",
+        title="The proper learner of POINT_d",
+        citation="BNS13, Lemma 1",
+        says="O((1/αε)ln(1/βδ)) examples, whatever d.",
+        kind=Kind.ENOUGH,
+        gives="examples",
+        parameters=(DIMENSION, EPSILON, DELTA, ERROR, FAILURE, CONSTANT),
+        stated=examples_point_stated,
+        repaired=examples_point_repaired,
+        needs="2^d of at least 4/(αβ)",
+        differs="The text asks for 2^d ≥ 1/(αβ), with which a guess fails too often.",
+        traps=(18,),
+        checked_by=("lab/theory/test_approximate.py::test_the_point_learner_finds_every_target_that_matters",),
+    ),
+    Theorem(
+        name="rec-depth",
+        title="Rec: how many levels it has",
+        citation="BNS13, Lemmas 2 and 3",
+        says="Each level takes logarithms of the domain, down to the base case.",
+        kind=Kind.SHAPE,
+        gives="levels",
+        parameters=(_TOP, _BASE_CASE, Parameter("value", "x", "number whose log* is taken", int, 2**64)),
+        repaired=rec_depth,
+        others=(log_star,),
+        differs="log*T counts down to 1; Rec stops at 32: one level for d up to 32, two up to 2^32.",
+        traps=(14,),
+        checked_by=("lab/theory/test_approximate.py::test_rec_has_fewer_levels_than_log_star",),
+    ),
+    Theorem(
+        name="rec-privacy",
+        title="Rec: what it spends",
+        citation="BNS13, Lemma 2",
+        says="ε and δ of all levels together, where each mechanism is (ε,δ)-private.",
+        kind=Kind.PRICE,
+        gives="privacy",
+        parameters=(_TOP, EPSILON.at(0.1), DELTA, _BASE_CASE),
+        stated=rec_privacy_stated,
+        repaired=rec_privacy_repaired,
+        differs="Basic composition, (3N+1)ε and 2Nδ for N levels, is less than the lemma's at such N.",
+        traps=(14,),
+        checked_by=("lab/theory/test_approximate.py::test_basic_composition_beats_lemma_2",),
+    ),
+    Theorem(
+        name="rec-promise",
+        title="Rec: how good the best solution has to be",
+        citation="BNS13, Lemma 3",
+        says="From this promise r on, Rec finds a solution of quality (1-α)r.",
+        kind=Kind.ENOUGH,
+        gives="promise",
+        parameters=(
+            _TOP,
+            EPSILON.at(0.1),
+            DELTA,
+            ERROR,
+            FAILURE,
+            Parameter("inner_error", "inner_error", "error of the recursive calls", float, 0.25),
+            _BASE_CASE,
+        ),
+        stated=rec_promise_stated,
+        repaired=rec_promise_repaired,
+        needs="a quasi-concave score of sensitivity 1; for the stated form, an error up to ½",
+        differs="α at every level gives (2/α)^{log*T}: recurse with a constant, ¼. Step 10's second set starts at c, "
+        "not "
+        "at b; step 2 pads with min{0,Q(T)}; step 3's min{0,·} is right.",
+        traps=(11, 12, 14, 15),
+        checked_by=(
+            "lab/theory/test_approximate.py::test_the_repaired_promise_meets_its_failure",
+            "lab/theory/test_approximate.py::test_recursing_with_a_constant_is_what_keeps_rec_affordable",
+        ),
+    ),
+    Theorem(
+        name="interval-levels",
+        title="INTERVAL_d: the level at which to look",
+        citation="BNS13, Remark 1",
+        says="Rec looks for a level j with Q(j) large and Q(j-1) small.",
+        kind=Kind.SHAPE,
+        gives="score",
+        parameters=(EXAMPLES, ERROR),
+        stated=interval_levels_stated,
+        repaired=interval_levels_repaired,
+        differs="Q is the lesser of two counts that add up to m, so m/2 at most: what is asked for cannot be.",
+        traps=(16,),
+        checked_by=("lab/theory/test_approximate.py::test_remark_1_asks_for_the_impossible",),
+    ),
+    Theorem(
+        name="interval",
+        title="The proper learner of INTERVAL_d",
+        citation="BNS13, Thm 2",
+        says="Thresholds over 2^d points, with examples that hardly grow with d.",
+        kind=Kind.ENOUGH,
+        gives="examples",
+        parameters=(DIMENSION, EPSILON, DELTA, ERROR, FAILURE, _BASE_CASE, CONSTANT),
+        stated=examples_interval_stated,
+        repaired=examples_interval_repaired,
+        differs="The text gives the order only, with 16^{log*d} for what its lemma has as (2/α)^{log*d}.",
+        traps=(14, 15),
+        checked_by=(
+            "lab/theory/test_approximate.py::test_the_interval_learner_prefers_one_level",
+            "lab/theory/test_approximate.py::test_stated_theorem_2_is_its_formula",
+        ),
+    ),
+)

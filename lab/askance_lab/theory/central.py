@@ -7,7 +7,21 @@ in `parity`, what needs δ > 0 in `approximate`. |H| may be any Python integer: 
 from __future__ import annotations
 
 import math
+from typing import Final
 
+from askance_lab.theory.theorem import (
+    CONSTANT,
+    EPSILON,
+    ERROR,
+    EXAMPLES,
+    FAILURE,
+    QUERIES,
+    TOLERANCE,
+    VC,
+    Kind,
+    Parameter,
+    Theorem,
+)
 from askance_protocol import checks
 
 
@@ -97,7 +111,7 @@ def examples_sauer_stated(
 def examples_sauer_repaired(*, vc: int, domain: int, epsilon: float, error: float, failure: float) -> int:
     """KLNRS11, Cor. 3.6 through Thm 3.4 as repaired (trap 4).
 
-    For classes such as parities and conjunctions it is worse than ln|C| itself (THEORY.md, "Smaller").
+    For classes such as parities and conjunctions it is worse than ln|C| itself (docs/errata.md#smaller).
     """
     return _generic(sauer_log_labelings(vc=vc, domain=domain), epsilon, error, failure)
 
@@ -194,3 +208,121 @@ def examples_label_private(*, vc: int, epsilon: float, error: float, failure: fl
         enough = label_private_failure(examples=middle, vc=vc, epsilon=epsilon, error=error) <= failure
         lowest, highest = (lowest, middle) if enough else (middle, highest)
     return highest
+
+
+# --- Records ---------------------------------------------------------------------------------------------------------
+
+
+_HYPOTHESES: Final = Parameter("hypotheses", "|H|", "number of hypotheses", int, 1000)
+_DOMAIN: Final = Parameter("domain", "|X|", "number of points of the domain", int, 2**64)
+
+THEOREMS: Final = (
+    Theorem(
+        name="generic-learner",
+        title="The generic private agnostic learner",
+        citation="KLNRS11, Thm 3.4",
+        says="The exponential mechanism over H, by mistakes, learns any class, and any labels, with error OPT + α.",
+        kind=Kind.ENOUGH,
+        gives="examples",
+        parameters=(_HYPOTHESES, EPSILON, ERROR, FAILURE, EXAMPLES),
+        stated=examples_generic_stated,
+        repaired=examples_generic_repaired,
+        others=(generic_failure,),
+        differs="The constant 6 does not give β by the text's own union bound, generic_failure: for ε up to α the "
+        "second "
+        "term alone is β. Repaired: max{(6/εα)ln(2|H|/β), (4.5/α²)ln(4|H|/β)}.",
+        traps=(4,),
+        checked_by=(
+            "lab/theory/test_central.py::test_the_repaired_generic_bound_meets_its_union_bound",
+            "lab/theory/test_central.py::test_the_stated_constant_6_misses_its_union_bound",
+        ),
+    ),
+    Theorem(
+        name="generic-learner-klnrs08",
+        title="The generic learner of the conference version",
+        citation="KLNRS08, Thm 3.7",
+        says="(ln|H| + ln(2/β))·max{4/εα, 2/α²} examples.",
+        kind=Kind.ENOUGH,
+        gives="examples",
+        parameters=(_HYPOTHESES, EPSILON, ERROR, FAILURE),
+        stated=examples_generic_klnrs08_stated,
+        sharp=examples_generic_realizable,
+        needs="for the sharp form, a hypothesis without mistakes (OPT = 0)",
+        differs="The proof takes a hypothesis' weight for its probability: it forgets the normaliser, so it holds for "
+        "OPT = 0 only. The count itself is enough at every OPT, by another argument.",
+        traps=(5,),
+        checked_by=(
+            "lab/theory/test_central.py::test_klnrs08_theorem_3_7_holds_at_opt_0_but_not_by_the_agnostic_argument",
+            "lab/theory/test_central.py::test_the_realizable_bound_holds_for_exact_binomials",
+        ),
+    ),
+    Theorem(
+        name="sauer",
+        title="The generic learner over an infinite class, by Sauer's lemma",
+        citation="KLNRS11, Cor. 3.6",
+        says="VC·ln|X| takes the place of ln|H|.",
+        kind=Kind.ENOUGH,
+        gives="examples",
+        parameters=(VC, _DOMAIN, EPSILON, ERROR, FAILURE, CONSTANT),
+        stated=examples_sauer_stated,
+        repaired=examples_sauer_repaired,
+        others=(sauer_log_labelings,),
+        needs="a domain of at least VC points",
+        differs="Through Thm 3.4 as repaired. For parities and conjunctions it is worse than ln|C|.",
+        traps=(4,),
+        checked_by=(
+            "lab/theory/test_central.py::test_sauer_counts_at_least_all_labelings",
+            "lab/theory/test_central.py::test_sauer_is_worse_than_the_class_itself_for_conjunctions",
+        ),
+    ),
+    Theorem(
+        name="compression",
+        title="The doubling version, by length of description",
+        citation="KLNRS11, p. 12",
+        says="Round k doubles the examples and may choose among all descriptions of this many bits.",
+        kind=Kind.SHAPE,
+        gives="bits",
+        parameters=(EXAMPLES, Parameter("doubling", "k", "number of the round", int, 1), EPSILON, ERROR, FAILURE),
+        repaired=compression_bits,
+        differs="The text omits the details: round k fails with β/(k(k+1)) and affords Thm 3.4 as repaired.",
+        traps=(4,),
+        checked_by=("lab/theory/test_central.py::test_a_round_of_the_compression_version_can_afford_its_class",),
+    ),
+    Theorem(
+        name="sulq",
+        title="Statistical queries by a trusted curator (SuLQ)",
+        citation="BB-notes, Thm 7; N21, Thm 1",
+        says="M queries on disjoint chunks of the examples, each with Laplace noise.",
+        kind=Kind.ENOUGH,
+        gives="examples",
+        parameters=(QUERIES, TOLERANCE, EPSILON, FAILURE, CONSTANT),
+        stated=examples_sulq_stated,
+        repaired=examples_sulq_repaired,
+        others=(examples_sulq_as_written,),
+        needs="queries with values in [0, 1]; a tolerance of at most 1",
+        differs="Both texts add noise of scale M/(ε|S|), with which their count does not suffice: it costs M times "
+        "as much "
+        "(as_written). The chunks are disjoint, so 1/(ε|S|) is ε-private.",
+        traps=(9,),
+        checked_by=(
+            "lab/theory/test_central.py::test_sulq_answers_within_tolerance_with_the_repaired_noise_only",
+            "lab/theory/test_central.py::test_sulq_as_written_costs_m_times_more_for_its_noise",
+        ),
+    ),
+    Theorem(
+        name="label-private",
+        title="The generic label-private learner",
+        citation="BNS13, Thm 7",
+        says="Where only labels are secret, examples in proportion to the VC dimension do, whatever the domain.",
+        kind=Kind.ENOUGH,
+        gives="examples",
+        parameters=(VC, EPSILON, ERROR, FAILURE, EXAMPLES, CONSTANT),
+        stated=examples_label_private_stated,
+        repaired=examples_label_private,
+        others=(label_private_failure,),
+        needs="labels of some concept of the class (realizable)",
+        differs="The text gives the order only; the constants are of the exponential mechanism and relative "
+        "deviations.",
+        checked_by=("lab/theory/test_central.py::test_the_label_private_learner_needs_what_its_failure_says",),
+    ),
+)

@@ -16,13 +16,26 @@ So the maximum of the two lines holds for every ε, as long as τ <= 2b.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from askance_lab.theory.theorem import (
+    BOUND,
+    CONSTANT,
+    DIMENSION,
+    EPSILON,
+    ERROR,
+    FAILURE,
+    QUERIES,
+    TOLERANCE,
+    Kind,
+    Parameter,
+    Theorem,
+)
 from askance_protocol import checks
 
 
 class Queries(NamedTuple):
-    """What a statistical query algorithm asks for: so many queries, each answered within ±tolerance."""
+    """What a statistical query algorithm asks for: the number of queries, each answered within ±tolerance."""
 
     number: int
     tolerance: float
@@ -78,7 +91,7 @@ def users_sq_simulation_repaired(
 def conjunction_queries(*, dimension: int, error: float) -> Queries:
     """Monotone conjunctions over {0,1}^d: d nonadaptive queries of tolerance α/(2d). BB-notes, Thm 5.
 
-    The queries are {0,1}-valued. A ±1-valued form of the same query has twice the tolerance (THEORY.md, "Smaller").
+    The queries are {0,1}-valued. A ±1-valued form of the same query has twice the tolerance (docs/errata.md#smaller).
     """
     checks.count("dimension", dimension)
     checks.open_unit("error", error)
@@ -213,3 +226,146 @@ def _check_randomizer(queries: int, epsilon: float, failure: float) -> None:
     checks.count("queries", queries)
     checks.positive("epsilon", epsilon)
     checks.open_unit("failure", failure)
+
+
+# --- Records ---------------------------------------------------------------------------------------------------------
+
+
+_NOISE_RATE: Final = Parameter("noise_rate", "η", "chance that a label is flipped", float, 0.3)
+_REPORTS: Final = QUERIES.at(10, "number of reports of the local algorithm")
+_NEEDS_QUERY: Final = "a tolerance of at most 2b: any constant answers a query in [-b, b] within that"
+
+THEOREMS: Final = (
+    Theorem(
+        name="sq-query",
+        title="A statistical query by local reports",
+        citation="KLNRS11, Lemma 5.6",
+        says="The average of n users' g(u) + Lap(2b/ε) answers one query within τ, but for probability β.",
+        kind=Kind.ENOUGH,
+        gives="users",
+        parameters=(BOUND, TOLERANCE, EPSILON, FAILURE, CONSTANT),
+        stated=users_sq_query_stated,
+        repaired=users_sq_query_repaired,
+        needs=_NEEDS_QUERY,
+        differs="The text leaves c open and rests on Lemma A.3, which is the wrong way round. Repaired: half of τ and "
+        "of β for sampling, half for noise, max{8, 128/ε²}·(b/τ)²·ln(4/β).",
+        traps=(2,),
+        checked_by=("lab/theory/test_local.py::test_repaired_lemma_5_6_keeps_the_noise_within_its_share",),
+    ),
+    Theorem(
+        name="sq-simulation",
+        title="A statistical query algorithm by local reports",
+        citation="KLNRS11, Thm 5.7",
+        says="t queries, adaptive or not, are answered by local reports with fresh users for each.",
+        kind=Kind.ENOUGH,
+        gives="users",
+        parameters=(QUERIES.at(64), BOUND, TOLERANCE, EPSILON, FAILURE, CONSTANT),
+        stated=users_sq_simulation_stated,
+        repaired=users_sq_simulation_repaired,
+        needs=_NEEDS_QUERY,
+        differs="As Lemma 5.6; repaired: t times its users at a failure of β/t. Queries that are cells of one "
+        "partition "
+        "need not take fresh users: see masked-parity-pooled.",
+        traps=(2,),
+        checked_by=("lab/theory/test_local.py::test_repaired_theorem_5_7_is_t_portions_at_a_share_of_the_failure",),
+    ),
+    Theorem(
+        name="conjunctions",
+        title="Monotone conjunctions by statistical queries",
+        citation="BB-notes, Thm 5",
+        says="d nonadaptive {0,1}-valued queries of tolerance α/(2d) learn a monotone conjunction.",
+        kind=Kind.SHAPE,
+        gives="queries",
+        parameters=(DIMENSION, ERROR),
+        stated=conjunction_queries,
+        checked_by=("lab/theory/test_local.py::test_conjunctions_ask_d_queries_at_alpha_over_2d",),
+    ),
+    Theorem(
+        name="boolean-queries",
+        title="A real-valued query from Boolean ones (Bshouty and Feldman)",
+        citation="KLNRS11, §5",
+        says="O(log(b/τ)) nonadaptive Boolean queries, one for each binary digit, answer a real-valued query.",
+        kind=Kind.SHAPE,
+        gives="queries",
+        parameters=(BOUND, TOLERANCE),
+        repaired=boolean_queries,
+        differs="The text gives the order only; here are the digits and the tolerance of each.",
+        checked_by=("lab/theory/test_local.py::test_a_real_query_is_answered_from_its_binary_digits",),
+    ),
+    Theorem(
+        name="sq-to-pac",
+        title="Statistical queries by sampling, without privacy",
+        citation="BB-notes, Thm 6",
+        says="Fresh examples for each of M queries answer all of them within τ.",
+        kind=Kind.ENOUGH,
+        gives="examples",
+        parameters=(QUERIES, TOLERANCE, FAILURE, CONSTANT),
+        stated=examples_sq_to_pac_stated,
+        repaired=examples_sq_to_pac,
+        needs="queries with values in [0, 1]; a tolerance of at most 1",
+        differs="The text gives the order only: the constant is Hoeffding's, ½, with ln(2M/δ).",
+        checked_by=("lab/theory/test_local.py::test_sq_to_pac_answers_every_query",),
+    ),
+    Theorem(
+        name="sq-noise",
+        title="Statistical queries under random classification noise",
+        citation="BB-notes, Thm 8",
+        says="Labels that are flipped with probability η cost 1/(1-2η)² as many examples.",
+        kind=Kind.ENOUGH,
+        gives="examples",
+        parameters=(QUERIES, TOLERANCE, _NOISE_RATE, FAILURE, CONSTANT),
+        stated=examples_sq_noise_stated,
+        repaired=examples_sq_noise_split,
+        sharp=examples_sq_noise_joint,
+        needs="the true η, below ½; queries with values in [0, 1]",
+        differs="The text gives the order only. Sharp: the label-free and the label part on one sample, not two.",
+        checked_by=("lab/theory/test_local.py::test_label_noise_is_survived_by_both_estimators",),
+    ),
+    Theorem(
+        name="randomizer-simulation",
+        title="A local randomizer by statistical queries",
+        citation="KLNRS11, Claim 5.9",
+        says="Rejection sampling on answers of tolerance β/(3e^{2ε}t) gives t reports as a local algorithm would.",
+        kind=Kind.SHAPE,
+        gives="tolerance",
+        parameters=(_REPORTS, EPSILON, FAILURE),
+        stated=randomizer_tolerance_stated,
+        sharp=randomizer_tolerance_sharp,
+        needs="a transparent randomizer: Pr[R(u) = w] can be computed",
+        differs="Sharp: the distance that holds is φ, a third of what the text allows for; then step 4 divides by "
+        "1 + β/t. A nonadaptive simulation draws the candidates of all its tries beforehand.",
+        checked_by=("lab/theory/test_local.py::test_a_local_randomizer_is_simulated_within_its_share",),
+    ),
+    Theorem(
+        name="interactive-simulation",
+        title="An interactive local algorithm by statistical queries",
+        citation="KLNRS11, Claim 5.10",
+        says="The same for users who answer several times: the chance of a report is a ratio of two answers.",
+        kind=Kind.SHAPE,
+        gives="tolerance",
+        parameters=(_REPORTS, EPSILON, FAILURE),
+        stated=interactive_randomizer_tolerance,
+        differs="Step 4 is taken over from Claim 5.9 with its 1 + β/3t; the ratio is within 1 ± β/t only, so it has to "
+        "divide by 1 + β/t, or the probability exceeds 1.",
+        checked_by=("lab/theory/test_local.py::test_interactive_ratio_needs_the_wider_divisor",),
+    ),
+    Theorem(
+        name="simulation-tries",
+        title="What simulating a local algorithm costs in queries",
+        citation="KLNRS11, Claims 5.9 and 5.10",
+        says="A simulated report takes 2e^ε tries in expectation, with one query each, or two if interactive.",
+        kind=Kind.SHAPE,
+        gives="tries",
+        parameters=(
+            EPSILON,
+            Parameter("accuracy", "φ", "relative accuracy of an answer", float, 1 / 3),
+            _REPORTS,
+            Parameter("interactive", "interactive", "whether users answer several times", bool, False),
+        ),
+        repaired=expected_tries,
+        others=(expected_randomizer_queries,),
+        needs="φ of at most 1/3",
+        differs="The text speaks of t·e^ε queries; its proof has 2e^ε tries a report.",
+        checked_by=("lab/theory/test_local.py::test_tries_are_at_most_2_e_to_the_epsilon",),
+    ),
+)

@@ -11,9 +11,10 @@ factor (e^ε+1)/(e^ε-1) = 1/tanh(ε/2) by which randomized response shrinks a �
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from askance_lab.theory.local import Queries, users_sq_query_repaired, users_sq_simulation_stated
+from askance_lab.theory.theorem import CONSTANT, DIMENSION, EPSILON, FAILURE, QUERIES, TOLERANCE, Kind, Theorem
 from askance_protocol import checks
 
 
@@ -29,8 +30,15 @@ class MaskedParityUsers(NamedTuple):
         return self.first + self.second
 
 
+class MaskedParityQueries(NamedTuple):
+    """What the two rounds of A_MP ask."""
+
+    first: Queries
+    second: Queries
+
+
 class NonadaptiveClaim(NamedTuple):
-    """That learning with this advantage, by queries of at least this tolerance, takes more than so many of them."""
+    """The claim that learning with this advantage takes more than this number of queries of this tolerance."""
 
     queries: int
     tolerance: float
@@ -42,13 +50,13 @@ def shrinkage(*, epsilon: float) -> float:
     return 1 / math.tanh(checks.positive("epsilon", epsilon) / 2)
 
 
-def masked_parity_queries(*, dimension: int) -> tuple[Queries, Queries]:
+def masked_parity_queries(*, dimension: int) -> MaskedParityQueries:
     """A_MP's two rounds: d queries of tolerance 1/(4d+1), then one of 1/5. KLNRS11, Prop. 5.18.
 
     The mean of g_j is 1/(2d) or 0 (KLNRS08 §5.1 prints 1/2^d).
     """
     checks.count("dimension", dimension)
-    return Queries(dimension, 1 / (4 * dimension + 1)), Queries(1, 1 / 5)
+    return MaskedParityQueries(Queries(dimension, 1 / (4 * dimension + 1)), Queries(1, 1 / 5))
 
 
 def users_masked_parity_stated(*, dimension: int, epsilon: float, failure: float, constant: float) -> int:
@@ -71,7 +79,7 @@ def users_masked_parity_repaired(*, dimension: int, epsilon: float, failure: flo
 
 
 def users_masked_parity_pooled(*, dimension: int, epsilon: float, failure: float) -> int:
-    """A_MP's first round, all d queries at once: n = 4d²C²·2ln(d/β). THEORY.md §1.
+    """A_MP's first round, all d queries at once: n = 4d²C²·2ln(d/β). docs/theory.md#one-pooled-round.
 
     Each user answers for a public Hadamard row; the signal in every sign is µ = 1/(2dC), and d signs share β.
     """
@@ -82,7 +90,7 @@ def users_masked_parity_pooled(*, dimension: int, epsilon: float, failure: float
 
 
 def users_masked_parity_noninteractive(*, dimension: int, epsilon: float, failure: float) -> int:
-    """Users of the mask bit in one round, by the strongest way known: n = 2^d·4C²·2ln(1/β). THEORY.md §1.
+    """Users of the mask bit in one round, by the strongest way known: n = 2^d·4C²·2ln(1/β). docs/theory.md#at-once.
 
     All answer y·B(x) for one bent function B: the signal is µ = 2^{-d/2-1}/C for every r (even d). Or each answers for
     a parity χ_s of her own and those with s = r are kept: the same count on average, at every d. The other half, r,
@@ -170,3 +178,122 @@ def parity_survives(*, queries: int, dimension: int, tolerance: float) -> float:
     checks.count("dimension", dimension)
     checks.positive("tolerance", tolerance)
     return max(0.0, 1 - math.exp(math.log(queries) - 2 * math.log(tolerance) - dimension * math.log(2)))
+
+
+# --- Records ---------------------------------------------------------------------------------------------------------
+
+
+THEOREMS: Final = (
+    Theorem(
+        name="randomized-response",
+        title="Warner's randomized response",
+        citation="KLNRS11, p. 4",
+        says="Telling the truth with probability e^ε/(1+e^ε) divides a ±1 mean by C = (e^ε+1)/(e^ε-1).",
+        kind=Kind.PRICE,
+        gives="shrinkage",
+        parameters=(EPSILON,),
+        sharp=shrinkage,
+        checked_by=("lab/theory/test_masked_parity.py::test_the_pooled_round_suffices_exactly",),
+    ),
+    Theorem(
+        name="masked-parity-queries",
+        title="The queries of A_MP, the adaptive learner of MASKED-PARITY",
+        citation="KLNRS11, Prop. 5.18",
+        says="d queries of tolerance 1/(4d+1) tell r, then one of tolerance 1/5 tells the mask bit a.",
+        kind=Kind.SHAPE,
+        gives="queries",
+        parameters=(DIMENSION,),
+        stated=masked_parity_queries,
+        differs="The mean of g_j is 1/(2d) or 0; KLNRS08, §5.1 prints 1/2^d.",
+        checked_by=("lab/theory/test_masked_parity.py::test_a_mp_tolerances_separate_the_means",),
+    ),
+    Theorem(
+        name="masked-parity",
+        title="A_MP by local reports, fresh users for each query",
+        citation="KLNRS11, Prop. 5.18 through Thm 5.7",
+        says="A_MP learns MASKED-PARITY in two rounds from poly(d) users.",
+        kind=Kind.ENOUGH,
+        gives="users",
+        parameters=(DIMENSION, EPSILON, FAILURE, CONSTANT),
+        stated=users_masked_parity_stated,
+        repaired=users_masked_parity_repaired,
+        differs="As Thm 5.7: c is open in the text, and its tail bound is false.",
+        traps=(2,),
+        checked_by=("lab/theory/test_masked_parity.py::test_a_mp_first_round_costs_what_theory_says",),
+    ),
+    Theorem(
+        name="masked-parity-pooled",
+        title="A_MP's first round with one report for all d queries",
+        citation="KLNRS11, Prop. 5.18; derived here",
+        says="Asked as cells of one partition, with public Hadamard rows, all d queries share all the users.",
+        kind=Kind.ENOUGH,
+        gives="users",
+        parameters=(DIMENSION, EPSILON, FAILURE),
+        sharp=users_masked_parity_pooled,
+        differs="The text takes a fresh portion of users for each query.",
+        checked_by=("lab/theory/test_masked_parity.py::test_the_pooled_round_suffices_exactly",),
+    ),
+    Theorem(
+        name="masked-parity-at-once",
+        title="The strongest known learner of the mask bit in one round",
+        citation="derived here, against KLNRS11, Thm 5.16",
+        says="2^d·4C²·2ln(1/β) users who answer y·B(x), for a bent B, tell the mask bit for every r.",
+        kind=Kind.ENOUGH,
+        gives="users",
+        parameters=(DIMENSION, EPSILON, FAILURE),
+        sharp=users_masked_parity_noninteractive,
+        differs="A planning formula by Hoeffding: some 2.2 times what was measured. What no learner at once goes "
+        "below is "
+        "at-once-limit.",
+        checked_by=("lab/theory/test_masked_parity.py::test_the_noninteractive_learner_costs_what_theory_says",),
+    ),
+    Theorem(
+        name="mask-hidden",
+        title="No nonadaptive learner of MASKED-PARITY",
+        citation="KLNRS11, Thm 5.16(2)",
+        says="With t nonadaptive queries of tolerance 2^{-d/3} the mask bit stays hidden with this probability.",
+        kind=Kind.LIMIT,
+        gives="probability",
+        parameters=(QUERIES.at(1000), DIMENSION, TOLERANCE.at(0.001)),
+        stated=mask_hidden_stated,
+        repaired=mask_hidden_repaired,
+        needs="±1-valued queries; the stated form is at tolerance 2^{-d/3}, whatever τ is given",
+        differs="A display has 2^{-d/3} where it is 2^{-d/3-2}; the theorem's ½ - x is less than the ½(1 - x) that is "
+        "proved.",
+        checked_by=(
+            "lab/theory/test_masked_parity.py::test_a_query_sees_at_most_the_fraction_bessel_allows",
+            "lab/theory/test_masked_parity.py::test_the_mask_stays_hidden_as_the_proof_says",
+        ),
+    ),
+    Theorem(
+        name="klnrs08-nonadaptive",
+        title="The conference version's lower bound, which is false",
+        citation="KLNRS08, Thm 5.1",
+        says="Nonadaptive learners with tolerance 2^{-2d/3} are said to need more than 2^d - 1 queries.",
+        kind=Kind.FALSE,
+        gives="refuted",
+        parameters=(DIMENSION.at(8),),
+        stated=klnrs08_nonadaptive_stated,
+        others=(bent_query_bias, klnrs08_refuted),
+        needs="an even d, for the refutation",
+        differs="False from d = 8 on: d queries tell r and one bent query, of mean ½ ± 2^{-d/2-1}, tells a. KLNRS11, "
+        "Thm 5.16 replaces it.",
+        traps=(1,),
+        checked_by=("lab/theory/test_masked_parity.py::test_klnrs08_theorem_5_1_is_refuted_at_d_8",),
+    ),
+    Theorem(
+        name="parity-not-sq",
+        title="PARITY is not learnable by statistical queries",
+        citation="KLNRS11, §5.2",
+        says="2^{d/3} queries of tolerance 2^{-d/3} do not suffice.",
+        kind=Kind.LIMIT,
+        gives="share",
+        parameters=(DIMENSION.at(30), QUERIES.at(512), TOLERANCE.at(2**-10)),
+        stated=parity_sq_lower_bound_stated,
+        others=(parity_survives,),
+        needs="±1-valued queries",
+        differs="parity_survives is the share of the parities that t queries have not told apart, by Bessel: at the "
+        "text's corner it is 0, at half as many queries ½.",
+        checked_by=("lab/theory/test_masked_parity.py::test_parities_survive_few_queries",),
+    ),
+)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
+from askance_lab.theory.theorem import EPSILON, ERROR, EXAMPLES, FAILURE, Kind, Parameter, Theorem
 from askance_protocol import checks
 
 
@@ -47,7 +49,7 @@ def geometric_tail(*, epsilon: float, distance: int, sensitivity: int = 1) -> fl
     """Pr[|noise| >= k] = 2α^{1-k}/(α+1) for k >= 1, exactly. N21 §2, pmf α^{-|k|}(α-1)/(α+1).
 
     Clamping to a range that holds the true value only lowers it. "Truncate" in N21 means clamp: conditioning on the
-    range is not ε-private (THEORY.md, "Smaller").
+    range is not ε-private (docs/errata.md#smaller).
     """
     rate = checks.positive("epsilon", epsilon) / checks.count("sensitivity", sensitivity)
     checks.count("distance", distance)
@@ -84,3 +86,94 @@ def exponential_loss(*, solutions: int, epsilon: float, failure: float, sensitiv
     checks.count("solutions", solutions)
     rate = checks.positive("epsilon", epsilon) / (2 * checks.positive("sensitivity", sensitivity))
     return (math.log(solutions) - math.log(checks.open_unit("failure", failure))) / rate
+
+
+# --- Records ---------------------------------------------------------------------------------------------------------
+
+
+_SENSITIVITY: Final = Parameter("sensitivity", "Δ", "what one person changes at most", float, 1.0)
+_WHOLE_SENSITIVITY: Final = Parameter("sensitivity", "Δ", "what one person changes at most", int, 1)
+_WIDTH: Final = Parameter("width", "b", "the values lie in [0, b]", float, 1.0)
+
+THEOREMS: Final = (
+    Theorem(
+        name="laplace",
+        title="The Laplace mechanism",
+        citation="KLNRS11, Thm 2.3; BNS13, Thm 1; BB-notes, Def. 2",
+        says="Lap(Δ/ε) added to a value that one person changes by Δ at most is ε-private.",
+        kind=Kind.PRICE,
+        gives="scale",
+        parameters=(_SENSITIVITY, EPSILON, _WIDTH, EXAMPLES),
+        repaired=laplace_scale,
+        others=(laplace_average_scale,),
+        differs='BB-notes calls εn/b the "scale": that is its inverse. KLNRS08, footnote 5 has a standard deviation of '
+        "√2/λ; it is √2·λ.",
+        traps=(9,),
+        checked_by=("lab/theory/test_mechanisms.py::test_the_laplace_scale_is_not_its_inverse",),
+    ),
+    Theorem(
+        name="laplace-error",
+        title="The error of Laplace noise",
+        citation="BNS13, Thm 1; BB-notes, Thm 3",
+        says="Lap(λ) exceeds x with probability e^{-x/λ}, exactly.",
+        kind=Kind.PRICE,
+        gives="error",
+        parameters=(
+            Parameter("scale", "λ", "scale of the noise", float, 1.0),
+            FAILURE,
+            Parameter("error", "x", "error that is allowed", float, 0.1),
+        ),
+        sharp=laplace_error,
+        others=(laplace_tail,),
+        checked_by=("lab/theory/test_mechanisms.py::test_laplace_error_is_exceeded_exactly_as_often_as_said",),
+    ),
+    Theorem(
+        name="laplace-average",
+        title="A private average",
+        citation="BB-notes, Thm 3",
+        says="The noise on an average of n = (b/εα)·ln(1/β) values in [0, b] stays below α.",
+        kind=Kind.ENOUGH,
+        gives="examples",
+        parameters=(_WIDTH, EPSILON, ERROR, FAILURE),
+        repaired=examples_laplace_average,
+        needs="the sampling error comes on top",
+        checked_by=("lab/theory/test_mechanisms.py::test_laplace_error_is_exceeded_exactly_as_often_as_said",),
+    ),
+    Theorem(
+        name="geometric",
+        title="Symmetric geometric noise",
+        citation="N21, §2",
+        says="Noise k with probability (α-1)/(α+1)·α^{-|k|}, α^Δ = e^ε, is ε-private on whole numbers.",
+        kind=Kind.PRICE,
+        gives="error",
+        parameters=(
+            EPSILON,
+            _WHOLE_SENSITIVITY,
+            FAILURE,
+            Parameter("distance", "k", "size of the noise", int, 5),
+        ),
+        sharp=geometric_error,
+        others=(geometric_base, geometric_tail, geometric_variance),
+        differs='"Truncate" means clamp: conditioning on the range is not ε-private. The exponent in f(k+j) is |k+j|.',
+        checked_by=("lab/theory/test_mechanisms.py::test_geometric_noise_is_what_its_pmf_says",),
+    ),
+    Theorem(
+        name="exponential",
+        title="The exponential mechanism",
+        citation="BNS13, Prop. 1; KLNRS08, Def. 3.5; KLNRS11, Lemma 3.3",
+        says="Choosing h with weight exp(ε·score/2Δ) is ε-private and loses (2Δ/ε)·ln(|H|/β) of the best score at "
+        "most.",
+        kind=Kind.PRICE,
+        gives="loss",
+        parameters=(
+            Parameter("solutions", "|H|", "number of solutions", int, 1000),
+            EPSILON,
+            FAILURE,
+            _SENSITIVITY,
+            Parameter("loss", "loss", "how far below the best score", float, 20.0),
+        ),
+        stated=exponential_loss,
+        others=(exponential_tail,),
+        checked_by=("lab/theory/test_mechanisms.py::test_the_exponential_tail_bounds_the_exact_mechanism",),
+    ),
+)

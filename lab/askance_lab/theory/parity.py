@@ -15,8 +15,9 @@ same, because the direct argument needs only half of its n; so is KLNRS08, Lemma
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from askance_lab.theory.theorem import DIMENSION, EPSILON, ERROR, FAILURE, Kind, Parameter, Theorem
 from askance_protocol import checks
 
 
@@ -29,12 +30,12 @@ class TrainTest(NamedTuple):
 
     @property
     def total(self) -> int:
-        """Kn' + s: step 2 must stop below it, not at it (trap 7)."""
+        """All examples, kn' + s: step 2 must stop below it, not at it (trap 7)."""
         return self.candidates * self.train + self.test
 
 
 class Retries(NamedTuple):
-    """KLNRS08's A*: so many runs of A at most, all on the same so many examples."""
+    """KLNRS08's A*: the most runs of A, all on the same examples."""
 
     runs: int
     examples: int
@@ -206,3 +207,115 @@ def _train(dimension: int, epsilon: float, error: float, failure: float) -> tupl
     # step 1 of A*: α' = α/5
     train = examples_parity_stated(dimension=dimension, epsilon=epsilon, error=error / 5)
     return candidates, train, 5 / error * math.log(candidates / share)
+
+
+# --- Records ---------------------------------------------------------------------------------------------------------
+
+
+_DIMENSION: Final = DIMENSION.at(10)
+_INCLUSION: Final = Parameter("inclusion", "p", "chance that an example is kept", float, 0.25)
+_RUNS: Final = Parameter("runs", "K", "most runs of A", int, 5)
+
+THEOREMS: Final = (
+    Theorem(
+        name="parity-inclusion",
+        title="The chance with which the PARITY learner A keeps an example",
+        citation="KLNRS11, Lemma 4.2; KLNRS08, Lemma 3.2",
+        says="A is ε-private with p = ε/4, and still with p = tanh(ε/2): its loss is exactly ln((1+p)/(1-p)).",
+        kind=Kind.PRICE,
+        gives="p",
+        parameters=(EPSILON, _INCLUSION),
+        stated=parity_inclusion_stated,
+        sharp=parity_inclusion_exact,
+        others=(parity_loss,),
+        needs="for p = ε/4, an ε up to 3.830",
+        differs="The texts' ε of at most ½ is not needed.",
+        traps=(8,),
+        checked_by=(
+            "lab/theory/test_parity.py::test_the_privacy_loss_of_a_is_exact",
+            "lab/theory/test_parity.py::test_a_quarter_of_epsilon_fails_above_3_83",
+        ),
+    ),
+    Theorem(
+        name="parity",
+        title="One run of the PARITY learner A",
+        citation="KLNRS11, Lemma 4.1",
+        says="On (8/εα)(d·ln 2 + ln 4) examples A is right with probability at least ¼.",
+        kind=Kind.ENOUGH,
+        gives="examples",
+        parameters=(_DIMENSION, EPSILON, ERROR, FAILURE.at(0.25), _INCLUSION),
+        stated=examples_parity_stated,
+        sharp=examples_parity_sharp,
+        others=(examples_parity_klnrs08_stated,),
+        needs="an error up to ½; sharp: for any p, Pr[bad | past step 1] is β at most",
+        differs="True, though not by the proof's e^{-εn/16}: Thm A.1 gives e^{-εn/32}. KLNRS08, Lemma 3.1 has ln(1/β) "
+        "for ln 4.",
+        checked_by=(
+            "lab/theory/test_parity.py::test_lemma_4_1_is_true_with_room_to_spare",
+            "lab/theory/test_parity.py::test_the_chernoff_step_of_lemma_4_1_is_misquoted",
+            "lab/theory/test_parity.py::test_the_sharp_bound_holds_where_chernoff_is_not_needed",
+        ),
+    ),
+    Theorem(
+        name="parity-retry",
+        title="A*: run A until it does not say ⊥",
+        citation="KLNRS08, Thm 3.8",
+        says="log2(1/β') runs of A on the same examples learn PARITY with probability 1-β.",
+        kind=Kind.ENOUGH,
+        gives="examples",
+        parameters=(_DIMENSION, EPSILON, ERROR, FAILURE.at(0.1)),
+        stated=parity_retry_stated,
+        repaired=parity_retry_repaired,
+        sharp=parity_retry_sharp,
+        needs="an error up to ½",
+        differs="Bad, given past step 1, is 2β' by its lemma, not β': β' = β/3, and the number of runs is rounded "
+        "up. Sharp: "
+        "the exact loss of K runs allows p = e^{ε/K}-1.",
+        traps=(6, 8),
+        checked_by=("lab/theory/test_parity.py::test_retrying_is_repaired_and_sharpened",),
+    ),
+    Theorem(
+        name="parity-retry-privacy",
+        title="The exact price of running A again",
+        citation="KLNRS08, Thm 3.8; derived here",
+        says="K runs on the same examples lose max{K·ln(1+p), ln((1+p)/(1-p)²)} at most.",
+        kind=Kind.PRICE,
+        gives="p",
+        parameters=(EPSILON, _RUNS, _INCLUSION),
+        sharp=parity_retry_inclusion,
+        others=(parity_retry_loss,),
+        differs="The text composes K runs at ε/K each.",
+        traps=(8,),
+        checked_by=(
+            "lab/theory/test_parity.py::test_the_privacy_loss_of_retrying_is_bounded",
+            "lab/theory/test_parity.py::test_the_retry_inclusion_spends_exactly_epsilon",
+        ),
+    ),
+    Theorem(
+        name="parity-train-test",
+        title="A*: train several times, test, take the best",
+        citation="KLNRS11, Thm 4.4 to 4.6",
+        says="k candidates on fresh parts of the examples, and the least of their errors on a test part, with noise.",
+        kind=Kind.ENOUGH,
+        gives="examples",
+        parameters=(
+            _DIMENSION,
+            EPSILON,
+            ERROR,
+            FAILURE.at(0.1),
+            Parameter("train_constant", "c", "constant of the training parts", float, 1.0),
+            Parameter("test_constant", "c'", "constant of the test part", float, 1.0),
+        ),
+        stated=parity_train_test_stated,
+        repaired=parity_train_test_repaired,
+        sharp=parity_train_test_exponential,
+        needs="an error up to ½",
+        differs="The logarithm is to base ¾, so that k is negative: 4/3 is meant. β' = β/3; ⊥ counts as error 1; stop "
+        "below kn'+s, not at it. Sharp: choose by the exponential mechanism (footnote 4).",
+        traps=(7,),
+        checked_by=(
+            "lab/theory/test_parity.py::test_there_is_no_logarithm_to_base_three_quarters",
+            "lab/theory/test_parity.py::test_train_and_test_meets_its_three_claims",
+        ),
+    ),
+)

@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from askance_lab.theory.approximate import Accuracy, log_star
+from askance_lab.theory.theorem import (
+    CONSTANT,
+    DELTA,
+    DIMENSION,
+    EPSILON,
+    ERROR,
+    FAILURE,
+    VC,
+    Kind,
+    Parameter,
+    Theorem,
+)
 from askance_protocol import checks
 
 
@@ -47,12 +59,12 @@ def require_choosing_examples(
 
 
 def point_rounds(*, epsilon: float, delta: float, error: float, failure: float) -> PointRounds:
-    """The POINT sanitizer's construction (THEORY.md §1): 2/α rounds with accuracy α/2, β' = αβ/4, δ' = αδ/5.
+    """The POINT sanitizer's construction (docs/theory.md#constructions): 2/α rounds, each of accuracy α/2.
 
-    ε' = ε/√(32 ln(5/δ)/α). Each round runs the choosing mechanism and one noisy count, 4/α mechanisms in all: where
-    ε' <= 5/4, advanced composition with δ/5 gives ε/2 + ε²/(4ln(5/δ)) <= ε for ε <= 2ln(5/δ); a larger ε' comes with
-    rounds so few that basic composition keeps to ε. And δ in all is 3δ/5. A round that finds a point deletes αm/2
-    entries or more, so ⌊2/α⌋ rounds leave no point with αm of them.
+    Of each β' = αβ/4, δ' = αδ/5 and ε' = ε/√(32 ln(5/δ)/α). Each round runs the choosing mechanism and one noisy
+    count, 4/α mechanisms in all: where ε' <= 5/4, advanced composition with δ/5 gives ε/2 + ε²/(4ln(5/δ)) <= ε for
+    ε <= 2ln(5/δ); a larger ε' comes with rounds so few that basic composition keeps to ε. And δ in all is 3δ/5. A round
+    that finds a point deletes αm/2 entries or more, so ⌊2/α⌋ rounds leave no point with αm of them.
     """
     _check(epsilon, delta, error, failure)
     remedy = "ask for less ε"
@@ -119,3 +131,97 @@ def examples_sanitizer_lower_bound_stated(
     _check(epsilon, 0.5, error, 0.5)
     logs = checks.count("vc", vc) * math.log2(checks.count("domain", domain))
     return checks.whole(checks.positive("constant", constant) / (error * epsilon) * logs, "examples")
+
+
+# --- Records ---------------------------------------------------------------------------------------------------------
+
+
+_GROWTH: Final = Parameter("growth", "k", "solutions whose score one person changes at most", int, 1)
+
+THEOREMS: Final = (
+    Theorem(
+        name="choosing",
+        title="The choosing mechanism",
+        citation="BNS13, Lemma 4",
+        says="It chooses among any number of solutions, where one person changes the score of k of them at most.",
+        kind=Kind.ENOUGH,
+        gives="examples",
+        parameters=(_GROWTH, EPSILON, DELTA, ERROR, FAILURE),
+        stated=examples_choosing,
+        needs="at least this many: below it the mechanism is not private, and the code refuses",
+        differs="The bound reads like what accuracy asks for. Privacy rests on it as well.",
+        traps=(17,),
+        checked_by=(
+            "lab/theory/test_sanitizers.py::test_the_choosing_mechanism_is_private_at_its_bound_and_not_below",
+            "lab/theory/test_sanitizers.py::test_lemma_4_is_its_formula",
+        ),
+    ),
+    Theorem(
+        name="point-sanitizer",
+        title="The sanitizer of POINT_d",
+        citation="BNS13, Thm 3",
+        says="Noisy counts of the heavy points answer every POINT query within α.",
+        kind=Kind.ENOUGH,
+        gives="examples",
+        parameters=(EPSILON, DELTA, ERROR, FAILURE, CONSTANT),
+        stated=examples_point_sanitizer_stated,
+        repaired=examples_point_sanitizer,
+        others=(point_rounds,),
+        needs="an ε up to 2·ln(5/δ)",
+        differs="The text omits the construction: 2/α rounds of the choosing mechanism (point_rounds).",
+        checked_by=("lab/theory/test_sanitizers.py::test_the_point_sanitizer_stays_within_its_budget",),
+    ),
+    Theorem(
+        name="interval-sanitizer",
+        title="The sanitizer of INTERVAL_d",
+        citation="BNS13, Thm 4",
+        says="Noisy counts on a partition answer every INTERVAL query within α.",
+        kind=Kind.ENOUGH,
+        gives="examples",
+        parameters=(DIMENSION, EPSILON, DELTA, ERROR, FAILURE, CONSTANT),
+        stated=examples_interval_sanitizer_stated,
+        differs="The text omits the construction and its accounting. The lab's own count is in docs/sanitizers.md.",
+        checked_by=("lab/theory/test_sanitizers.py::test_stated_sanitizer_bounds_are_their_formulas",),
+    ),
+    Theorem(
+        name="proper-sanitizer",
+        title="A sanitizer that gives a database",
+        citation="BNS13, §2.3",
+        says="Any database that is α-close to the estimates makes an (α,β) sanitizer a proper one with 2α.",
+        kind=Kind.PRICE,
+        gives="accuracy",
+        parameters=(ERROR, FAILURE),
+        stated=proper_sanitizer_accuracy,
+        checked_by=("lab/theory/test_sanitizers.py::test_reductions_between_sanitizers_and_learners",),
+    ),
+    Theorem(
+        name="sanitizer-learner",
+        title="A learner from a sanitizer",
+        citation="BNS13, Thm 5",
+        says="Sanitize for the class with labels, and take the concept with the least estimated error.",
+        kind=Kind.PRICE,
+        gives="accuracy",
+        parameters=(ERROR, FAILURE, EPSILON.at(0.125)),
+        stated=sanitizer_learner_accuracy,
+        needs="α and ε up to 1/8",
+        checked_by=("lab/theory/test_sanitizers.py::test_reductions_between_sanitizers_and_learners",),
+    ),
+    Theorem(
+        name="sanitizer-limit",
+        title="Examples that pure sanitizers cannot do without",
+        citation="BNS13, Thm 6",
+        says="For some class, every ε-private sanitizer needs c·(1/αε)·VC·log|X| examples.",
+        kind=Kind.LIMIT,
+        gives="examples",
+        parameters=(
+            VC,
+            Parameter("domain", "|X|", "number of points of the domain", int, 2**64),
+            EPSILON,
+            ERROR,
+            CONSTANT,
+        ),
+        stated=examples_sanitizer_lower_bound_stated,
+        needs="the text leaves c open: it is an order, not a number",
+        checked_by=("lab/theory/test_sanitizers.py::test_stated_sanitizer_bounds_are_their_formulas",),
+    ),
+)

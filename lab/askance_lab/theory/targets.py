@@ -1,4 +1,4 @@
-"""What is wanted of all learners alike, and what each may spend on a user."""
+"""Targets of a comparison: the privacy and the accuracy that all learners are held to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from askance_protocol.budget import MICRO
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """ε and δ; error α at most but with probability β."""
+    """ε and δ of each user; an error of at most α, but for probability β."""
 
     epsilon: Fraction = Fraction(1)
     delta: Fraction = Fraction(1, 10**6)
@@ -19,15 +19,15 @@ class Targets:
 
     @property
     def micro(self) -> int:
-        """ε as the protocol counts it."""
+        """ε in micro-ε, as the protocol counts it."""
         return int(self.epsilon * MICRO)
 
     @property
     def error(self) -> Fraction:
-        """α, to the digit."""
+        """α as an exact fraction."""
         return Fraction(str(self.alpha))
 
     @property
     def failure(self) -> Fraction:
-        """β, to the digit."""
+        """β as an exact fraction."""
         return Fraction(str(self.beta))

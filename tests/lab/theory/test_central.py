@@ -1,24 +1,28 @@
 """Generic learners, SQ with a curator, label privacy: each count against the failure it promises."""
 
 import math
+from typing import TypeAlias
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.stats import binom
 
 from askance_lab.theory import central
 from askance_server.core import tails
 
+Floats: TypeAlias = NDArray[np.floating]
+
 GRID = [(h, e, a, b) for h in (2, 100, 2**20) for e in (0.05, 0.1, 1.0) for a in (0.05, 0.1, 0.4) for b in (0.3, 0.01)]
 
 
-def union_bound(n, h, epsilon, alpha):
+def union_bound(n: int, h: int, epsilon: float, alpha: float) -> float:
     """|H|(2e^{-2nα²/9} + e^{-εnα/6}), KLNRS11, Thm 3.4, written out once more."""
     return h * (2 * math.exp(-2 * n * alpha**2 / 9) + math.exp(-epsilon * n * alpha / 6))
 
 
 @pytest.mark.parametrize(("h", "epsilon", "alpha", "beta"), GRID)
-def test_the_repaired_generic_bound_meets_its_union_bound(h, epsilon, alpha, beta):
+def test_the_repaired_generic_bound_meets_its_union_bound(h: int, epsilon: float, alpha: float, beta: float) -> None:
     """Trap 4: with max{(6/εα)ln(2|H|/β), (4.5/α²)ln(4|H|/β)} the proof's own sum is at most β, without much waste."""
     n = central.examples_generic_repaired(hypotheses=h, epsilon=epsilon, error=alpha, failure=beta)
 
@@ -30,7 +34,7 @@ def test_the_repaired_generic_bound_meets_its_union_bound(h, epsilon, alpha, bet
 
 
 @pytest.mark.parametrize(("h", "epsilon", "alpha", "beta"), [case for case in GRID if case[1] <= case[2] / 2])
-def test_the_stated_constant_6_misses_its_union_bound(h, epsilon, alpha, beta):
+def test_the_stated_constant_6_misses_its_union_bound(h: int, epsilon: float, alpha: float, beta: float) -> None:
     """Trap 4: whenever ε is below α the second term alone is β already (up to the rounding to whole examples)."""
     n = central.examples_generic_stated(hypotheses=h, epsilon=epsilon, error=alpha, failure=beta)
     second = h * math.exp(-epsilon * (n - 1) * alpha / 6)
@@ -39,14 +43,14 @@ def test_the_stated_constant_6_misses_its_union_bound(h, epsilon, alpha, beta):
     assert n < central.examples_generic_repaired(hypotheses=h, epsilon=epsilon, error=alpha, failure=beta)
 
 
-def test_the_stated_constant_6_exceeds_beta_at_epsilon_equal_alpha():
+def test_the_stated_constant_6_exceeds_beta_at_epsilon_equal_alpha() -> None:
     """Trap 4 in one number: at ε = α = .1, |H| = 100, β = .1 the union bound is 1.2β."""
     n = central.examples_generic_stated(hypotheses=100, epsilon=0.1, error=0.1, failure=0.1)
 
     assert union_bound(n, 100, 0.1, 0.1) == pytest.approx(0.12, rel=0.01)
 
 
-def test_klnrs08_theorem_3_7_holds_at_opt_0_but_not_by_the_agnostic_argument():
+def test_klnrs08_theorem_3_7_holds_at_opt_0_but_not_by_the_agnostic_argument() -> None:
     """Trap 5: its count meets |H|(e^{-εαn/4} + e^{-nα²/2}) <= β, which needs OPT = 0; the agnostic sum is above β."""
     h, epsilon, alpha, beta = 100, 0.1, 0.1, 0.1
     n = central.examples_generic_klnrs08_stated(hypotheses=h, epsilon=epsilon, error=alpha, failure=beta)
@@ -56,7 +60,7 @@ def test_klnrs08_theorem_3_7_holds_at_opt_0_but_not_by_the_agnostic_argument():
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
-def test_the_realizable_bound_holds_for_exact_binomials(epsilon):
+def test_the_realizable_bound_holds_for_exact_binomials(epsilon: float) -> None:
     """Each of |H| bad hypotheses has error just above α: exact binomial mistakes, then the exponential mechanism."""
     h, alpha, beta = 1000, 0.1, 0.05
     n = central.examples_generic_realizable(hypotheses=h, epsilon=epsilon, error=alpha, failure=beta)
@@ -68,22 +72,22 @@ def test_the_realizable_bound_holds_for_exact_binomials(epsilon):
 
 
 @pytest.mark.parametrize(("vc", "domain"), [(1, 1), (1, 1000), (3, 20), (20, 20)])
-def test_sauer_counts_at_least_all_labelings(vc, domain):
+def test_sauer_counts_at_least_all_labelings(vc: int, domain: int) -> None:
     """KLNRS11, Cor. 3.6: (e|X|/VC)^VC is at least the sum of the first binomials."""
     assert sum(math.comb(domain, i) for i in range(vc + 1)) <= math.exp(
         central.sauer_log_labelings(vc=vc, domain=domain)
     ) * (1 + 1e-12)
 
 
-def test_sauer_is_worse_than_the_class_itself_for_conjunctions():
-    """THEORY.md, "Smaller": for the 2^d monotone conjunctions VC = d over 2^d points, about d² instead of d."""
+def test_sauer_is_worse_than_the_class_itself_for_conjunctions() -> None:
+    """docs/theory.md#smaller: for the 2^d monotone conjunctions VC = d over 2^d points, about d² instead of d."""
     through_vc = central.examples_sauer_repaired(vc=20, domain=2**20, epsilon=1, error=0.1, failure=0.05)
     through_size = central.examples_generic_repaired(hypotheses=2**20, epsilon=1, error=0.1, failure=0.05)
 
     assert through_vc > 10 * through_size
 
 
-def test_stated_corollary_3_6_is_its_formula():
+def test_stated_corollary_3_6_is_its_formula() -> None:
     """With c = 2: 2(3·ln 2^10 + ln 20)·max{1/.05, 1/.01} at ε = ½, α = .1."""
     expected = math.ceil(2 * (30 * math.log(2) + math.log(20)) * 100)
 
@@ -94,7 +98,7 @@ def test_stated_corollary_3_6_is_its_formula():
 
 @pytest.mark.parametrize("doubling", [1, 2, 5])
 @pytest.mark.parametrize("epsilon", [0.02, 0.5])
-def test_a_round_of_the_compression_version_can_afford_its_class(doubling, epsilon):
+def test_a_round_of_the_compression_version_can_afford_its_class(doubling: int, epsilon: float) -> None:
     """All descriptions of up to s bits fit the repaired Thm 3.4 at this round's share of β; of s+1 bits do not."""
     examples = 20000 * 2**doubling
     bits = central.compression_bits(examples=examples, doubling=doubling, epsilon=epsilon, error=0.1, failure=0.1)
@@ -105,21 +109,21 @@ def test_a_round_of_the_compression_version_can_afford_its_class(doubling, epsil
     assert central.examples_generic_repaired(hypotheses=2 ** (bits + 2), **share) > examples
 
 
-def sulq_miss(n, tolerance, scale):
+def sulq_miss(n: int, tolerance: float, scale: float) -> float:
     """P(|average of n fair bits + Lap(scale) - ½| > τ), exactly."""
     counts = np.arange(n + 1)
     off = counts / n - 0.5
     above, below = tolerance - off, tolerance + off
 
-    def beyond(x):
+    def beyond(x: Floats) -> Floats:
         return np.where(x > 0, 0.5 * np.exp(-np.abs(x) / scale), 1 - 0.5 * np.exp(-np.abs(x) / scale))
 
-    return (binom.pmf(counts, n, 0.5) * (beyond(above) + beyond(below))).sum()
+    return float((binom.pmf(counts, n, 0.5) * (beyond(above) + beyond(below))).sum())
 
 
 @pytest.mark.parametrize("epsilon", [0.02, 1.0])
-def test_sulq_answers_within_tolerance_with_the_repaired_noise_only(epsilon):
-    """Trap 9 with M = 100, τ = .05 (THEORY.md §3): scale 1/(ε|S|) meets δ/M at this chunk, scale M/(ε|S|) does not."""
+def test_sulq_answers_within_tolerance_with_the_repaired_noise_only(epsilon: float) -> None:
+    """Trap 9 with M = 100, τ = .05: scale 1/(ε|S|) meets δ/M at this chunk, scale M/(ε|S|) does not."""
     queries, tolerance, failure = 100, 0.05, 0.1
     chunk = (
         central.examples_sulq_repaired(queries=queries, tolerance=tolerance, epsilon=epsilon, failure=failure)
@@ -130,7 +134,7 @@ def test_sulq_answers_within_tolerance_with_the_repaired_noise_only(epsilon):
     assert sulq_miss(chunk, tolerance, queries / (epsilon * chunk)) > failure / queries
 
 
-def test_a_sulq_chunk_splits_its_tolerance_and_failure_in_halves():
+def test_a_sulq_chunk_splits_its_tolerance_and_failure_in_halves() -> None:
     """At a large ε sampling decides: Thm A.2 at τ/2 is δ/2M at this chunk and above it at one example fewer."""
     chunk = central.examples_sulq_repaired(queries=100, tolerance=0.05, epsilon=50, failure=0.1) // 100
 
@@ -138,7 +142,7 @@ def test_a_sulq_chunk_splits_its_tolerance_and_failure_in_halves():
     assert tails.hoeffding_tail(users=chunk - 1, deviation=0.025, width=1) > 0.1 / 200
 
 
-def test_sulq_as_written_costs_m_times_more_for_its_noise():
+def test_sulq_as_written_costs_m_times_more_for_its_noise() -> None:
     """Trap 9: with the M the texts put into the scale, M/(ετ) becomes M²/(ετ)."""
     parameters = {"queries": 100, "tolerance": 0.05, "epsilon": 0.001, "failure": 0.1}
     written = central.examples_sulq_as_written(**parameters)
@@ -153,11 +157,11 @@ def test_sulq_as_written_costs_m_times_more_for_its_noise():
 
 @pytest.mark.parametrize("vc", [1, 5])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
-def test_the_label_private_learner_needs_what_its_failure_says(vc, epsilon):
+def test_the_label_private_learner_needs_what_its_failure_says(vc: int, epsilon: float) -> None:
     """BNS13, Thm 7: m is the last crossing of β; for thresholds, m+1 labelings beat Sauer and stay within it."""
     m = central.examples_label_private(vc=vc, epsilon=epsilon, error=0.1, failure=0.05)
 
-    def failure(examples):
+    def failure(examples: int) -> float:
         return central.label_private_failure(examples=examples, vc=vc, epsilon=epsilon, error=0.1)
 
     assert failure(m) <= 0.05 < failure(m - 1)

@@ -10,15 +10,15 @@ from scipy.stats import binom
 from askance_lab.theory import masked_parity
 
 
-def test_a_mp_first_round_costs_what_theory_says():
-    """THEORY.md §1: 4.6e9 users at d = 64, ε = 1, β = .05, by Thm 5.7 with the constants that are proved."""
+def test_a_mp_first_round_costs_what_theory_says() -> None:
+    """KLNRS11, Thm 5.7 repaired (docs/theory.md#proved-constants): 4.6e9 users at d = 64, ε = 1, β = .05."""
     rounds = masked_parity.users_masked_parity_repaired(dimension=64, epsilon=1, failure=0.05)
 
     assert rounds.first == pytest.approx(4.6e9, rel=0.01)
     assert rounds.total == rounds.first + rounds.second
 
 
-def test_a_mp_tolerances_separate_the_means():
+def test_a_mp_tolerances_separate_the_means() -> None:
     """KLNRS11, Prop. 5.18: 1/(4d+1) is below half of 1/(2d), and 1/5 below half of 1/2."""
     first, second = masked_parity.masked_parity_queries(dimension=64)
 
@@ -28,15 +28,15 @@ def test_a_mp_tolerances_separate_the_means():
 
 
 @pytest.mark.parametrize(("dimension", "fraction", "users"), [(8, 0.5, 6083), (16, 0.75, 41489), (64, 1.0, 1097822)])
-def test_the_pooled_round_is_the_one_measured(dimension, fraction, users):
-    """The prototype's runs (table in THEORY.md §1) used the stated fraction of this bound, β = .05, ε = 1."""
+def test_the_pooled_round_is_the_one_measured(dimension: int, fraction: float, users: float) -> None:
+    """The prototype's runs used the stated fraction of this bound, β = .05, ε = 1."""
     bound = masked_parity.users_masked_parity_pooled(dimension=dimension, epsilon=1, failure=0.05)
 
     assert fraction * bound == pytest.approx(users, rel=2e-4)
 
 
 @pytest.mark.parametrize("dimension", [8, 64])
-def test_the_pooled_round_suffices_exactly(dimension):
+def test_the_pooled_round_suffices_exactly(dimension: int) -> None:
     """All d signs are right but for β: each agreement count is an exact binomial with p = (1 + 1/(2dC))/2."""
     n = masked_parity.users_masked_parity_pooled(dimension=dimension, epsilon=1, failure=0.05)
     p = (1 + 1 / (2 * dimension * masked_parity.shrinkage(epsilon=1))) / 2
@@ -46,8 +46,8 @@ def test_the_pooled_round_suffices_exactly(dimension):
 
 
 @pytest.mark.parametrize(("dimension", "users"), [(8, 2.9e4), (16, 7.3e6), (32, 4.8e11)])
-def test_the_noninteractive_learner_costs_what_theory_says(dimension, users):
-    """THEORY.md §1 at ε = 1, β = .05; and the exact binomial of the bent query's sign is within β."""
+def test_the_noninteractive_learner_costs_what_theory_says(dimension: int, users: float) -> None:
+    """docs/theory.md#at-once at ε = 1, β = .05; and the exact binomial of the bent query's sign is within β."""
     n = masked_parity.users_masked_parity_noninteractive(dimension=dimension, epsilon=1, failure=0.05)
     bias = masked_parity.bent_query_bias(dimension=dimension) / masked_parity.shrinkage(epsilon=1)
 
@@ -62,7 +62,7 @@ def bent(bits: int) -> np.ndarray:
     return 1 - 2 * (np.bitwise_count(low & high) % 2).astype(float)
 
 
-def test_klnrs08_theorem_5_1_is_refuted_at_d_8():
+def test_klnrs08_theorem_5_1_is_refuted_at_d_8() -> None:
     """Trap 1: d+1 nonadaptive queries, each answered off by 2^{-2d/3} in the worst direction, name all 512 concepts."""
     d = 8
     claim = masked_parity.klnrs08_nonadaptive_stated(dimension=d)
@@ -90,13 +90,13 @@ def test_klnrs08_theorem_5_1_is_refuted_at_d_8():
 
 
 @pytest.mark.parametrize(("dimension", "refuted"), [(2, False), (4, False), (6, False), (8, True), (20, True)])
-def test_the_refutation_starts_at_d_8(dimension, refuted):
+def test_the_refutation_starts_at_d_8(dimension: int, refuted: bool) -> None:
     """2^{-d/2-1} > 2^{-2d/3} means d > 6; KLNRS11's 2^{-d/3} is above the bent bias at every d."""
     assert refuted == masked_parity.klnrs08_refuted(dimension=dimension)
     assert masked_parity.bent_query_bias(dimension=dimension) < 2 ** (-dimension / 3)
 
 
-def test_a_query_sees_at_most_the_fraction_bessel_allows():
+def test_a_query_sees_at_most_the_fraction_bessel_allows() -> None:
     """Thm 5.16(2) at d = 6: y·B on 2 of the bits attains 2^{-d/3-2} = 1/16 exactly, where a display says 2^{-d/3}."""
     d = 6
     query = np.tile(bent(2), 2 ** (d - 2))
@@ -107,7 +107,7 @@ def test_a_query_sees_at_most_the_fraction_bessel_allows():
     assert masked_parity.mask_hidden_repaired(queries=1, dimension=d) == pytest.approx(0.5 * (1 - seen))
 
 
-def test_the_mask_stays_hidden_as_the_proof_says():
+def test_the_mask_stays_hidden_as_the_proof_says() -> None:
     """Thm 5.16(2): the proof's ½(1 - t/2^{d/3+2}) is at least the theorem's ½ - t/2^{d/3+2}, at d = 30, t = 1000."""
     stated = masked_parity.mask_hidden_stated(queries=1000, dimension=30)
     repaired = masked_parity.mask_hidden_repaired(queries=1000, dimension=30)
@@ -118,7 +118,7 @@ def test_the_mask_stays_hidden_as_the_proof_says():
     assert masked_parity.mask_hidden_repaired(queries=1000, dimension=30, tolerance=2**-9) > repaired
 
 
-def test_parities_survive_few_queries():
+def test_parities_survive_few_queries() -> None:
     """KLNRS11 §5.2: 2^{d/3} at 2^{-d/3} is the very corner of the Bessel argument; half as many leave half of them."""
     corner = masked_parity.parity_sq_lower_bound_stated(dimension=30)
     half = {"queries": corner.number // 2, "dimension": 30, "tolerance": corner.tolerance}
@@ -128,7 +128,7 @@ def test_parities_survive_few_queries():
     assert masked_parity.parity_survives(**{**half, "queries": corner.number}) == pytest.approx(0)
 
 
-def test_a_flat_query_sees_as_many_parities_as_bessel_allows():
+def test_a_flat_query_sees_as_many_parities_as_bessel_allows() -> None:
     """A bent function on 4 of 6 bits has 16 coefficients of 1/4: exactly 1/τ² of the 64 parities, none left out."""
     coefficients = hadamard(64) @ np.tile(bent(4), 4) / 64
     unseen = np.mean(np.abs(coefficients) < 1 / 4)

@@ -8,7 +8,7 @@ import pytest
 from askance_lab.theory import mechanisms
 
 
-def test_the_laplace_scale_is_not_its_inverse():
+def test_the_laplace_scale_is_not_its_inverse() -> None:
     """Trap 9: BB-notes, Def. 2 prints εn/b; the density ratio under a shift of b/n must be e^ε, so b/(εn)."""
     scale = mechanisms.laplace_average_scale(width=2, examples=100, epsilon=0.5)
 
@@ -16,7 +16,7 @@ def test_the_laplace_scale_is_not_its_inverse():
     assert scale == pytest.approx(1 / (0.5 * 100 / 2))
 
 
-def test_laplace_error_is_exceeded_exactly_as_often_as_said():
+def test_laplace_error_is_exceeded_exactly_as_often_as_said() -> None:
     """BB-notes, Thm 3 and BNS13, Thm 1 are inverse to each other, and n examples bring the noise below the error."""
     error = mechanisms.laplace_error(scale=3, failure=0.01)
     n = mechanisms.examples_laplace_average(width=1, epsilon=0.1, error=0.02, failure=0.01)
@@ -29,7 +29,7 @@ def test_laplace_error_is_exceeded_exactly_as_often_as_said():
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
 @pytest.mark.parametrize("sensitivity", [1, 3])
-def test_geometric_noise_is_what_its_pmf_says(epsilon, sensitivity):
+def test_geometric_noise_is_what_its_pmf_says(epsilon: float, sensitivity: int) -> None:
     """N21 §2: tail, variance and error from the pmf α^{-|k|}(α-1)/(α+1), summed term by term."""
     base = mechanisms.geometric_base(epsilon=epsilon, sensitivity=sensitivity)
     k = np.arange(-3000, 3001)
@@ -44,12 +44,12 @@ def test_geometric_noise_is_what_its_pmf_says(epsilon, sensitivity):
     assert pmf[np.abs(k) > error].sum() <= 0.01 < pmf[np.abs(k) > error - 1].sum()
 
 
-def test_the_geometric_error_may_be_zero():
+def test_the_geometric_error_may_be_zero() -> None:
     """At a huge ε the noise is 0 but for β; nothing overflows on the way."""
     assert mechanisms.geometric_error(epsilon=900, failure=0.5) == 0
 
 
-def test_the_exponential_tail_bounds_the_exact_mechanism():
+def test_the_exponential_tail_bounds_the_exact_mechanism() -> None:
     """BNS13, Prop. 1(ii), in its worst case: one best solution and |H|-1 exactly `loss` below it."""
     solutions, epsilon, sensitivity = 50, 0.7, 2
     loss = mechanisms.exponential_loss(solutions=solutions, epsilon=epsilon, failure=0.05, sensitivity=sensitivity)

@@ -2,16 +2,20 @@
 
 import itertools
 import math
+from typing import TypeAlias
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.stats import binom
 
 from askance_lab.theory import parity
 from askance_protocol.errors import ProtocolError
 
+Floats: TypeAlias = NDArray[np.float64]
 
-def outputs(database, inclusion, bits):
+
+def outputs(database: tuple[tuple[int, int], ...], inclusion: float, bits: int) -> Floats:
     """Exact distribution of A (KLNRS11 §4): one probability per parity, the last for ⊥. Examples are (x, label)."""
     solutions = [frozenset(r for r in range(2**bits) if (x & r).bit_count() % 2 == label) for x, label in database]
     result = np.zeros(2**bits + 1)
@@ -24,7 +28,7 @@ def outputs(database, inclusion, bits):
     return result
 
 
-def worst_log_ratio(inclusion, bits, examples, runs=None):
+def worst_log_ratio(inclusion: float, bits: int, examples: int, runs: int | None = None) -> float:
     """Largest log-ratio of an output between neighbouring databases: A, or K retries of it on the same examples."""
     domain = list(itertools.product(range(2**bits), (0, 1)))
     table = {db: outputs(db, inclusion, bits) for db in itertools.combinations_with_replacement(domain, examples)}
@@ -43,7 +47,7 @@ def worst_log_ratio(inclusion, bits, examples, runs=None):
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0])
-def test_the_privacy_loss_of_a_is_exact(epsilon):
+def test_the_privacy_loss_of_a_is_exact(epsilon: float) -> None:
     """Trap 8, d = 2, n = 3: the largest log-ratio is ln((1+p)/(1-p)), below ε at p = ε/4 and ε itself at tanh(ε/2)."""
     stated = parity.parity_inclusion_stated(epsilon=epsilon)
     exact = parity.parity_inclusion_exact(epsilon=epsilon)
@@ -53,8 +57,8 @@ def test_the_privacy_loss_of_a_is_exact(epsilon):
     assert worst_log_ratio(exact, 2, 3) == pytest.approx(epsilon, abs=1e-9)
 
 
-def test_a_quarter_of_epsilon_fails_above_3_83():
-    """Trap 8: p = ε/4 is ε-private at 3.830 and not at 3.9 (both from THEORY.md)."""
+def test_a_quarter_of_epsilon_fails_above_3_83() -> None:
+    """Trap 8: p = ε/4 is ε-private at 3.830 and not at 3.9 (docs/theory.md#trap-8)."""
     assert parity.parity_inclusion_stated(epsilon=3.830) == 3.830 / 4
     assert parity.parity_loss(inclusion=3.9 / 4) > 3.9
     with pytest.raises(ProtocolError, match="not ε-private"):
@@ -63,7 +67,7 @@ def test_a_quarter_of_epsilon_fails_above_3_83():
 
 @pytest.mark.parametrize("runs", [1, 2, 5, 20])
 @pytest.mark.parametrize("inclusion", [0.05, 0.2214, 0.6])
-def test_the_privacy_loss_of_retrying_is_bounded(runs, inclusion):
+def test_the_privacy_loss_of_retrying_is_bounded(runs: int, inclusion: float) -> None:
     """Trap 8: max{K·ln(1+p), ln((1+p)/(1-p)²)} is at least the exact loss of K retries, d = 2, n = 2."""
     bound = parity.parity_retry_loss(inclusion=inclusion, runs=runs)
     exact = worst_log_ratio(inclusion, 2, 2, runs)
@@ -74,14 +78,14 @@ def test_the_privacy_loss_of_retrying_is_bounded(runs, inclusion):
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 6.0])
 @pytest.mark.parametrize("runs", [1, 4, 30])
-def test_the_retry_inclusion_spends_exactly_epsilon(epsilon, runs):
+def test_the_retry_inclusion_spends_exactly_epsilon(epsilon: float, runs: int) -> None:
     """It is the largest p whose loss is ε."""
     p = parity.parity_retry_inclusion(epsilon=epsilon, runs=runs)
 
     assert parity.parity_retry_loss(inclusion=p, runs=runs) == pytest.approx(epsilon)
 
 
-def bad_output(examples, inclusion, bits):
+def bad_output(examples: int, inclusion: float, bits: int) -> float:
     """Pr[A outputs a wrong parity | past step 1] for uniform x, exactly, through the rank of random 0/1 rows."""
     kept = binom.pmf(np.arange(examples + 1), examples, inclusion)
     rank = np.zeros(bits + 1)
@@ -96,7 +100,7 @@ def bad_output(examples, inclusion, bits):
 
 @pytest.mark.parametrize("bits", [1, 2, 10])
 @pytest.mark.parametrize("failure", [0.25, 0.01])
-def test_the_sharp_bound_holds_where_chernoff_is_not_needed(bits, failure):
+def test_the_sharp_bound_holds_where_chernoff_is_not_needed(bits: int, failure: float) -> None:
     """2^d(1-pα)^n bounds the exact probability of a wrong output (uniform x: every wrong parity has error 1/2)."""
     inclusion = math.tanh(0.5)
     n = parity.examples_parity_sharp(dimension=bits, inclusion=inclusion, error=0.5, failure=failure)
@@ -106,7 +110,7 @@ def test_the_sharp_bound_holds_where_chernoff_is_not_needed(bits, failure):
 
 
 @pytest.mark.parametrize("bits", [1, 10])
-def test_lemma_4_1_is_true_with_room_to_spare(bits):
+def test_lemma_4_1_is_true_with_room_to_spare(bits: int) -> None:
     """KLNRS11, Lemma 4.1 and KLNRS08, Lemma 3.1: their n is twice what the sharp bound asks at p = ε/4."""
     stated = parity.examples_parity_stated(dimension=bits, epsilon=0.4, error=0.5)
     sharp = parity.examples_parity_sharp(dimension=bits, inclusion=0.1, error=0.5, failure=0.25)
@@ -115,7 +119,7 @@ def test_lemma_4_1_is_true_with_room_to_spare(bits):
     assert 0.5 * (1 - bad_output(stated, 0.1, bits)) >= 0.25
 
 
-def test_the_chernoff_step_of_lemma_4_1_is_misquoted():
+def test_the_chernoff_step_of_lemma_4_1_is_misquoted() -> None:
     """Its e^{-εn/16} for |S| < εn/8 is below the exact binomial tail; e^{-εn/32}, what Thm A.1 gives, is above."""
     epsilon, n = 0.4, 2000
     short = binom.cdf(math.ceil(epsilon * n / 8) - 1, n, epsilon / 4)
@@ -123,10 +127,10 @@ def test_the_chernoff_step_of_lemma_4_1_is_misquoted():
     assert math.exp(-epsilon * n / 16) < short <= math.exp(-epsilon * n / 32)
 
 
-def test_retrying_is_repaired_and_sharpened():
+def test_retrying_is_repaired_and_sharpened() -> None:
     """Trap 6: β' = β/3 and ⌈log2⌉ runs; with the exact loss (trap 8) a tenth of the examples.
 
-    THEORY.md measured a need of 352 at d = 10, ε = 1, α = β = .1.
+    A prototype needed 352 at d = 10, ε = 1, α = β = .1.
     """
     parameters = {"dimension": 10, "epsilon": 1.0, "error": 0.1, "failure": 0.1}
     repaired = parity.parity_retry_repaired(**parameters)
@@ -140,7 +144,7 @@ def test_retrying_is_repaired_and_sharpened():
     assert 352 <= sharp.examples <= repaired.examples / 10
 
 
-def test_there_is_no_logarithm_to_base_three_quarters():
+def test_there_is_no_logarithm_to_base_three_quarters() -> None:
     """Trap 7: KLNRS11's k is negative, so A* as stated cannot be run."""
     with pytest.raises(ProtocolError, match=r"-1[0-9] candidates"):
         parity.parity_train_test_stated(
@@ -149,7 +153,7 @@ def test_there_is_no_logarithm_to_base_three_quarters():
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
-def test_train_and_test_meets_its_three_claims(epsilon):
+def test_train_and_test_meets_its_three_claims(epsilon: float) -> None:
     """KLNRS11, Lemma 4.6 at β' = β/3: enough candidates, exact test-set binomials, exact Laplace noise."""
     error, failure = 0.1, 0.1
     share, small = failure / 3, error / 5

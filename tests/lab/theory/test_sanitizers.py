@@ -8,12 +8,12 @@ from askance_lab.theory import sanitizers
 from askance_protocol.errors import ProtocolError
 
 
-def laplace_above(x, scale):
+def laplace_above(x: float, scale: float) -> float:
     """P(Lap(scale) >= x)."""
     return 0.5 * math.exp(-x / scale) if x > 0 else 1 - 0.5 * math.exp(x / scale)
 
 
-def choosing_outputs(counts, examples, alpha, epsilon):
+def choosing_outputs(counts: tuple[int, int], examples: int, alpha: float, epsilon: float) -> list[float]:
     """Exact distribution of the choosing mechanism for point counts: a probability per point, and of ⊥."""
     passed = laplace_above(alpha * examples / 2 - max((*counts, 0)), 4 / epsilon)
     weights = [math.exp(epsilon / 4 * c) if c >= 1 else 0.0 for c in counts]
@@ -21,7 +21,7 @@ def choosing_outputs(counts, examples, alpha, epsilon):
     return [*(passed * w / total if total else 0.0 for w in weights), 1 - (passed if total else 0.0)]
 
 
-def choosing_delta(examples, alpha, epsilon):
+def choosing_delta(examples: int, alpha: float, epsilon: float) -> float:
     """Exact δ(ε) over all neighbours on two points and an entry that counts for neither (k = 1)."""
     worst = 0.0
     for first in range(examples + 1):
@@ -36,7 +36,7 @@ def choosing_delta(examples, alpha, epsilon):
     return worst
 
 
-def test_the_choosing_mechanism_is_private_at_its_bound_and_not_below():
+def test_the_choosing_mechanism_is_private_at_its_bound_and_not_below() -> None:
     """Trap 17: at α = .5, ε = 1 ten examples have a δ(1) above 1/10; Lemma 4's m has at most δ."""
     parameters = {"growth": 1, "epsilon": 1.0, "delta": 0.01, "error": 0.5, "failure": 0.5}
     m = sanitizers.examples_choosing(**parameters)
@@ -48,7 +48,7 @@ def test_the_choosing_mechanism_is_private_at_its_bound_and_not_below():
     sanitizers.require_choosing_examples(m, **parameters)
 
 
-def test_lemma_4_is_its_formula():
+def test_lemma_4_is_its_formula() -> None:
     """Both sides of the maximum, by hand: (16/αε)(ε/4 + ln(1/δ)) and (16/αε)ln(16k/αβε)."""
     privacy = sanitizers.examples_choosing(growth=1, epsilon=1, delta=1e-9, error=0.5, failure=0.5)
     accuracy = sanitizers.examples_choosing(growth=7, epsilon=1, delta=0.5, error=0.5, failure=0.01)
@@ -59,7 +59,7 @@ def test_lemma_4_is_its_formula():
 
 @pytest.mark.parametrize("error", [0.1, 0.15, 0.3])
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
-def test_the_point_sanitizer_stays_within_its_budget(error, epsilon):
+def test_the_point_sanitizer_stays_within_its_budget(error: float, epsilon: float) -> None:
     """Advanced composition of one choice and one count a round, written out: at most ε and δ; misses at most β."""
     delta, failure = 1e-6, 0.1
     plan = sanitizers.point_rounds(epsilon=epsilon, delta=delta, error=error, failure=failure)
@@ -75,7 +75,7 @@ def test_the_point_sanitizer_stays_within_its_budget(error, epsilon):
     assert m - plan.rounds * error * m / 2 < error * m
 
 
-def test_stated_sanitizer_bounds_are_their_formulas():
+def test_stated_sanitizer_bounds_are_their_formulas() -> None:
     """BNS13, Thm 3 (natural logarithms), Thm 4 and Thm 6 (log to base 2) with c = 1."""
     point = sanitizers.examples_point_sanitizer_stated(epsilon=1, delta=1e-4, error=0.25, failure=0.1, constant=1)
     interval = sanitizers.examples_interval_sanitizer_stated(
@@ -88,7 +88,7 @@ def test_stated_sanitizer_bounds_are_their_formulas():
     assert lower == 8 * 3 * 8
 
 
-def test_reductions_between_sanitizers_and_learners():
+def test_reductions_between_sanitizers_and_learners() -> None:
     """BNS13 §2.3: improper to proper at 2α. Thm 5: a sanitizer is a learner at (3α+2β, 2β), for α, ε <= 1/8."""
     assert sanitizers.proper_sanitizer_accuracy(error=0.1, failure=0.05) == (0.2, 0.05)
     learner = sanitizers.sanitizer_learner_accuracy(error=0.1, failure=0.05, epsilon=0.1)

@@ -1,0 +1,150 @@
+"""`askance theory`: what the texts state, what holds, and the numbers of both at any parameters.
+
+Without a name it lists the theorems. With one it prints the citation, the statement, what it needs and assumes, where
+the text differs from what is proved, and its formulas side by side.
+"""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
+from shutil import get_terminal_size
+from typing import Annotated, Any, Final
+
+import typer
+
+from askance_lab.commands.shared.options import JsonOption
+from askance_lab.commands.shared.parse_set import parse_set
+from askance_lab.theory.theorem import Computed, Number, Theorem, readable, theorem, theorems
+from askance_protocol.errors import UsageError
+
+SCHEMA_VERSION: Final = 1
+_NARROWEST: Final = 40
+"""Characters of the last column of the list, however narrow the terminal."""
+
+app = typer.Typer()
+
+
+@app.command()
+def theory(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Which theorem; without it, all are listed.")] = "",
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A parameter: d=64, epsilon=1/2, domain=2^64. Repeatable."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print a theorem with its numbers: as the text states it, as repaired, and sharper where it can be."""
+    if not name:
+        if parameter:
+            raise UsageError("needs a theorem", where="--set", remedy="askance theory lists their names")
+        found = tuple(theorems().values())
+        typer.echo(json.dumps(_listed(found), ensure_ascii=False) if as_json else "\n".join(_table(found)))
+        return
+    chosen = theorem(name)
+    values = _values(chosen, parameter or ())
+    computed = chosen.compute(values)
+    if as_json:
+        typer.echo(json.dumps(_described(chosen, values, computed), ensure_ascii=False))
+    else:
+        typer.echo("\n".join(_text(chosen, values, computed)))
+
+
+def _values(chosen: Theorem, written: Sequence[str]) -> dict[str, Number]:
+    """A value for each parameter of the theorem: what was written, or its example."""
+    return chosen.values({name: chosen.parameter(name).read(str(value)) for name, value in parse_set(written).items()})
+
+
+def _listed(found: Sequence[Theorem]) -> dict[str, Any]:
+    names = ("name", "title", "citation", "says", "kind")
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "theorems": [{name: getattr(each, name) for name in names} for each in found],
+    }
+
+
+def _described(chosen: Theorem, values: Mapping[str, Number], computed: Mapping[str, Computed]) -> dict[str, Any]:
+    names = ("name", "title", "citation", "says", "kind", "gives", "needs", "assumes", "differs", "traps", "checked_by")
+    return {
+        "schema_version": SCHEMA_VERSION,
+        **{name: getattr(chosen, name) for name in names},
+        "parameters": [
+            {"name": each.name, "symbol": each.symbol, "meaning": each.meaning, "value": values[each.name]}
+            for each in chosen.parameters
+        ],
+        "formulas": {
+            form: {
+                "function": each.formula,
+                "fields": dict(each.fields),
+                "refused": str(each.refusal) if each.refusal else None,
+            }
+            for form, each in computed.items()
+        },
+    }
+
+
+def _table(found: Sequence[Theorem]) -> Iterator[str]:
+    """Name, citation and sentence of each, the sentences wrapped to the terminal."""
+    first = max(len(each.name) for each in found) + 2
+    second = 34
+    last = max(_NARROWEST, get_terminal_size().columns - first - second)
+    yield f"{'name':<{first}}{'citation':<{second}}what it says"
+    for each in found:
+        cells = ([each.name], textwrap.wrap(each.citation, second - 2), textwrap.wrap(each.says, last))
+        for name, citation, says in zip_longest(*cells, fillvalue=""):
+            yield f"{name:<{first}}{citation:<{second}}{says}"
+
+
+def _text(chosen: Theorem, values: Mapping[str, Number], computed: Mapping[str, Computed]) -> Iterator[str]:
+    width = max(_NARROWEST, min(120, get_terminal_size().columns))
+    yield f"{chosen.name}: {chosen.title}"
+    yield f"{chosen.citation} ({chosen.kind})"
+    yield from textwrap.wrap(chosen.says, width)
+    notes = {"needs": chosen.needs, "assumes": chosen.assumes, "differs": chosen.differs}
+    for label, note in notes.items():
+        if note:
+            yield from textwrap.wrap(note, width, initial_indent=f"{label + ':':<10}", subsequent_indent=" " * 10)
+    if chosen.traps:
+        yield f"{'see:':<10}" + ", ".join(f"docs/theory.md#trap-{number}" for number in chosen.traps)
+    yield ""
+    yield from _aligned([(f"{each.shown} = {readable(values[each.name])}", each.meaning) for each in chosen.parameters])
+    main = {form: each for form, each in computed.items() if form in _FORMS}
+    if main:
+        yield ""
+        yield from _beside(main)
+    others = {form: each for form, each in computed.items() if form not in main}
+    if others:
+        yield ""
+        yield from _aligned([row for form, each in others.items() for row in _rows(form, each)])
+    refused = [f"{form} refuses these: {each.refusal}" for form, each in computed.items() if each.refusal]
+    yield from ("", *refused) if refused else ()
+
+
+_FORMS: Final = ("stated", "repaired", "sharp")
+
+
+def _beside(computed: Mapping[str, Computed]) -> Iterator[str]:
+    """The forms as columns, a row for each number that they give."""
+    numbers = list(dict.fromkeys(name for each in computed.values() for name in each.fields))
+    rows = [["", *computed]]
+    for number in numbers:
+        cells = (readable(each.fields[number]) if number in each.fields else "-" for each in computed.values())
+        rows.append([number, *cells])
+    first = max(len(row[0]) for row in rows) + 2
+    widths = [max(len(row[at]) for row in rows) + 3 for at in range(1, len(rows[0]))]
+    for row in rows:
+        yield f"{row[0]:<{first}}" + "".join(f"{cell:>{wide}}" for cell, wide in zip(row[1:], widths, strict=True))
+
+
+def _rows(form: str, computed: Computed) -> Iterator[tuple[str, str]]:
+    if computed.refusal:
+        yield form, "-"
+    for name, number in computed.fields.items():
+        yield form if name == "value" else f"{form}.{name}", readable(number)
+
+
+def _aligned(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
+    first = max(len(name) for name, _ in rows) + 3
+    yield from (f"{name:<{first}}{rest}" for name, rest in rows)

@@ -1,0 +1,293 @@
+"""How few users MASKED-PARITY can do with: limits that hold for every learner with one ε-local report a user.
+
+k = e^ε - 1 and C = (e^ε+1)/(e^ε-1). None of this is in the texts; it is derived here.
+
+*One report.* An ε-local randomizer is a mixture of channels whose outputs w have a set S_w with
+Pr[w|z] = q_w(1 + k·1[z ∈ S_w]) (Kairouz, Oh, Viswanath, 2016). Put σ for the share of the pairs (x,+), (x,-) with b = 0
+that S_w splits, s for the share of the half b = 1 that lies in S_w, and let S_w hold no pair unsplit. With
+p_w = s/2 + σ/4 the chance that a random user lies in S_w, and f = ±1 on the split x and 0 elsewhere, concept (r, a)
+moves the probability of w by q_w·(k/4)·(-1)^a·f̂(r). Its χ² is therefore (k²/16)·f̂(r)²/(1 + k·p_w) a report, and by
+Parseval Σ_r f̂(r)² <= σ. For the bits of r the halves change places: Σ_i (c_i/d)² <= σ/d in place of f̂(r)². Binary
+response has σ = 1 and s = ½ in both outputs, (k²/16)/(1 + k/2)² = 1/4C². The outputs must add up to 1 for every user,
+so Σ q_w(1 + k·s_w) = Σ q_w(1 + k·σ_w/2) = 1. As 1/(1 + kp) is convex in s, the best channel has s = 0 or 1, and two
+conditions leave two kinds of outputs: (s, σ) = (0, u) and (1, v), over which `channel_gain` searches. (A linear program
+over all shares, with pairs unsplit inside S_w as well, finds nothing better: the tests solve it.)
+
+*What is assumed* is said at each function: the normal limit, in which n reports of χ² are a normal variable of mean
+√(n·χ²); for learners in rounds, that questions which tell the bits of r apart evenly (an orthogonal design) are best.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from statistics import NormalDist
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from askance_lab.theory.masked_parity import shrinkage
+from askance_lab.theory.theorem import DIMENSION, EPSILON, FAILURE, Kind, Parameter, Theorem
+from askance_protocol import checks
+
+_NORMAL: Final = NormalDist()
+_STEP: Final = 4e-3
+"""Nats: the log-likelihood ratio of one bit is rounded to multiples of it."""
+_LEAST: Final = -25.0
+"""Nats: a bit's log-likelihood ratio below it counts as this much."""
+_SHARES: Final = 200
+"""Lengths of the list that are tried."""
+
+
+# --- One report --------------------------------------------------------------------------------------------------
+
+
+def channel_gain(*, epsilon: float) -> float:
+    """How much more χ² the best channel has than binary response, over parities that are not known: 1.061 at ε = 1.
+
+    For the bits of r it is the same program, so the same number.
+    """
+    return _gain(epsilon, power=1)
+
+
+def channel_gain_known_parity(*, epsilon: float) -> float:
+    """The same where r is known: f = χ_r on a share σ has f̂(r)² = σ², not σ. 1.056 at ε = 1, and 1.44 at ε = 2."""
+    return _gain(epsilon, power=2)
+
+
+def _gain(epsilon: float, power: int) -> float:
+    k = checks.exp(checks.positive("epsilon", epsilon)) - 1
+    checks.require(k < 1e9, "is too large for this search", where="epsilon", remedy="give an ε below 20")
+
+    def chi_squared(u: float, v: float) -> float:
+        """Of the outputs (0, u) and (1, v), weighted so that they add up to 1 on both halves."""
+        second = 1 / ((2 - v) / u + 1 + k)
+        first = second * (2 - v) / u
+        return first * u**power / (1 + k * u / 4) + second * v**power / (1 + k / 2 + k * v / 4)
+
+    return _largest(chi_squared) * (1 + k / 2) ** 2
+
+
+def _largest(function: Callable[[float, float], float]) -> float:
+    """The largest value on (0, 1]²: the best of a grid, then finer grids around it."""
+    u, v, width = 0.5, 0.5, 0.5
+    best = 0.0
+    for _ in range(30):
+        points = [
+            (min(1.0, max(1e-9, u + width * i / 8)), min(1.0, max(0.0, v + width * j / 8)))
+            for i in range(-8, 9)
+            for j in range(-8, 9)
+        ]
+        best, u, v = max((function(*point), *point) for point in points)
+        width /= 2
+    return best
+
+
+def report_information(*, dimension: int, epsilon: float, likeliest: float) -> float:
+    """Nats that one report by binary response says of r at most: (1/8C²)(1/d + π), π the likeliest candidate's chance.
+
+    ½χ², the leading term: with a uniform r what is left out is below 2 % at ε = 1.
+    """
+    per_bit = 1 / checks.count("dimension", dimension)
+    return (per_bit + checks.between("likeliest", likeliest, 0, 1)) / (8 * shrinkage(epsilon=epsilon) ** 2)
+
+
+def list_information(*, candidates: int, epsilon: float) -> float:
+    """Nats a report about which of L equally likely candidates is r, by binary response: at most 1/(8C²L).
+
+    Parseval: whatever a report asks, its squared correlations with all L parities sum to 1 at most. So users are needed
+    in proportion to L, and to ask about the likeliest first is right.
+    """
+    return 1 / (8 * shrinkage(epsilon=epsilon) ** 2 * checks.count("candidates", candidates))
+
+
+# --- At once -----------------------------------------------------------------------------------------------------
+
+
+def users_at_once_limit(*, dimension: int, epsilon: float, failure: float) -> int:
+    """Users below which no learner at once has the mask bit with 1-β: 2^d·4C²·z²/G, z = Φ⁻¹(1-β), r given for free.
+
+    Each report is chosen before r is known, so the χ² that n reports have about a at r, v_r, averages nG/(4C²·2^d)
+    at most (Parseval). The success at r is Φ(√v_r) in the normal limit, which is assumed; it is concave in v_r, so the
+    average over r is at most Φ of the root of that average (Jensen).
+    """
+    checks.count("dimension", dimension)
+    checks.between("failure", checks.positive("failure", failure), 0, 0.5)
+    score = _NORMAL.inv_cdf(1 - failure)
+    per_user = channel_gain(epsilon=epsilon) / (4 * shrinkage(epsilon=epsilon) ** 2)
+    return checks.whole(checks.power(2, dimension) * score**2 / per_user)
+
+
+# --- In rounds ---------------------------------------------------------------------------------------------------
+
+
+def users_bits_limit(*, dimension: int, epsilon: float, failure: float) -> int:
+    """Users below which the bits of those with b = 1 do not tell r with 1-β: (Fano) ((1-β)d·ln 2 - h(β))·8C²d/G.
+
+    A report about the bits says at most G/(8C²d) nats. Assumed: ½χ² for the information. Of the whole task it is no
+    limit, for the half b = 0 tells candidates apart as well: `users_rounds_limit`.
+    """
+    checks.count("dimension", dimension)
+    checks.open_unit("failure", failure)
+    doubt = -failure * math.log(failure) - (1 - failure) * math.log1p(-failure)
+    nats = max(0.0, (1 - failure) * dimension * math.log(2) - doubt)
+    per_user = channel_gain(epsilon=epsilon) / (8 * shrinkage(epsilon=epsilon) ** 2 * dimension)
+    return checks.whole(nats / per_user)
+
+
+def rounds_success_limit(*, users: int, dimension: int, epsilon: float) -> float:
+    """Success that no learner in rounds exceeds with n users: the least of NP(p_L, mG/4C²) over L·m = n.
+
+    Whatever is asked in which round, at most L = n/m candidates get as much as m users say about one (Parseval). r is
+    one of the L likeliest by the bits with p_L at most (Neyman and Pearson: a list of L of 2^d, normal bits). Otherwise
+    m users' χ² is all that tells r, (a) and the rest apart: NP(p, v) = Pr[|N(√v, 1)| >= Φ⁻¹(1-p/2)].
+    Assumed: the normal limit, and that an orthogonal design is best for the bits. For every list length at once it is
+    an upper bound of p_L, so that the limit errs on the low side.
+    """
+    checks.count("users", users)
+    checks.count("dimension", dimension)
+    per_user = channel_gain(epsilon=epsilon) / (4 * shrinkage(epsilon=epsilon) ** 2)
+    truth, others = _list_test(dimension, math.sqrt(users * per_user) / dimension)
+    best = 1.0
+    for share in np.geomspace(1, users, _SHARES).tolist():
+        size = math.log(users / share) - dimension * math.log(2)
+        place = int(np.searchsorted(others, math.exp(size))) if size < 0 else len(truth) - 1
+        kept = float(truth[min(place, len(truth) - 1)]) if size < 0 else 1.0
+        best = min(best, _two_sided_power(kept, share * per_user))
+    return best
+
+
+def users_rounds_limit(*, dimension: int, epsilon: float, failure: float) -> int:
+    """Users below which no learner in rounds succeeds with 1-β, by `rounds_success_limit` and what it assumes."""
+    checks.open_unit("failure", failure)
+    checks.between("dimension", checks.count("dimension", dimension), 1, 256)
+    low, high = 0, max(1, users_bits_limit(dimension=dimension, epsilon=epsilon, failure=failure) // 4)
+    while rounds_success_limit(users=high, dimension=dimension, epsilon=epsilon) < 1 - failure:
+        low, high = high, 2 * high
+    while high - low > max(1, high // 5000):
+        middle = (low + high) // 2
+        enough = rounds_success_limit(users=middle, dimension=dimension, epsilon=epsilon) >= 1 - failure
+        low, high = (low, middle) if enough else (middle, high)
+    return high
+
+
+def _two_sided_power(size: float, signal: float) -> float:
+    """NP(p, v): power of the two-sided test of size p for a normal variable of mean √v."""
+    if not 0 < size < 1:
+        return float(size >= 1)
+    edge, mean = _NORMAL.inv_cdf(1 - size / 2), math.sqrt(signal)
+    return _NORMAL.cdf(mean - edge) + _NORMAL.cdf(-mean - edge)
+
+
+def _list_test(dimension: int, signal: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Tails, from the top, of d bits' log-likelihood ratio: under the truth, and under a random r.
+
+    A bit is a normal variable of mean ±µ; its ratio to the even mixture of both is ln 2 - ln(1 + e^{-2µy}).
+    """
+    y = np.linspace(-12, 12, 100_001) + signal
+    weights = np.exp(-((y - signal) ** 2) / 2) / math.sqrt(2 * math.pi) * (y[1] - y[0])
+    ratio = math.log(2) - np.logaddexp(0, -2 * signal * y)
+    bins = int((math.log(2) - _LEAST) / _STEP) + 2
+    one = np.bincount(np.clip(np.rint((ratio - _LEAST) / _STEP).astype(int), 0, None), weights, bins)
+    size = 1 << (bins * dimension - 1).bit_length()
+    law = np.clip(np.fft.irfft(np.fft.rfft(one, size) ** dimension, size), 0, None)
+    at = _LEAST * dimension + _STEP * np.arange(size)
+    random = law * np.exp(np.clip(-at, -700, 700)) * (law > 1e-18)
+    return np.cumsum(law[::-1]), np.cumsum(random[::-1])
+
+
+# --- Records ---------------------------------------------------------------------------------------------------------
+
+
+_DIMENSION: Final = DIMENSION.at(16)
+_NORMAL_LIMIT: Final = "the normal limit: n reports are told apart as a normal variable of their χ² is"
+
+THEOREMS: Final = (
+    Theorem(
+        name="channel-gain",
+        title="The best channel for one report",
+        citation="derived here, for KLNRS11, §5.3",
+        says="No ε-local randomizer says more of the mask bit, or of r, than this many times binary response.",
+        kind=Kind.LIMIT,
+        gives="gain",
+        parameters=(EPSILON,),
+        sharp=channel_gain,
+        others=(channel_gain_known_parity,),
+        needs="χ², over parities not known beforehand; channel_gain_known_parity is for one known r",
+        checked_by=(
+            "lab/theory/test_limits.py::test_no_linear_program_over_channels_finds_a_better_one",
+            "lab/theory/test_limits.py::test_a_channel_of_four_outputs_attains_the_gain_of_a_known_parity",
+        ),
+    ),
+    Theorem(
+        name="report-information",
+        title="What one report says of r",
+        citation="derived here, for KLNRS11, §5.3",
+        says="A report by binary response says (1/8C²)(1/d + π) nats of r at most, π the likeliest candidate's chance.",
+        kind=Kind.LIMIT,
+        gives="nats",
+        parameters=(
+            _DIMENSION,
+            EPSILON,
+            Parameter("likeliest", "π", "chance of the likeliest candidate", float, 2**-16),
+            Parameter("candidates", "L", "equally likely candidates", int, 1000),
+        ),
+        sharp=report_information,
+        others=(list_information,),
+        assumes="information is ½χ², its leading term; spread bits",
+        checked_by=("lab/theory/test_limits.py::test_half_of_chi_squared_is_the_information_but_for_two_percent",),
+    ),
+    Theorem(
+        name="at-once-limit",
+        title="Users that no learner of MASKED-PARITY at once can do without",
+        citation="derived here, for KLNRS11, Thm 5.16",
+        says="Asked all at once, the mask bit takes 2^d·4C²·z²/G users or more, whatever the channel.",
+        kind=Kind.LIMIT,
+        gives="users",
+        parameters=(_DIMENSION, EPSILON, FAILURE),
+        sharp=users_at_once_limit,
+        needs="one ε-local report a user; r uniform, and given for free once all have answered",
+        assumes=_NORMAL_LIMIT,
+        checked_by=(
+            "lab/theory/test_limits.py::test_the_limit_at_once_is_met_by_a_bent_function_but_for_the_gain",
+            "lab/theory/test_limits.py::test_limits_at_once",
+        ),
+    ),
+    Theorem(
+        name="bits-limit",
+        title="Users whose bits tell r",
+        citation="derived here, for KLNRS11, Prop. 5.18",
+        says="By Fano, the reports about the bits of r do not tell r below this number of users.",
+        kind=Kind.LIMIT,
+        gives="users",
+        parameters=(_DIMENSION, EPSILON, FAILURE),
+        sharp=users_bits_limit,
+        needs="learners that look at the half b = 1 only",
+        assumes="information is ½χ², its leading term; spread bits",
+        checked_by=("lab/theory/test_limits.py::test_bits_take_the_users_of_their_capacity",),
+    ),
+    Theorem(
+        name="rounds-limit",
+        title="Users that no learner of MASKED-PARITY in rounds can do without",
+        citation="derived here, for KLNRS11, Prop. 5.18",
+        says="However many rounds, the bits put r on a list, and telling the list apart takes users in proportion to "
+        "it.",
+        kind=Kind.LIMIT,
+        gives="users",
+        parameters=(
+            _DIMENSION,
+            EPSILON,
+            FAILURE,
+            Parameter("users", "n", "number of users", int, 5000),
+        ),
+        sharp=users_rounds_limit,
+        others=(rounds_success_limit,),
+        needs="one ε-local report a user; d up to 256",
+        assumes=f"{_NORMAL_LIMIT}; an orthogonal design is the best for the bits",
+        checked_by=(
+            "lab/theory/test_limits.py::test_limits_in_rounds",
+            "lab/theory/test_limits.py::test_a_list_by_exact_counts_is_no_better_than_the_limit",
+        ),
+    ),
+)

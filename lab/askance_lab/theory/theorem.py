@@ -1,0 +1,260 @@
+"""What a theorem is here: a frozen record of a text's statement, and its formulas as plain functions.
+
+Each module of this package ends with its `THEOREMS`; `theorems()` finds them all. A formula is a pure function of
+keyword parameters. A record's formulas need not take the same parameters: each is given those that it takes.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from fractions import Fraction
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any, Final, TypeAlias, cast
+
+from askance_protocol.errors import ProtocolError, UsageError
+
+Number: TypeAlias = int | float | bool
+Formula: TypeAlias = Callable[..., Any]
+"""Takes keyword parameters only; gives a number, or a NamedTuple of numbers or of such tuples."""
+
+_LONGEST_POWER: Final = 14_000
+"""Bits of the largest power that is read: Python writes no whole number of more than 4,300 digits."""
+
+
+class Kind(StrEnum):
+    """What a theorem's number means to who plans with it."""
+
+    ENOUGH = "enough"
+    """With this many it works."""
+    LIMIT = "limit"
+    """With fewer, or beyond this, nobody can do it."""
+    PRICE = "price"
+    """What a mechanism costs: noise, error, probability, privacy."""
+    FALSE = "false"
+    """What the text claims does not hold."""
+    SHAPE = "shape"
+    """What an algorithm asks for or does: queries, rounds, levels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a theorem: its name in the code, its symbol in the texts, and an example of its value."""
+
+    name: str
+    symbol: str
+    """Also what `--set` takes, with Greek letters spelled."""
+    meaning: str
+    type: type[int] | type[float] | type[bool]
+    example: Number
+
+    @property
+    def shown(self) -> str:
+        """Its name, and its symbol where that is another."""
+        return self.name if self.symbol == self.name else f"{self.name} ({self.symbol})"
+
+    def at(self, example: Number, meaning: str = "") -> Parameter:
+        """The same parameter with another example or meaning."""
+        return replace(self, example=example, meaning=meaning or self.meaning)
+
+    def read(self, text: str) -> Number:
+        """The value that somebody wrote: 64, 0.05, 1/8, 2^64, true."""
+        try:
+            return self._read(text.strip().lower())
+        except (ValueError, ZeroDivisionError, OverflowError):
+            kinds = {
+                int: "a whole number such as 64 or 2^64",
+                float: "a number such as 0.05 or 1/8",
+                bool: "true or false",
+            }
+            shown = text if len(text) <= 40 else f"{text[:40]}…"
+            raise UsageError(
+                f"{shown!r} is not {kinds[self.type]}", where=self.name, remedy=f"try {self.name}={self.example}"
+            ) from None
+
+    def _read(self, text: str) -> Number:
+        if self.type is bool:
+            if text not in ("true", "false"):
+                raise ValueError(text)
+            return text == "true"
+        base, power, exponent = text.partition("^")
+        if power:
+            if abs(int(exponent)) * max(1, int(base).bit_length()) > _LONGEST_POWER:
+                raise OverflowError
+            value = Fraction(int(base)) ** int(exponent)
+        else:
+            value = Fraction(text)
+        if self.type is float:
+            return float(value)
+        if value.denominator != 1:
+            raise ValueError(text)
+        return int(value)
+
+
+DIMENSION: Final = Parameter("dimension", "d", "bits of an example", int, 64)
+EPSILON: Final = Parameter("epsilon", "ε", "privacy: ε", float, 1.0)
+DELTA: Final = Parameter("delta", "δ", "privacy: δ", float, 1e-6)
+ERROR: Final = Parameter("error", "α", "error that is allowed", float, 0.1)
+FAILURE: Final = Parameter("failure", "β", "probability with which it may fail", float, 0.05)
+TOLERANCE: Final = Parameter("tolerance", "τ", "how far an answer may be off", float, 0.05)
+QUERIES: Final = Parameter("queries", "t", "number of statistical queries", int, 100)
+BOUND: Final = Parameter("bound", "b", "largest absolute value of a query", float, 1.0)
+CONSTANT: Final = Parameter("constant", "c", "the constant that the text leaves open", float, 1.0)
+EXAMPLES: Final = Parameter("examples", "n", "number of examples", int, 1000)
+VC: Final = Parameter("vc", "VC", "VC dimension of the class", int, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A formula's value at given parameters, field by field, or why it refuses them."""
+
+    formula: str
+    fields: Mapping[str, Number] = field(default_factory=dict[str, Number])
+    refusal: ProtocolError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Theorem:
+    """A statement of a text: as stated, as repaired where its proof slips, and sharper where it can be."""
+
+    name: str
+    title: str
+    citation: str
+    """Text and number."""
+    says: str
+    """One plain sentence."""
+    kind: Kind
+    gives: str
+    """What a plain number of the stated, repaired and sharp form counts: users, examples, noise, …"""
+    parameters: tuple[Parameter, ...]
+    stated: Formula | None = None
+    """To the letter of the text: to draw or to compare, never to plan with."""
+    repaired: Formula | None = None
+    """What the proof gives once its slip is mended, with the constants that are proved."""
+    sharp: Formula | None = None
+    """Better than the text's own argument."""
+    others: tuple[Formula, ...] = ()
+    """Further formulas that belong to it: what the above are made from."""
+    needs: str = ""
+    """Pre-conditions, in words."""
+    assumes: str = ""
+    """What is taken for granted and not proved. Where it is empty, all is proved."""
+    differs: str = ""
+    """What is wrong in the text, and why."""
+    traps: tuple[int, ...] = ()
+    """Numbers of docs/theory.md and docs/errata.md."""
+    checked_by: tuple[str, ...] = ()
+    """Tests, as module::function below tests/."""
+
+    @property
+    def forms(self) -> dict[str, Formula]:
+        """Its formulas: stated, repaired, sharp where there is one, and the others by their function's name."""
+        forms = {"stated": self.stated, "repaired": self.repaired, "sharp": self.sharp}
+        return {name: each for name, each in forms.items() if each is not None} | {
+            each.__name__: each for each in self.others
+        }
+
+    def parameter(self, name: str) -> Parameter:
+        """One of its parameters, by name or by symbol; a Greek symbol may be spelled."""
+        for each in self.parameters:
+            if name in {each.name, each.symbol, _SPELLED.get(each.symbol, each.symbol)}:
+                return each
+        known = ", ".join(each.shown for each in self.parameters)
+        raise UsageError(f"is not a parameter of {self.name}", where=name, remedy=f"it has {known}")
+
+    def values(self, given: Mapping[str, Number]) -> dict[str, Number]:
+        """A value for each parameter: the one that is given, or its example. Refuses what it does not know."""
+        found = {self.parameter(name).name: value for name, value in given.items()}
+        if len(found) < len(given):
+            raise UsageError("is given twice", where=", ".join(given), remedy="give each parameter once")
+        return {each.name: found.get(each.name, each.example) for each in self.parameters}
+
+    def compute(self, given: Mapping[str, Number] | None = None) -> dict[str, Computed]:
+        """Every formula at these parameters. One may refuse where another holds; if all refuse, so does this."""
+        values = self.values(given or {})
+        computed = {
+            name: _computed(formula, values, "value" if formula in self.others else self.gives)
+            for name, formula in self.forms.items()
+        }
+        refusals = [each.refusal for each in computed.values() if each.refusal is not None]
+        if len(refusals) == len(computed):
+            raise refusals[0]
+        return computed
+
+
+def takes(formula: Formula) -> tuple[str, ...]:
+    """The parameters of a formula."""
+    return tuple(inspect.signature(formula).parameters)
+
+
+def theorems() -> dict[str, Theorem]:
+    """All records of this package by name, module by module: each module's own `THEOREMS`."""
+    found = dict[str, Theorem]()
+    for each in _records():
+        if each.name in found:
+            raise ProtocolError("two theorems have this name", where=each.name, remedy="rename one of them")
+        found[each.name] = each
+    return found
+
+
+def theorem(name: str) -> Theorem:
+    """One record by its name."""
+    found = theorems()
+    if name not in found:
+        near = [each for each in found if name.lower() in each] or list(found)
+        raise UsageError("there is no such theorem", where=name, remedy=f"one of: {', '.join(near)}")
+    return found[name]
+
+
+def _records() -> Iterator[Theorem]:
+    package = __name__.rpartition(".")[0]
+    for module in iter_modules(import_module(package).__path__, f"{package}."):
+        yield from cast("tuple[Theorem, ...]", getattr(import_module(module.name), "THEOREMS", ()))
+
+
+_SPELLED: Final = {"α": "alpha", "β": "beta", "δ": "delta", "ε": "epsilon", "η": "eta", "τ": "tau", "φ": "phi"}
+
+
+def _computed(formula: Formula, values: Mapping[str, Number], gives: str) -> Computed:
+    try:
+        fields = dict(_fields(formula(**{name: values[name] for name in takes(formula)}), gives))
+    except ProtocolError as refusal:
+        return Computed(formula.__name__, refusal=refusal)
+    except OverflowError:
+        return Computed(formula.__name__, refusal=_too_large(formula))
+    if not all(isinstance(each, int) or math.isfinite(each) for each in fields.values()):
+        return Computed(formula.__name__, refusal=_too_large(formula))
+    return Computed(formula.__name__, fields)
+
+
+def _too_large(formula: Formula) -> ProtocolError:
+    what = "the number is larger than this machine can hold"
+    return ProtocolError(what, where=formula.__name__, remedy="ask for less")
+
+
+def _fields(value: object, name: str) -> Iterator[tuple[str, Number]]:
+    """The numbers of a formula's result: of a NamedTuple its fields, and the properties that its class adds."""
+    if isinstance(value, (bool, int, float)):
+        yield name, value
+        return
+    own: tuple[str, ...] = getattr(value, "_fields", ())
+    for each in (*own, *(each for each, kept in vars(type(value)).items() if isinstance(kept, property))):
+        for deeper, number in _fields(getattr(value, each), ""):
+            yield (f"{each}.{deeper}" if deeper else each), number
+
+
+def readable(value: Number) -> str:
+    """A number as people read it: 1,234,567; 2^64; 8.81e+20; 0.0123."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}" if not value or 1e-3 <= abs(value) < 1e6 else f"{value:.3g}"
+    if abs(value) < 10**15:
+        return f"{value:,}"
+    if value.bit_count() == 1:
+        return f"2^{value.bit_length() - 1}"
+    return f"{value:.4g}" if value.bit_length() < 1000 else f"about 2^{value.bit_length()}"
