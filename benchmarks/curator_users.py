@@ -82,7 +82,7 @@ def cell(key: str, d: int, users: int) -> Yardstick:
 
 
 def of(name: str, problem: str, learn: ProblemLearner, d: int, users: int) -> Yardstick:
-    """A learner of a problem of the landscape."""
+    """The yardstick of a learner on a problem of the landscape."""
     return Yardstick(f"{name} d={d}", users, trial(PROBLEMS[problem], learn, d, TARGETS))
 
 

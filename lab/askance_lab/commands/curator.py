@@ -65,11 +65,11 @@ class CuratorResult:
     seconds: float = 0.0
 
     def to_json(self) -> dict[str, object]:
-        """For a program."""
+        """The result as one JSON object."""
         return {name.rstrip("_"): value for name, value in asdict(self).items()}
 
     def lines(self) -> str:
-        """For a person, in two lines."""
+        """The result in two lines for a person."""
         error = "" if self.error is None else f"error {self.error:.4g} on {self.error_on} · "
         delta = f", δ = {self.delta:g}" if self.delta else ""
         needed = "no bound at this d" if self.users_needed is None else f"{self.users_needed:,} users by the bound"

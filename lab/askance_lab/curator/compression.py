@@ -54,7 +54,7 @@ Says: TypeAlias = Callable[[Hypothesis, Sequence[Example]], Sequence[bool | int]
 
 
 class CompressionRound(NamedTuple):
-    """What one round takes, all public."""
+    """The sizes of one round, all public."""
 
     number: int
     learning: int
@@ -184,7 +184,7 @@ def _passes(
     each: CompressionRound,
     epsilon: Fraction,
 ) -> float:
-    """Pr[mistakes + z ≤ most], z with probability in proportion to e^{−ε|z|}."""
+    """The chance Pr[mistakes + z ≤ most] to pass, z with probability in proportion to e^{−ε|z|}."""
     room = each.most_mistakes - _mistakes(says, hypothesis, database)
     q = math.exp(-epsilon)
     return 1 - q ** (room + 1) / (1 + q) if room >= 0 else q ** (-room) / (1 + q)

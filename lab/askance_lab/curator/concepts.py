@@ -110,7 +110,7 @@ def ones(r: int) -> tuple[int, ...]:
 
 
 def _bit_string(r: int, d: int) -> str:
-    """As strategies write a parity: the first bit comes first."""
+    """Write a parity as strategies do: the first bit comes first."""
     return "".join(str(r >> i & 1) for i in range(d))
 
 

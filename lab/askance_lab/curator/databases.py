@@ -21,7 +21,7 @@ Truths: TypeAlias = NDArray[np.bool]
 
 @dataclass(frozen=True, slots=True)
 class LabelledSample:
-    """S = (x_i, y_i), x_i in X_d = {0, …, 2^d − 1}, y_i whether the concept holds. BNS13, §3. Entries may repeat."""
+    """Labelled whole numbers: x_i in X_d = {0, …, 2^d − 1}, y_i whether the concept holds. BNS13, §3."""
 
     d: int
     points: tuple[int, ...]
@@ -53,7 +53,7 @@ class LabelledSample:
 
 
 def in_domain(d: int, points: Iterable[int]) -> tuple[int, ...]:
-    """Points of X_d, at least one. The error does not say which is wrong: they are private."""
+    """Check that points are in X_d, and at least one. The error does not say which is wrong: they are private."""
     checks.count("d", d)
     try:
         xs = tuple(map(index, points))
@@ -118,9 +118,9 @@ def masked_examples(columns: Columns) -> BitSample:
 
 
 def masked(d: int, words: ArrayLike, i: ArrayLike, b: ArrayLike, odd: ArrayLike) -> BitSample:
-    """Examples (x, i, b) as examples of PARITY in d + 1 bits: (x, 1) where b = 0, e_i where b = 1. KLNRS11, §5.3.
+    """Turn examples (x, i, b) into examples of PARITY in d + 1 bits: (x, 1) where b = 0, e_i where b = 1.
 
-    With the mask bit a as r_d, the exponent r·x + a of an example with b = 0 is (r,a)·(x,1), and r_i of one with b = 1
+    KLNRS11, §5.3: with the mask bit a as r_d, the exponent r·x + a of an example with b = 0 is (r,a)·(x,1), and r_i of one with b = 1
     is (r,a)·e_i: a public map of the examples, one by one. `words` are x, a row an example, as in `BitSample`; `odd` is
     where the label is −1: the exponent is odd. Any d.
     """

@@ -34,7 +34,7 @@ class Range(NamedTuple):
 
 
 def rate(epsilon: Fraction, sensitivity: int = 1) -> Fraction:
-    """ε/Δ = ln α: what one step of noise costs."""
+    """The price ε/Δ = ln α of one step of noise."""
     return checked(epsilon).epsilon / checks.count("sensitivity", sensitivity)
 
 
@@ -65,13 +65,13 @@ def clamped_distribution(
 
 
 def pmf(noise: int, *, rate: Fraction) -> float:
-    """Pr[noise = k] = α^{−|k|}(α−1)/(α+1). N21, §2."""
+    """The probability Pr[noise = k] = α^{−|k|}(α−1)/(α+1). N21, §2."""
     steep = float(rate)
     return math.exp(-steep * abs(noise)) * math.tanh(steep / 2)
 
 
 def at_least(noise: int, *, rate: Fraction) -> float:
-    """Pr[noise ≥ k], exactly: α^{−k}·α/(α+1) for k ≥ 0, and by symmetry below."""
+    """The exact tail Pr[noise ≥ k]: α^{−k}·α/(α+1) for k ≥ 0, and by symmetry below."""
     steep = float(rate)
     if noise < 0:
         return 1 - at_least(1 - noise, rate=rate)

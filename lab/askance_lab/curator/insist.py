@@ -35,7 +35,7 @@ _NEVER: Final = Fraction(0)
 
 
 class Insistence(NamedTuple):
-    """How it is to be run: with which s, on how many examples."""
+    """The silence s to run it with, and the number of examples."""
 
     silence: Fraction
     examples: int

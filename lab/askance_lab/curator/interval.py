@@ -41,7 +41,7 @@ _SAMPLING: Final = Fraction(1, 4)
 
 
 def quality(sample: LabelledSample) -> Quality:
-    """Q(S,·) on [0, 2^d]: an example (x,1) is right from x+1 on, (x,0) up to x. So there is a step after each x."""
+    """The quality Q(S,·) on [0, 2^d]: (x,1) is right from x+1 on, (x,0) up to x, so there is a step after each x."""
     steps: Counter[int] = Counter()
     for point, label in zip(sample.points, sample.labels, strict=True):
         steps[point] += 1 if label else -1

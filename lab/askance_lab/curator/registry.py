@@ -14,13 +14,13 @@ from askance_protocol.errors import ProtocolError
 
 @cache
 def mechanisms() -> Mapping[str, AnyMechanism]:
-    """All of them by name, in the order in which they are listed."""
+    """All mechanisms by name, in the order in which they are listed."""
     found = sorted(_found(), key=lambda each: (each.place, each.name))
     return {each.name: each for each in found}
 
 
 def mechanism(name: str) -> AnyMechanism:
-    """One of them, or an error that says which there are."""
+    """The mechanism with this name, or an error that lists the names."""
     known = mechanisms()
     if name not in known:
         remedy = f"use one of {', '.join(known)}"
@@ -29,7 +29,7 @@ def mechanism(name: str) -> AnyMechanism:
 
 
 def _found() -> Iterable[AnyMechanism]:
-    """A module without a MECHANISM supports the others."""
+    """Import each module; one without a MECHANISM supports the others."""
     for module in pkgutil.iter_modules(curator.__path__, f"{curator.__name__}."):
         each = getattr(importlib.import_module(module.name), "MECHANISM", None)
         if isinstance(each, Mechanism):

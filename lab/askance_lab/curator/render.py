@@ -9,12 +9,12 @@ from askance_lab.curator.mechanism import Mechanism
 
 
 def as_json(mechanism: Mechanism[Database, Answer], d: int, found: Answer | None) -> Mapping[str, object] | None:
-    """Written as strategies and populations write hypotheses; what is no hypothesis is an answer, and ⊥ is None."""
+    """Write an answer as strategies and populations write hypotheses, with exact numbers; ⊥ is None."""
     if found is None:
         return None
     return {name: exact_value(value) for name, value in mechanism.answers.to_json(found, d).items()}
 
 
 def as_text(mechanism: Mechanism[Database, Answer], d: int, found: Answer | None, names: Names) -> str:
-    """In the words of the table, if it is one's own."""
+    """Show an answer to a person, in the names of the table if it is one's own."""
     return "⊥" if found is None else mechanism.answers.text(found, d, names)

@@ -59,12 +59,12 @@ def labelled(concept: Concept) -> Callable[[Labelled], bool]:
 
 
 def thresholds(d: int) -> dict[int, Concept]:
-    """INTERVAL_d: c_j(x) = 1 where x < j, 0 ≤ j ≤ 2^d. For small d only."""
+    """The concepts of INTERVAL_d: c_j(x) = 1 where x < j, 0 ≤ j ≤ 2^d. For small d only."""
     return {j: lambda x, j=j: x < j for j in range((1 << d) + 1)}
 
 
 def learn(sample: LabelledSample, concepts: Mapping[Hypothesis, Concept], sanitizer: Sanitizer) -> Hypothesis:
-    """The concept with the least error on the sanitized sample. BNS13, Thm 5."""
+    """Learn the concept with the least error on the sanitized sample. BNS13, Thm 5."""
     # 1. sanitize S, as a database over X_{d+1}
     sanitized = sanitizer(sample.pairs())
     # 2. return argmin_c Q_{c^label}(Ŝ)

@@ -88,43 +88,43 @@ def dichotomies(
 
 
 def thresholds(domain: Iterable[int]) -> Dichotomies[int, int]:
-    """c_j(x) = 1 iff x < j, for each way to cut the domain in two: |X| + 1 of them, VC = 1."""
+    """List c_j(x) = 1 iff x < j, for each way to cut the domain in two: |X| + 1 of them, VC = 1."""
     xs = _ordered(domain)
     return dichotomies(xs, [xs[0], *(x + 1 for x in xs)], lies_below)
 
 
 def points(domain: Iterable[int]) -> Dichotomies[int, int]:
-    """c_j(x) = 1 iff x = j in the domain: |X| of them, VC = 1."""
+    """List c_j(x) = 1 iff x = j in the domain: |X| of them, VC = 1."""
     xs = _ordered(domain)
     return dichotomies(xs, xs, is_at)
 
 
 def intervals(domain: Iterable[int]) -> Dichotomies[int, tuple[int, int]]:
-    """c(x) = 1 iff a ≤ x < b, for each stretch of the domain, the empty one too: |X|(|X|+1)/2 + 1 of them, VC = 2."""
+    """List c(x) = 1 iff a ≤ x < b, for each stretch of the domain and the empty one: |X|(|X|+1)/2 + 1, VC = 2."""
     xs = _ordered(domain, _MOST_OF_PAIRS)
     stretches = [(a, b + 1) for place, a in enumerate(xs) for b in xs[place:]]
     return dichotomies(xs, [(xs[0], xs[0]), *stretches], lies_within)
 
 
 def lies_below(j: int, xs: Sequence[int]) -> list[bool]:
-    """INTERVAL_d. BNS13, §3.2."""
+    """Label the x's that lie below j, as c_j of INTERVAL_d does. BNS13, §3.2."""
     return [x < j for x in xs]
 
 
 def is_at(j: int, xs: Sequence[int]) -> list[bool]:
-    """POINT_d. BNS13, §3.1."""
+    """Label the x's that are j, as c_j of POINT_d does. BNS13, §3.1."""
     return [x == j for x in xs]
 
 
 def lies_within(ends: tuple[int, int], xs: Sequence[int]) -> list[bool]:
-    """A stretch [a, b): from the first end up to, and without, the second."""
+    """Label the x's that lie in [a, b)."""
     return [ends[0] <= x < ends[1] for x in xs]
 
 
 def _ordered(domain: Iterable[int], most: int = _MOST) -> list[int]:
     xs = sorted(set(map(index, domain)))
     checks.require(bool(xs), "is empty", where="domain", remedy="give the examples that there may be")
-    remedy = f"give {most} examples at most, or use `piecewise`, which makes no table"
+    remedy = f"give {most} examples at most, or use the generic learner, which makes no table"
     checks.require(len(xs) <= most, "has too many labellings to list", where="domain", remedy=remedy)
     return xs
 

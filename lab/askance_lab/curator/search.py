@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 def least(enough: Callable[[int], bool], start: int = 1) -> int:
-    """Find it by doubling from `start`, then halving. Every number above one that is enough has to be enough."""
+    """Find the least number that is enough by doubling from `start`, then halving; all above it have to be enough."""
     high = start
     while not enough(high):
         high *= 2

@@ -80,7 +80,7 @@ NONE: Final = "–"
 
 
 def _sq(queries: Callable[[int], int], tolerance: Callable[[int, float], float]) -> Bound:
-    """KLNRS11, Thm 5.7, as repaired: a fresh portion of users for each query."""
+    """Bound a strategy of statistical queries, each with a fresh portion of users: KLNRS11, Thm 5.7, as repaired."""
 
     def bound(d: int, targets: Targets) -> int:
         return local.users_sq_simulation_repaired(
@@ -95,14 +95,14 @@ def _sq(queries: Callable[[int], int], tolerance: Callable[[int, float], float])
 
 
 def _sulq(queries: Callable[[int], int], tolerance: Callable[[int, float], float]) -> Bound:
-    """BB-notes, Thm 7, as repaired."""
+    """Bound a strategy whose queries a curator answers: BB-notes, Thm 7, as repaired."""
     return lambda d, targets: central.examples_sulq_repaired(
         queries=queries(d), tolerance=tolerance(d, targets.alpha), epsilon=float(targets.epsilon), failure=targets.beta
     )
 
 
 def _occam(hypotheses: Callable[[int], int]) -> Bound:
-    """Any hypothesis that fits: |H|(1 − α)^n ≤ β (Blumer, Ehrenfeucht, Haussler and Warmuth 1987)."""
+    """Bound any hypothesis that fits: |H|(1 − α)^n ≤ β (Blumer, Ehrenfeucht, Haussler and Warmuth 1987)."""
     return lambda d, targets: checks.whole((log(hypotheses(d)) - log(targets.beta)) / targets.alpha)
 
 
