@@ -120,9 +120,9 @@ def masked_examples(columns: Columns) -> BitSample:
 def masked(d: int, words: ArrayLike, i: ArrayLike, b: ArrayLike, odd: ArrayLike) -> BitSample:
     """Turn examples (x, i, b) into examples of PARITY in d + 1 bits: (x, 1) where b = 0, e_i where b = 1.
 
-    KLNRS11, §5.3: with the mask bit a as r_d, the exponent r·x + a of an example with b = 0 is (r,a)·(x,1), and r_i of one with b = 1
-    is (r,a)·e_i: a public map of the examples, one by one. `words` are x, a row an example, as in `BitSample`; `odd` is
-    where the label is −1: the exponent is odd. Any d.
+    KLNRS11, §5.3. With the mask bit a as r_d, the exponent r·x + a of an example with b = 0 is (r,a)·(x,1), and r_i of
+    one with b = 1 is (r,a)·e_i: a public map of the examples, one by one. `words` are x, a row an example, as in
+    `BitSample`; `odd` is where the label is −1: the exponent is odd. Any d.
     """
     x, which, shown = np.asarray(words, np.uint64), np.asarray(i), np.asarray(b)
     labels = np.asarray(odd)
