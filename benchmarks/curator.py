@@ -13,35 +13,34 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping
-from fractions import Fraction
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from askance_lab.curator import generic, interval, piecewise, walsh
+from askance_lab.curator import generic_interval, generic_parity, interval
 from askance_lab.curator.affine import solve
 from askance_lab.curator.databases import BitSample, LabelledSample, PackedBits, Truths, packed, unpacked
-from askance_lab.curator.draws import below
+from askance_lab.curator.draws import Below, below
+from askance_lab.curator.mechanism import exactly
+from askance_lab.theory.targets import Targets
 from askance_protocol.randomness import SimulatedRandom
 
 RUNS: Final = 5
-ONE: Final = Fraction(1)
-DELTA: Final = Fraction(1, 10**6)
-TENTH: Final = Fraction(1, 10)
+TARGETS: Final = Targets()
 ENTRIES: Final = 100_000
 
 Work = Callable[[], object]
 
 
 class Piece(NamedTuple):
-    """Some work, the seconds that it may take, and the same done plainly."""
+    """Some work, the seconds that it may take, and a plain form of the same work."""
 
     work: Work
     goal: float
     peer: Work | None = None
     times: int = 1
-    """The peer does one of so many parts of it."""
+    """The peer does one of this many parts of it."""
 
 
 def main() -> int:
@@ -70,16 +69,16 @@ def said(piece: Piece, name: str, seconds: Mapping[str, float]) -> dict[str, flo
 def all_pieces() -> dict[str, Piece]:
     """What the learners spend their time on."""
     small, sample = interval_sample(2_000, 1024), interval_sample(ENTRIES, 1024)
-    parities, d = parity_sample(20, 4000), 20
+    parities = parity_sample(20, 4000)
     words, labels = system(1024, 1024, 1024)
     bits = unpacked(words, 1024)
-    how = interval.plan(1024, ENTRIES, epsilon=ONE, delta=DELTA, error=TENTH, failure=TENTH)
+    how = interval.plan(1024, ENTRIES, **exactly(TARGETS))
     return {
         "parity_solve_d1024": Piece(solving(1024, 1024), 0.2, lambda: plain_elimination(bits, labels)),
         "parity_solve_d4096": Piece(solving(4096, 4096), 1.0),
         "parity_solve_d4096_half_rank": Piece(solving(4096, 2048), 5.0),
         "generic_parity_d20": Piece(
-            lambda: generic.learn(walsh.Parities(d), parities, epsilon=ONE, draw=draw()),
+            lambda: generic_parity.MECHANISM.run(parities, TARGETS, draw()),
             0.3,
             lambda: plain_scores(parities, 1 << 10),
             times=1 << 10,
@@ -87,12 +86,12 @@ def all_pieces() -> dict[str, Piece]:
         "rec_100000_entries_d1024": Piece(lambda: interval.follow(sample, how, draw()), 0.4),
         "rec_2000_entries_d1024": Piece(lambda: interval.follow(small, how, draw()), 0.4),
         "generic_interval_100000_entries_d1024": Piece(
-            lambda: piecewise.learn_interval(sample, epsilon=ONE, draw=draw()), 0.4
+            lambda: generic_interval.MECHANISM.run(sample, TARGETS, draw()), 0.4
         ),
     }
 
 
-def draw() -> Any:
+def draw() -> Below:
     """Noise that is the same in each run."""
     return below(SimulatedRandom(1))
 
@@ -127,7 +126,7 @@ def random_words(rng: np.random.Generator, rows: int, d: int) -> PackedBits:
 
 
 def plain_elimination(bits: NDArray[np.uint8], labels: NDArray[np.bool]) -> None:
-    """Gauss and Jordan, a byte a bit, a row at a time."""
+    """Eliminate by Gauss and Jordan, a byte a bit, a row at a time."""
     rows = np.concatenate([bits, labels[:, np.newaxis].astype(np.uint8)], axis=1)
     top = 0
     for column in range(bits.shape[1]):
@@ -148,7 +147,7 @@ def parity_sample(d: int, examples: int) -> BitSample:
 
 
 def plain_scores(sample: BitSample, hypotheses: int) -> None:
-    """The mistakes of the first so many parities, one after the other: 2^20 of them take 2^10 times as long."""
+    """Count the mistakes of the first few parities, one after the other: 2^20 of them take 2^10 times as long."""
     for r in range(hypotheses):
         odd = np.bitwise_count(sample.words[:, 0] & np.uint64(r)) & 1
         np.count_nonzero(odd != sample.labels)

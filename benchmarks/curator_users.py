@@ -10,29 +10,31 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from askance_lab.curator import generic, label_private, retry
+from askance_lab.curator import generic_conjunction, label_private, retry
+from askance_lab.curator.concepts import A_PARITY, PARITY
 from askance_lab.curator.databases import BitSample
 from askance_lab.curator.draws import Below, below
 from askance_lab.data.problems import PROBLEMS, TOO_WRONG, LearningProblem
-from askance_lab.experiments.landscape.learners import LEARNERS
+from askance_lab.experiments.landscape.cells import BY_KEY
+from askance_lab.experiments.landscape.learners import Found, curated
+from askance_lab.experiments.landscape.learners import Learner as ProblemLearner
 from askance_lab.experiments.landscape.measurement import trial
 from askance_lab.experiments.sample_size import Learner, TrialOutcome, users_needed
 from askance_lab.theory.targets import Targets
 from askance_protocol.randomness import SimulatedRandom
 
-TERMS: Final = Targets()
+TARGETS: Final = Targets()
 MOST: Final = 1.3
 VARIABLES: Final = (1, 4, 6)
 
 
 class Yardstick(NamedTuple):
-    """So many users a prototype needed, and a learner that is to keep to them."""
+    """The number of users that a prototype needed, and a learner that is to keep to it."""
 
     name: str
     users: int
@@ -67,37 +69,37 @@ def yardsticks() -> list[Yardstick]:
         *(cell("POINT · curator · A_dist", d, 344) for d in (32, 256)),
         *(cell("INTERVAL · curator · generic", d, users) for d, users in ((32, 544), (64, 992), (1024, 14336))),
         *(cell("INTERVAL · curator · Rec", d, 1200) for d in (32, 1024)),
-        *(of("INTERVAL · curator · label-private", "INTERVAL", by_labels, d, 62) for d in (8, 64, 512)),
+        *(
+            of("INTERVAL · curator · label-private", "INTERVAL", curated(label_private.MECHANISM), d, 62)
+            for d in (8, 64, 512)
+        ),
     ]
 
 
 def cell(key: str, d: int, users: int) -> Yardstick:
-    """One of the landscape."""
-    return of(key, key.split(" · ", maxsplit=1)[0], LEARNERS[key], d, users)
+    """The yardstick of a cell of the landscape."""
+    return of(key, BY_KEY[key].problem, BY_KEY[key].learn, d, users)
 
 
-def of(name: str, problem: str, learn: Callable[[LearningProblem, Targets, int], Any], d: int, users: int) -> Yardstick:
-    """A learner of a problem of the landscape."""
-    return Yardstick(f"{name} d={d}", users, trial(PROBLEMS[problem], learn, d, TERMS))
+def of(name: str, problem: str, learn: ProblemLearner, d: int, users: int) -> Yardstick:
+    """The yardstick of a learner on a problem of the landscape."""
+    return Yardstick(f"{name} d={d}", users, trial(PROBLEMS[problem], learn, d, TARGETS))
 
 
-def parity_in_4_tries(problem: LearningProblem, terms: Targets, seed: int) -> int | None:
+def parity_in_4_tries(problem: LearningProblem, targets: Targets, seed: int) -> Found | None:
     """KLNRS08's A*, with the fewest tries that may fail with less than β."""
-    return retry.learn(problem.bits(), epsilon=terms.epsilon, runs=4, draw=draw(problem.users, seed))
-
-
-def by_labels(problem: LearningProblem, terms: Targets, seed: int) -> int:
-    """BNS13, Thm 7."""
-    return label_private.learn_interval(problem.sample(), epsilon=terms.epsilon, draw=draw(problem.users, seed))
+    sample = PARITY.database(problem.columns)
+    found = retry.learn(sample, epsilon=targets.epsilon, runs=4, draw=draw(problem.users, seed))
+    return None if found is None else A_PARITY.to_json(found, problem.d)
 
 
 def conjunction_with_one_bit_missing(users: int, seed: int) -> TrialOutcome:
     """All bits are 1 but one, each with mass 1.05α: a conjunction that is wrong in a variable is just too wrong."""
-    rng, mass = np.random.default_rng([users, seed]), TOO_WRONG * TERMS.alpha
+    rng, mass = np.random.default_rng([users, seed]), TOO_WRONG * TARGETS.alpha
     which = rng.choice(9, users, p=[mass] * 8 + [1 - 8 * mass])
     bits = (np.arange(9) != which[:, None]).astype(np.uint8)[:, :8]
     sample = BitSample.of(bits, bits[:, list(VARIABLES)].all(axis=1))
-    found = generic.learn(generic.Conjunctions(8), sample, epsilon=TERMS.epsilon, draw=draw(users, seed))
+    found = generic_conjunction.MECHANISM.run(sample, TARGETS, draw(users, seed))
     return TrialOutcome(found == VARIABLES, users, 1)
 
 

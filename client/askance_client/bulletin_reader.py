@@ -10,8 +10,6 @@ from askance_client.refusals import Reason, Refusal
 from askance_client.transport import Problem, Server, Tail
 from askance_protocol.rounds.lifecycle import ENDED
 
-"""The study states in which nothing follows: those that no transition leads out of."""
-
 
 @dataclass(slots=True)
 class BulletinReader:

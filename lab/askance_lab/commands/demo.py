@@ -22,7 +22,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from askance_client import BulletinReader, Server
+from askance_client import BulletinReader, RemoteError, Server
 from askance_client.simulation.population import synthetic
 from askance_lab.commands.shared.exit_codes import exit_of_cause
 from askance_lab.commands.shared.options import EpsilonOption, JsonOption, OperatorOption, examples, read_token
@@ -30,7 +30,7 @@ from askance_lab.commands.shared.progress import ProgressBar
 from askance_lab.commands.shared.tables import echo_table
 from askance_lab.evaluation.exact import exact_error
 from askance_lab.remote.local_server import LocalServer, local_server
-from askance_lab.remote.study_client import RemoteError, StudyResult, create, ended, unwrap
+from askance_lab.remote.study_client import StudyResult, create, ended, unwrap
 from askance_lab.theory.masked_parity import users_masked_parity_noninteractive, users_masked_parity_pooled
 from askance_protocol.budget import charge_from_text, to_text
 from askance_protocol.rounds import StudyState

@@ -28,7 +28,7 @@ Places: TypeAlias = NDArray[np.intp]
 _WORD: Final = 64
 _GROUP: Final = 8
 _SPARE: Final = 64
-"""So many random rows more than unknowns almost never leave an unknown free."""
+"""This many random rows more than unknowns almost never leave an unknown free."""
 _CACHED: Final = 1 << 15
 """Words that are brought up to date in one go: they and the table should stay near the processor."""
 _ONE: Final = np.uint64(1)
@@ -53,7 +53,7 @@ class SolutionSpace:
 
     @property
     def rank(self) -> int:
-        """Independent equations."""
+        """The number of independent equations."""
         return sum(len(strip.pivots) for strip in self.strips)
 
     @property
@@ -74,7 +74,7 @@ class SolutionSpace:
         return np.setdiff1d(np.arange(self.d), np.concatenate(decided) if decided else np.empty(0, np.intp))
 
     def sample(self, draw: Below) -> int:
-        """A uniform solution: the free bits are fair coins, and each choice of them has one solution."""
+        """Draw a uniform solution: the free bits are fair coins, and each choice of them has one solution."""
         return self.solution(draw(1 << self.dimension))
 
     def solution(self, choice: int) -> int:
@@ -90,7 +90,7 @@ class SolutionSpace:
 
 
 def solve(d: int, words: PackedBits, labels: Truths) -> SolutionSpace | None:
-    """V = {r : r·x_i = y_i for all i}, or None where there is no such r. Without equations, all of {0,1}^d."""
+    """Solve r·x_i = y_i for all i: V, or None where there is no such r. Without equations V is all of {0,1}^d."""
     rows = np.concatenate([words, labels.astype(np.uint64)[:, np.newaxis]], axis=1)
     rows = rows[rows.any(axis=1)]
     some = _eliminated(d, rows[: d + _SPARE])
@@ -104,7 +104,7 @@ def solve(d: int, words: PackedBits, labels: Truths) -> SolutionSpace | None:
 
 
 def solve_sample(sample: BitSample, kept: Truths) -> SolutionSpace | None:
-    """V_S for the examples that are kept. KLNRS11 §4, step 3 of A."""
+    """Solve for V_S, the solutions of the examples that are kept. KLNRS11 §4, step 3 of A."""
     return solve(sample.d, sample.words[kept], sample.labels[kept])
 
 

@@ -18,16 +18,22 @@ covers.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from fractions import Fraction
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from askance_lab.curator import exponential
+from askance_lab.curator.concepts import A_NUMBER, POINT
+from askance_lab.curator.databases import LabelledSample
 from askance_lab.curator.distributions import Distribution, mixture
 from askance_lab.curator.draws import Below, discrete_laplace
+from askance_lab.curator.errors import require_examples
 from askance_lab.curator.geometric import at_least
+from askance_lab.curator.mechanism import Mechanism, approximate, exactly, roughly
 from askance_lab.curator.privacy import Paid, checked
-from askance_lab.theory.sanitizers import require_choosing_examples
+from askance_lab.theory.sanitizers import examples_choosing
+from askance_lab.theory.targets import Targets
 from askance_protocol import checks
 
 Solution = TypeVar("Solution")
@@ -44,12 +50,12 @@ def choose(
     failure: Fraction | float,
     draw: Below,
 ) -> Solution | None:
-    """A solution that is within αm of the best but for β, or ⊥. Scores that are not in the mapping are 0."""
+    """Choose a solution that is within αm of the best but for β, or ⊥. Scores that are not in the mapping are 0."""
     checked(epsilon, delta)
     sane = Fraction(error) * Fraction(failure) * epsilon <= 16
     checks.require(sane, "is so large that δ is not kept", where="epsilon", remedy="keep αβε to 16 at most")
     # Lemma 4's bound comes first: below it there is no privacy (trap 17)
-    require_choosing_examples(
+    refuse_too_few(
         m, growth=growth, epsilon=float(epsilon), delta=float(delta), error=float(error), failure=float(failure)
     )
     # step 1: best(S) + noise of scale 4/ε against αm/2
@@ -64,16 +70,22 @@ def choose(
     return solutions[exponential.choose(list(grown.values()), epsilon=epsilon / 2, draw=draw)]
 
 
+def refuse_too_few(m: int, *, growth: int, epsilon: float, delta: float, error: float, failure: float) -> None:
+    """Refuse a database below Lemma 4's bound, on which the mechanism is not private (BNS13, Lemma 4)."""
+    needed = examples_choosing(growth=growth, epsilon=epsilon, delta=delta, error=error, failure=failure)
+    require_examples(m, needed, "the choosing mechanism is not private on so few examples", where="examples")
+
+
 def choosing_distribution(
     scores: Mapping[Solution, int], m: int, *, epsilon: Fraction, error: Fraction | float
-) -> Distribution:
+) -> Distribution[Solution | None]:
     """The exact distribution; None is ⊥. It refuses no m: that is `choose`'s part, and the checker's to see why."""
     grown = _grown(scores)
     if not grown:
         return {None: 1.0}
     passed = at_least(least(m, error) - max(grown.values()), rate=checked(epsilon).epsilon / 4)
     chosen = zip(grown, exponential.probabilities(list(grown.values()), epsilon=epsilon / 2), strict=True)
-    return mixture([(1 - passed, {None: 1.0}), (passed, dict[Hashable, float](chosen))])
+    return mixture([(1 - passed, {None: 1.0}), (passed, dict[Solution | None, float](chosen))])
 
 
 def least(m: int, error: Fraction | float) -> int:
@@ -83,9 +95,33 @@ def least(m: int, error: Fraction | float) -> int:
 
 
 def paid(epsilon: Fraction, delta: Fraction) -> Paid:
-    """(ε,δ). BNS13, Lemma 4."""
+    """Pay (ε,δ). BNS13, Lemma 4."""
     return checked(epsilon, delta)
 
 
 def _grown(scores: Mapping[Solution, int]) -> dict[Solution, int]:
     return {solution: score for solution, score in scores.items() if score >= 1}
+
+
+def behind(found: float, sample: LabelledSample) -> float:
+    """By which share of the examples the most frequent one is more frequent than the one found."""
+    counts = Counter(sample.points)
+    return (max(counts.values()) - counts[int(found)]) / len(sample)
+
+
+def _frequent(sample: LabelledSample, targets: Targets, draw: Below) -> int | None:
+    return choose(Counter(sample.points), len(sample), growth=1, draw=draw, **exactly(targets))
+
+
+MECHANISM: Final = Mechanism(
+    name="choosing",
+    summary="a frequent example, if there is one",
+    by="BNS13 Lemma 4",
+    concepts=POINT,
+    answers=A_NUMBER,
+    run=_frequent,
+    needed=lambda _, targets: examples_choosing(growth=1, delta=float(targets.delta), **roughly(targets)),
+    paid=approximate,
+    off=behind,
+    place=4,
+)

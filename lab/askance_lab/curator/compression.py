@@ -26,28 +26,35 @@ each mechanism at the full ε: nothing adds up.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
-from askance_lab.curator import generic
+from askance_lab.curator import generic, sauer
+from askance_lab.curator.concepts import A_THRESHOLD, INTERVAL
+from askance_lab.curator.databases import LabelledSample
 from askance_lab.curator.distributions import Distribution
 from askance_lab.curator.draws import Below, discrete_laplace
-from askance_lab.curator.generic import FiniteClass, generic_distribution
+from askance_lab.curator.generic import FiniteClass, ListedConcepts, generic_distribution
+from askance_lab.curator.mechanism import Mechanism
 from askance_lab.curator.privacy import Paid, checked
 from askance_lab.theory.central import compression_bits, examples_generic_repaired, examples_sulq_repaired
+from askance_lab.theory.targets import Targets
 from askance_protocol import checks
 
 Example = TypeVar("Example")
-Hypothesis = TypeVar("Hypothesis", bound=Hashable)
+Hypothesis = TypeVar("Hypothesis")
 
-Concise: TypeAlias = Callable[[int], FiniteClass[Sequence[tuple[Example, Any]], Hypothesis]]
-"""The hypotheses of at most so many bits: fewer than 2^{bits + 1}, at least one."""
-Says: TypeAlias = Callable[[Any, Sequence[Example]], Sequence[Any]]
+Pairs: TypeAlias = Sequence[tuple[Example, bool | int]]
+"""Examples, each with its label."""
+Concise: TypeAlias = Callable[[int], FiniteClass[Pairs[Example], Hypothesis]]
+"""The hypotheses of at most this many bits: fewer than 2^{bits + 1}, at least one."""
+Says: TypeAlias = Callable[[Hypothesis, Sequence[Example]], Sequence[bool | int]]
+"""The labels that a hypothesis gives to examples."""
 
 
 class CompressionRound(NamedTuple):
-    """What one round takes, all public."""
+    """The sizes of one round, all public."""
 
     number: int
     learning: int
@@ -57,19 +64,19 @@ class CompressionRound(NamedTuple):
 
     @property
     def examples(self) -> int:
-        """Of both steps."""
+        """The examples of both steps."""
         return self.learning + self.testing
 
 
-class CompressionResult(NamedTuple):
+class CompressionResult(NamedTuple, Generic[Hypothesis]):
     """A hypothesis, and the round that ended with it."""
 
-    hypothesis: Any
+    hypothesis: Hypothesis
     round: int
 
 
 def rounds(*, epsilon: Fraction, error: float, failure: float, first: int | None = None) -> Iterator[CompressionRound]:
-    """Step 1 and 3's sizes, without end. `first` is n_1; else the least that affords descriptions of one bit."""
+    """Yield the sizes of steps 1 and 3, without end. `first` is n_1; default: the least that affords one bit."""
     rate, half = float(checked(epsilon).epsilon), checks.open_unit("error", error) / 2
     share = checks.open_unit("failure", failure) / 2
     least = examples_generic_repaired(hypotheses=4, epsilon=rate, error=half, failure=share / 2)
@@ -85,16 +92,16 @@ def rounds(*, epsilon: Fraction, error: float, failure: float, first: int | None
 
 def learn(
     concise: Concise[Example, Hypothesis],
-    says: Says[Example],
-    database: Sequence[tuple[Example, Any]],
+    says: Says[Hypothesis, Example],
+    database: Pairs[Example],
     *,
     epsilon: Fraction,
     error: float,
     failure: float,
     draw: Below,
     first: int | None = None,
-) -> CompressionResult | None:
-    """The rounds; None, which is ⊥, where the examples end first. `says` are a hypothesis's labels."""
+) -> CompressionResult[Hypothesis] | None:
+    """Learn in rounds; None, which is ⊥, where the examples end first. `says` are a hypothesis's labels."""
     begin = 0
     for each in rounds(epsilon=epsilon, error=error, failure=failure, first=first):
         if begin + each.examples > len(database):
@@ -109,27 +116,27 @@ def learn(
 
 
 def paid(epsilon: Fraction) -> Paid:
-    """ε, all rounds together: parallel composition."""
+    """Pay ε, all rounds together: parallel composition."""
     return checked(epsilon)
 
 
 def compression_distribution(
     concise: Concise[Example, Hypothesis],
-    says: Says[Example],
-    database: Sequence[tuple[Example, Any]],
+    says: Says[Hypothesis, Example],
+    database: Pairs[Example],
     schedule: Sequence[CompressionRound],
     *,
     epsilon: Fraction,
-) -> Distribution:
+) -> Distribution[CompressionResult[Hypothesis] | None]:
     """The exact distribution of (hypothesis, round), or None, over those rounds that the database allows."""
-    total: dict[Hashable, float] = {}
+    total: dict[CompressionResult[Hypothesis] | None, float] = {}
     left, begin = 1.0, 0
     for each in schedule:
         if begin + each.examples > len(database):
             break
         middle, end = begin + each.learning, begin + each.examples
         drawn = generic_distribution(_class(concise, each), database[begin:middle], epsilon=epsilon)
-        passed = {
+        passed: dict[CompressionResult[Hypothesis] | None, float] = {
             CompressionResult(hypothesis, each.number): left
             * chance
             * _passes(says, hypothesis, database[middle:end], each, epsilon)
@@ -141,7 +148,7 @@ def compression_distribution(
 
 
 def expected_examples(*, bits: int, epsilon: Fraction, error: float, failure: float, first: int | None = None) -> float:
-    """At most so many examples are to be expected, where the target is perfect and has a description of `bits` bits.
+    """Bound the expected number of examples, where the target is perfect and has a description of `bits` bits.
 
     All the rounds up to the first that affords it, and each after it by the chance that it is reached.
     """
@@ -157,9 +164,7 @@ def expected_examples(*, bits: int, epsilon: Fraction, error: float, failure: fl
     raise AssertionError("the rounds have no end")
 
 
-def _class(
-    concise: Concise[Example, Hypothesis], each: CompressionRound
-) -> FiniteClass[Sequence[tuple[Example, Any]], Hypothesis]:
+def _class(concise: Concise[Example, Hypothesis], each: CompressionRound) -> FiniteClass[Pairs[Example], Hypothesis]:
     found = concise(each.bits)
     few = len(found) < 2 << each.bits
     remedy = "a description is a string of bits: there are fewer than 2^(s+1) of at most s"
@@ -167,19 +172,60 @@ def _class(
     return found
 
 
-def _mistakes(says: Says[Example], hypothesis: Any, database: Sequence[tuple[Example, Any]]) -> int:
+def _mistakes(says: Says[Hypothesis, Example], hypothesis: Hypothesis, database: Pairs[Example]) -> int:
     said = says(hypothesis, [example for example, _ in database])
     return sum(bool(one) != bool(label) for one, (_, label) in zip(said, database, strict=True))
 
 
 def _passes(
-    says: Says[Example],
-    hypothesis: Any,
-    database: Sequence[tuple[Example, Any]],
+    says: Says[Hypothesis, Example],
+    hypothesis: Hypothesis,
+    database: Pairs[Example],
     each: CompressionRound,
     epsilon: Fraction,
 ) -> float:
-    """Pr[mistakes + z ≤ most], z with probability in proportion to e^{−ε|z|}."""
+    """The chance Pr[mistakes + z ≤ most] to pass, z with probability in proportion to e^{−ε|z|}."""
     room = each.most_mistakes - _mistakes(says, hypothesis, database)
     q = math.exp(-epsilon)
     return 1 - q ** (room + 1) / (1 + q) if room >= 0 else q ** (-room) / (1 + q)
+
+
+def concise_thresholds(d: int) -> Concise[int, int]:
+    """The thresholds of INTERVAL_d by length: those of s bits are the multiples of 2^{d−s}."""
+    return lambda bits: ListedConcepts([k << d >> min(bits, d) for k in range(1 << min(bits, d))], sauer.lies_below)
+
+
+def _threshold(sample: LabelledSample, targets: Targets, draw: Below) -> int | None:
+    found = learn(
+        concise_thresholds(sample.d),
+        sauer.lies_below,
+        sample.pairs(),
+        epsilon=targets.epsilon,
+        error=targets.alpha,
+        failure=targets.beta,
+        draw=draw,
+    )
+    return None if found is None else found.hypothesis
+
+
+def _needed(d: int, targets: Targets) -> int:
+    """All rounds up to the first that affords d bits."""
+    total = 0
+    for each in rounds(epsilon=targets.epsilon, error=targets.alpha, failure=targets.beta):
+        total += each.examples
+        if each.bits >= d:
+            return total
+    raise AssertionError("the rounds have no end")
+
+
+MECHANISM: Final = Mechanism(
+    name="compression",
+    summary="INTERVAL, ever longer descriptions on ever more examples",
+    by="KLNRS11 p. 12",
+    concepts=INTERVAL,
+    answers=A_THRESHOLD,
+    run=_threshold,
+    needed=_needed,
+    d=8,
+    place=16,
+)

@@ -44,7 +44,7 @@ class Ahead(NamedTuple, Generic[Solution]):
 
 
 def ahead(scores: Mapping[Solution, int], *, others: bool) -> Ahead[Solution]:
-    """Steps 1 and 2, without the noise. `others`: there are solutions that are not in the mapping; they score 0.
+    """The best solution and its lead: steps 1 and 2, without noise. `others`: solutions not listed exist, and score 0.
 
     f₂ may be one of those (trap 13), so the lead is over 0 at least, and where nothing scores above 0 there is none.
     A mapping without others lists all solutions, and is public but for its values: with one solution only, there is
@@ -61,7 +61,7 @@ def ahead(scores: Mapping[Solution, int], *, others: bool) -> Ahead[Solution]:
 
 
 def choose(gap: int | None, *, epsilon: Fraction, delta: Fraction, draw: Below, stated: bool = False) -> bool:
-    """Steps 2 to 4: True, output f₁; False, ⊥."""
+    """Decide whether to output f₁, by steps 2 to 4; False is ⊥."""
     least = threshold(epsilon, delta, stated=stated)
     if gap is None:
         return True  # no rival: F has one solution
@@ -72,7 +72,7 @@ def choose(gap: int | None, *, epsilon: Fraction, delta: Fraction, draw: Below, 
 
 
 def found_chance(gap: int | None, *, epsilon: Fraction, delta: Fraction, stated: bool = False) -> float:
-    """Exact probability that f₁ is output."""
+    """The exact probability that f₁ is output."""
     least = threshold(epsilon, delta, stated=stated)
     if gap is None:
         return 1.0
@@ -81,21 +81,21 @@ def found_chance(gap: int | None, *, epsilon: Fraction, delta: Fraction, stated:
 
 @lru_cache(maxsize=1 << 12)
 def threshold(epsilon: Fraction, delta: Fraction, *, stated: bool = False) -> int:
-    """The t that gap* must reach. As stated ⌈(4/ε)ln(1/δ) + 2⌉; tight, the smallest with Pr[noise ≥ t − 2] ≤ δ."""
+    """The least gap* with which f₁ is output: ⌈(4/ε)ln(1/δ) + 2⌉ as stated; tight, 2 + k where Pr[noise ≥ k] ≤ δ."""
     checked(epsilon, delta)
     return 2 + _least(_rate(epsilon, stated=stated), delta, symmetric=not stated)
 
 
 @lru_cache(maxsize=1 << 12)
 def gap_needed(*, epsilon: Fraction, delta: Fraction, failure: Fraction, stated: bool = False) -> int:
-    """Smallest gap with which f₁ is output but for β: t − 1 + j, where Pr[noise ≥ j] ≤ β. In place of Prop. 2(ii)."""
+    """The smallest gap with which f₁ is output but for β: t − 1 + j, Pr[noise ≥ j] ≤ β. In place of Prop. 2(ii)."""
     checks.open_unit("failure", float(failure))
     margin = _least(_rate(epsilon, stated=stated), failure, symmetric=True)
     return threshold(epsilon, delta, stated=stated) - 1 + margin
 
 
 def paid(*, epsilon: Fraction, delta: Fraction, stated: bool = False) -> Paid:
-    """(ε,δ); as stated (ε/2, δ/(1 + e^{−ε/4})), for which e^{−ε/4} ≥ 1 − ε/4 (trap 18: δ/2 with continuous noise)."""
+    """Pay (ε,δ); as stated (ε/2, δ/(1 + e^{−ε/4})), where e^{−ε/4} ≥ 1 − ε/4 (trap 18: δ/2 for continuous noise)."""
     whole = checked(epsilon, delta)
     if not stated:
         return whole

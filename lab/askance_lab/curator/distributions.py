@@ -9,34 +9,36 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 Entry = TypeVar("Entry")
-Distribution: TypeAlias = Mapping[Hashable, float]
+Output = TypeVar("Output")
+Distribution: TypeAlias = Mapping[Output, float]
+"""The probability of each output."""
 
 TINY = 1e-300
 """Below it a float is too coarse to be a probability."""
 
 
 class WorstLoss(NamedTuple, Generic[Entry]):
-    """The neighbours that a mechanism tells apart best, and how well."""
+    """The two neighbouring databases that a mechanism tells apart best, and how well."""
 
     value: float
     one: tuple[Entry, ...]
     other: tuple[Entry, ...]
 
 
-def mixture(parts: Iterable[tuple[float, Distribution]]) -> Distribution:
-    """One of several distributions, each with its probability."""
-    total: dict[Hashable, float] = defaultdict(float)
+def mixture(parts: Iterable[tuple[float, Distribution[Output]]]) -> Distribution[Output]:
+    """Mix distributions: each is drawn from with its probability."""
+    total: dict[Output, float] = defaultdict(float)
     for chance, part in parts:
         for output, each in part.items():
             total[output] += chance * each
     return dict(total)
 
 
-def loss(one: Distribution, other: Distribution) -> float:
+def loss(one: Distribution[Output], other: Distribution[Output]) -> float:
     """Least ε with which `one` is at most e^ε times `other`, output by output: δ = 0."""
     ratios = (
         math.inf if other.get(output, 0.0) < TINY else math.log(chance / other[output])
@@ -46,7 +48,7 @@ def loss(one: Distribution, other: Distribution) -> float:
     return max(ratios, default=-math.inf)
 
 
-def hockey_stick(one: Distribution, other: Distribution, epsilon: float) -> float:
+def hockey_stick(one: Distribution[Output], other: Distribution[Output], epsilon: float) -> float:
     """Least δ with which `one` is (ε,δ)-close to `other`: Σ max(0, P(o) − e^ε·Q(o))."""
     grown = math.exp(epsilon)
     return math.fsum(max(0.0, chance - grown * other.get(output, 0.0)) for output, chance in one.items())
@@ -60,29 +62,29 @@ def neighbours(domain: Sequence[Entry], size: int) -> Iterator[tuple[tuple[Entry
 
 
 def worst_loss(
-    mechanism: Callable[[tuple[Entry, ...]], Distribution], domain: Sequence[Entry], size: int
+    mechanism: Callable[[tuple[Entry, ...]], Distribution[Output]], domain: Sequence[Entry], size: int
 ) -> WorstLoss[Entry]:
     """The pure ε of a mechanism that does not look at the order of its entries, over all databases of one size."""
     return _worst(mechanism, domain, size, loss)
 
 
 def worst_delta(
-    mechanism: Callable[[tuple[Entry, ...]], Distribution], domain: Sequence[Entry], size: int, epsilon: float
+    mechanism: Callable[[tuple[Entry, ...]], Distribution[Output]], domain: Sequence[Entry], size: int, epsilon: float
 ) -> WorstLoss[Entry]:
     """The δ at ε of such a mechanism."""
     return _worst(mechanism, domain, size, lambda one, other: hockey_stick(one, other, epsilon))
 
 
 def _worst(
-    mechanism: Callable[[tuple[Entry, ...]], Distribution],
+    mechanism: Callable[[tuple[Entry, ...]], Distribution[Output]],
     domain: Sequence[Entry],
     size: int,
-    measure: Callable[[Distribution, Distribution], float],
+    measure: Callable[[Distribution[Output], Distribution[Output]], float],
 ) -> WorstLoss[Entry]:
     """Each database's distribution is computed once; its key is the multiset, as positions in the domain."""
-    known: dict[tuple[int, ...], Distribution] = {}
+    known: dict[tuple[int, ...], Distribution[Output]] = {}
 
-    def of(places: tuple[int, ...]) -> Distribution:
+    def of(places: tuple[int, ...]) -> Distribution[Output]:
         key = tuple(sorted(places))
         if key not in known:
             known[key] = mechanism(tuple(domain[place] for place in key))

@@ -5,11 +5,11 @@ Theory of operation
 `below` makes uniform whole numbers out of 64-bit words. On it stand e^{−γ} coins and the discrete Laplace distribution,
 both after Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy" (2020).
 
-`level` is the exponential mechanism's draw: index i with probability in proportion to m_i·e^{−γ·loss_i}, where the
-multiplicities m_i may be any whole numbers (2^1024 thresholds between two examples are one level). Floats find the
-index, unless the uniform number lies so near to a border between two that their rounding could tell it wrongly; then
-more bits of it are drawn, and the borders computed to more digits, until it does not. So the distribution is the
-mechanism's, and not a float's approximation of it.
+`draw_exponential` is the exponential mechanism's draw: level i with probability in proportion to m_i·e^{−γ·loss_i},
+where the multiplicities m_i may be any whole numbers (2^1024 thresholds between two examples are one level). Floats
+find the level, unless the uniform number lies so near to a border between two that their rounding could tell it
+wrongly; then more bits of it are drawn, and the borders computed to more digits, until it does not. So the distribution
+is the mechanism's, and not a float's approximation of it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from askance_protocol.errors import ProtocolError
 from askance_protocol.randomness import RandomSource
 
 Below: TypeAlias = Callable[[int], int]
-"""A uniform whole number below another."""
+"""Draws a uniform whole number below another."""
 
 _BITS: Final = 60
 _SLACK: Final = 2.0**-32
@@ -36,7 +36,7 @@ _SLACK: Final = 2.0**-32
 
 
 def below(source: RandomSource) -> Below:
-    """Uniform whole numbers from 64-bit words, without a remainder's bias."""
+    """Make uniform whole numbers out of 64-bit words, without a remainder's bias."""
     words: list[int] = []
 
     def word() -> int:
@@ -61,12 +61,15 @@ def below(source: RandomSource) -> Below:
 
 
 def bernoulli(chance: Fraction, draw: Below) -> bool:
-    """True with exactly this probability."""
+    """Flip a coin that is true with exactly this probability."""
     return draw(chance.denominator) < chance.numerator
 
 
 def bernoulli_exp(gamma: Fraction, draw: Below) -> bool:
-    """True with probability e^{−γ}, 0 ≤ γ ≤ 1. CKS 2020, Algorithm 1: the first K with a failure is odd."""
+    """Flip a coin that is true with probability e^{−γ}, 0 ≤ γ ≤ 1: whether the first K with a failure is odd.
+
+    CKS 2020, Algorithm 1.
+    """
     k = 1
     while draw(gamma.denominator * k) < gamma.numerator:
         k += 1
@@ -74,7 +77,7 @@ def bernoulli_exp(gamma: Fraction, draw: Below) -> bool:
 
 
 def discrete_laplace(scale: Fraction, draw: Below) -> int:
-    """An integer k with probability in proportion to e^{−|k|/scale}: exactly that. CKS 2020, Algorithm 2."""
+    """Draw an integer k with probability in proportion to e^{−|k|/scale}, exactly. CKS 2020, Algorithm 2."""
     t, s = scale.numerator, scale.denominator
     while True:
         u = draw(t)
@@ -89,8 +92,8 @@ def discrete_laplace(scale: Fraction, draw: Below) -> int:
             return -magnitude if negative else magnitude
 
 
-def level(losses: Sequence[int], multiplicities: Sequence[int], rate: Fraction, draw: Below) -> int:
-    """Index i with probability in proportion to multiplicity_i·e^{−rate·loss_i}, exactly."""
+def draw_exponential(losses: Sequence[int], multiplicities: Sequence[int], rate: Fraction, draw: Below) -> int:
+    """Draw index i with probability in proportion to multiplicity_i·e^{−rate·loss_i}, exactly."""
     if not 0 < len(losses) == len(multiplicities) <= 1 << 20 or not any(multiplicities):
         raise ProtocolError("are no levels", where="losses", remedy="give 1 to 2^20, each with its multiplicity")
     bits, point = _BITS, draw(1 << _BITS)

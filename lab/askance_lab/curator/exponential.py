@@ -2,28 +2,33 @@
 
 KLNRS08, Def. 3.5; KLNRS11, Lemma 3.3; BNS13, Prop. 1. Scores are whole numbers (examples that a hypothesis labels
 right, say) of sensitivity Δ. What counts is by how much a score is below the best: so nothing overflows at any score,
-and the draw is exact (`draws.level`).
+and the draw is exact (`draws.draw_exponential`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from askance_lab.curator.draws import Below, chances, level
+from askance_lab.curator.concepts import A_NUMBER, POINT
+from askance_lab.curator.databases import LabelledSample
+from askance_lab.curator.draws import Below, chances, draw_exponential
+from askance_lab.curator.mechanism import Mechanism
 from askance_lab.curator.privacy import Paid, checked
+from askance_lab.theory import mechanisms
+from askance_lab.theory.targets import Targets
 from askance_protocol import checks
 from askance_protocol.errors import ProtocolError
 
-Scores: TypeAlias = Sequence[int] | NDArray[np.int64]
+Scores: TypeAlias = Sequence[int] | NDArray[np.int64] | NDArray[np.int32]
 
 
 def rate(epsilon: Fraction, sensitivity: int = 1) -> Fraction:
-    """ε/2Δ: what a unit of score is worth."""
+    """The weight ε/2Δ of a unit of score."""
     return checked(epsilon).epsilon / (2 * checks.count("sensitivity", sensitivity))
 
 
@@ -35,28 +40,28 @@ def choose(
     sensitivity: int = 1,
     multiplicities: Sequence[int] | None = None,
 ) -> int:
-    """The index of a solution, or, with multiplicities, of a group of solutions that score alike."""
+    """Choose the index of a solution, or, with multiplicities, of a group of solutions that score alike."""
     steep = rate(epsilon, sensitivity)
     losses = _losses(scores)
     if multiplicities is not None:
-        return level(losses.tolist(), list(multiplicities), steep, draw)
+        return draw_exponential(losses.tolist(), list(multiplicities), steep, draw)
     # Solutions of one score are one level: among them all are alike.
     distinct, counts = np.unique(losses, return_counts=True)
-    found = level(distinct.tolist(), counts.tolist(), steep, draw)
+    found = draw_exponential(distinct.tolist(), counts.tolist(), steep, draw)
     return int(np.flatnonzero(losses == distinct[found])[draw(int(counts[found]))])
 
 
 def probabilities(
     scores: Scores, *, epsilon: Fraction, sensitivity: int = 1, multiplicities: Sequence[int] | None = None
 ) -> list[float]:
-    """The probability of each."""
+    """The probability of each solution, or of each group."""
     losses = _losses(scores)
     many = [1] * len(losses) if multiplicities is None else list(multiplicities)
     return chances(losses.tolist(), many, rate(epsilon, sensitivity)).tolist()
 
 
 def paid(epsilon: Fraction) -> Paid:
-    """ε, and no more (BNS13, Prop. 1(i))."""
+    """Pay ε, and no more (BNS13, Prop. 1(i))."""
     return checked(epsilon)
 
 
@@ -65,3 +70,34 @@ def _losses(scores: Scores) -> NDArray[np.int64]:
         raise ProtocolError("are none", where="scores", remedy="give the score of at least one solution")
     values = np.asarray(scores, np.int64)
     return values.max() - values
+
+
+def _ones(sample: LabelledSample) -> list[int]:
+    """How often each bit is 1 in a positive example."""
+    positive = [x for x, y in sample.pairs() if y]
+    return [sum(x >> i & 1 for x in positive) for i in range(sample.d)]
+
+
+def _behind(found: float, sample: LabelledSample) -> float:
+    """By which share of the examples another bit is 1 more often."""
+    ones = _ones(sample)
+    return (max(ones) - ones[int(found)]) / len(sample)
+
+
+def _needed(d: int, targets: Targets) -> int:
+    """Users of whom the loss is a share of α."""
+    loss = mechanisms.exponential_loss(solutions=d, epsilon=float(targets.epsilon), failure=targets.beta)
+    return checks.whole(loss / targets.alpha)
+
+
+MECHANISM: Final = Mechanism(
+    name="exponential",
+    summary="the bit that is 1 in most positive examples",
+    by="KLNRS08 Def. 3.5, BNS13 Prop. 1",
+    concepts=POINT,
+    answers=A_NUMBER,
+    run=lambda sample, targets, draw: choose(_ones(sample), epsilon=targets.epsilon, draw=draw),
+    needed=_needed,
+    off=_behind,
+    place=2,
+)

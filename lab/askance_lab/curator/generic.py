@@ -19,23 +19,25 @@ import math
 from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from askance_lab.curator.databases import BitSample
 from askance_lab.curator.distributions import Distribution
 from askance_lab.curator.draws import Below
 from askance_lab.curator.exponential import choose, probabilities
+from askance_lab.curator.mechanism import roughly
 from askance_lab.curator.privacy import Paid, checked
+from askance_lab.theory.targets import Targets
 from askance_protocol import checks
 
 Mistakes: TypeAlias = NDArray[np.int64] | NDArray[np.int32]
 ScoreTable: TypeAlias = NDArray[np.int32]
 
 _MOST_EXAMPLES: Final = (1 << 20) - 1
-"""An exact draw is among 0 .. n mistakes, and `draws.level` takes 2^20 levels."""
+"""An exact draw is among 0 .. n mistakes, and `draws.draw_exponential` takes 2^20 levels."""
 _BLOCK: Final = 1 << 20
 
 Example = TypeVar("Example")
@@ -45,10 +47,10 @@ Hypothesis_co = TypeVar("Hypothesis_co", covariant=True)
 
 
 class FiniteClass(Protocol[Data_contra, Hypothesis_co]):
-    """A class whose hypotheses are numbered, and all their scores at once."""
+    """A class of hypotheses that are numbered and scored all at once."""
 
     def __len__(self) -> int:
-        """|H|."""
+        """The number of hypotheses."""
         ...
 
     def mistakes(self, database: Data_contra) -> Mistakes:
@@ -56,34 +58,34 @@ class FiniteClass(Protocol[Data_contra, Hypothesis_co]):
         ...
 
     def hypothesis(self, index: int) -> Hypothesis_co:
-        """What a number stands for."""
+        """The hypothesis with this number."""
         ...
 
 
 def learn(
     hypotheses: FiniteClass[Data_contra, Hypothesis_co], database: Data_contra, *, epsilon: Fraction, draw: Below
 ) -> Hypothesis_co:
-    """Hypothesis h with probability in proportion to e^{−ε·mistakes(h)/2}. KLNRS08, Thm 3.7; KLNRS11, Thm 3.4."""
+    """Draw hypothesis h with probability in proportion to e^{−ε·mistakes(h)/2}. KLNRS08, Thm 3.7; KLNRS11, Thm 3.4."""
     examples = public_size(database)
     return hypotheses.hypothesis(selected(hypotheses.mistakes(database), examples=examples, epsilon=epsilon, draw=draw))
 
 
 def generic_distribution(
-    hypotheses: FiniteClass[Data_contra, Any], database: Data_contra, *, epsilon: Fraction
-) -> Distribution:
-    """Its exact output distribution."""
+    hypotheses: FiniteClass[Data_contra, Hypothesis], database: Data_contra, *, epsilon: Fraction
+) -> Distribution[Hypothesis]:
+    """The exact distribution of what is learned."""
     public_size(database)
     chances = probabilities(-hypotheses.mistakes(database).astype(np.int64), epsilon=epsilon)
     return {hypotheses.hypothesis(index): chance for index, chance in enumerate(chances)}
 
 
 def paid(epsilon: Fraction) -> Paid:
-    """ε, on any database: one exponential mechanism. KLNRS11, Lemma 3.3."""
+    """Pay ε, on any database: one exponential mechanism. KLNRS11, Lemma 3.3."""
     return checked(epsilon)
 
 
 def selected(mistakes: Mistakes, *, examples: int, epsilon: Fraction, draw: Below) -> int:
-    """The index of a hypothesis, given everybody's mistakes: a number of mistakes first, then one who makes as many."""
+    """Choose by the mistakes of all: first how many mistakes, then one of the hypotheses that make that many."""
     counts = np.zeros(examples + 1, np.int64)
     for block in _blocks(mistakes):
         counts += np.bincount(block, minlength=examples + 1)
@@ -93,7 +95,7 @@ def selected(mistakes: Mistakes, *, examples: int, epsilon: Fraction, draw: Belo
 
 
 def _ranked(mistakes: Mistakes, wanted: int, rank: int) -> int:
-    """Who is the rank-th of those with so many mistakes."""
+    """The index of the rank-th hypothesis with this number of mistakes."""
     begin = 0
     for block in _blocks(mistakes):
         places = np.flatnonzero(block == wanted)
@@ -109,7 +111,7 @@ def _blocks(values: Mistakes) -> Iterator[Mistakes]:
 
 
 def public_size(database: Sized) -> int:
-    """How many examples, if not too many or none."""
+    """The number of examples; refuses none and too many."""
     size = len(database)
     remedy = f"give 1 to {_MOST_EXAMPLES} examples"
     checks.require(1 <= size <= _MOST_EXAMPLES, "has no such size", where="database", remedy=remedy)
@@ -121,10 +123,10 @@ def public_size(database: Sized) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListedConcepts(Generic[Example, Hypothesis]):
-    """Any hypotheses, one after the other. A database is (example, label) pairs."""
+    """A class given as a list of hypotheses, each scored on its own. A database is (example, label) pairs."""
 
     hypotheses: Sequence[Hypothesis]
-    says: Callable[[Hypothesis, Sequence[Example]], Any]
+    says: Callable[[Hypothesis, Sequence[Example]], ArrayLike]
     """The labels that a hypothesis gives to the examples."""
 
     def __post_init__(self) -> None:
@@ -133,45 +135,20 @@ class ListedConcepts(Generic[Example, Hypothesis]):
     def __len__(self) -> int:
         return len(self.hypotheses)
 
-    def mistakes(self, database: Sequence[tuple[Example, Any]]) -> Mistakes:
-        """Everybody is asked about everything."""
+    def mistakes(self, database: Sequence[tuple[Example, bool | int]]) -> Mistakes:
+        """Ask each hypothesis about each example."""
         examples = [example for example, _ in database]
         labels = np.array([bool(label) for _, label in database])
         said = (np.asarray(self.says(each, examples), np.bool) for each in self.hypotheses)
         return np.array([np.count_nonzero(each != labels) for each in said], np.int64)
 
     def hypothesis(self, index: int) -> Hypothesis:
-        """As it was given."""
+        """The hypothesis as it was given."""
         return self.hypotheses[index]
 
 
-@dataclass(frozen=True, slots=True)
-class Conjunctions:
-    """All 2^d monotone conjunctions: the variables that must be 1. Label 1 where all of them are."""
-
-    d: int
-
-    def __post_init__(self) -> None:
-        small = checks.count("d", self.d) <= 26
-        checks.require(small, "is too large", where="d", remedy="all 2^d are scored: give d up to 26")
-
-    def __len__(self) -> int:
-        return 1 << self.d
-
-    def mistakes(self, database: BitSample) -> Mistakes:
-        """V errs on all labelled 1, but for those x ⊇ V; and on those x ⊇ V that are labelled 0: a superset sum."""
-        table = signed_histogram(database, self.d)
-        butterflies(table, _superset)
-        table += np.int32(np.count_nonzero(database.labels))
-        return table
-
-    def hypothesis(self, index: int) -> tuple[int, ...]:
-        """The variables, in order."""
-        return tuple(i for i in range(self.d) if index >> i & 1)
-
-
 def signed_histogram(database: BitSample, d: int) -> ScoreTable:
-    """For each x, how many examples are labelled 0, less how many are labelled 1."""
+    """Count for each x the examples that are labelled 0, less those that are labelled 1."""
     remedy = "give examples of as many bits as the class has"
     checks.require(database.d == d, f"is not of {d} bits", where="database", remedy=remedy)
     table = np.zeros(1 << d, np.int32)
@@ -180,7 +157,7 @@ def signed_histogram(database: BitSample, d: int) -> ScoreTable:
 
 
 def butterflies(table: ScoreTable, step: Callable[[ScoreTable, ScoreTable], None]) -> None:
-    """In place, for each bit, a step on all pairs of entries (bit 0, bit 1). Table size 2^d.
+    """Apply for each bit a step to all pairs of entries (bit 0, bit 1), in place. Table size 2^d.
 
     As a square: first the bits that number its rows, then, turned, the others. So a step's runs are never short.
     """
@@ -201,31 +178,32 @@ def _by_rows(square: ScoreTable, step: Callable[[ScoreTable, ScoreTable], None])
         width *= 2
 
 
-def _superset(low: ScoreTable, high: ScoreTable) -> None:
-    low += high
-
-
 # --- Examples: the module docstring's bound ----------------------------------------------------------------------
 
 
 def failure_sharp(*, examples: int, hypotheses: int, epsilon: float, error: float) -> float:
-    """|H|·e^{−n(tα − t²/2)}, t = min(ε/2, α): error above OPT + α, at any OPT. May exceed 1."""
+    """Bound the failure by |H|·e^{−n(tα − t²/2)}, t = min(ε/2, α): error above OPT + α, at any OPT. May exceed 1."""
     return checks.exp(_log(hypotheses) - checks.count("examples", examples) * _exponent(epsilon, error))
 
 
 def examples_sharp(*, hypotheses: int, epsilon: float, error: float, failure: float) -> int:
-    """Examples from which it stays at most β: never more than max{4/εα, 2/α²}·ln(|H|/β)."""
+    """Count the examples from which it stays at most β: never more than max{4/εα, 2/α²}·ln(|H|/β)."""
     return _needed(hypotheses, _exponent(epsilon, error), failure)
 
 
 def failure_realizable_sharp(*, examples: int, hypotheses: int, epsilon: float, error: float) -> float:
-    """|H|·(1 − α(1 − e^{−ε/2}))^n: error above α where OPT = 0. May exceed 1."""
+    """Bound the failure by |H|·(1 − α(1 − e^{−ε/2}))^n: error above α where OPT = 0. May exceed 1."""
     return checks.exp(_log(hypotheses) - checks.count("examples", examples) * _exponent_realizable(epsilon, error))
 
 
 def examples_realizable_sharp(*, hypotheses: int, epsilon: float, error: float, failure: float) -> int:
-    """Examples from which that stays at most β."""
+    """Count the examples from which that stays at most β."""
     return _needed(hypotheses, _exponent_realizable(epsilon, error), failure)
+
+
+def needed(hypotheses: Callable[[int], int]) -> Callable[[int, Targets], int]:
+    """Count users, for a `Mechanism`, from the number of hypotheses at d, one of which fits all examples."""
+    return lambda d, targets: examples_realizable_sharp(hypotheses=hypotheses(d), **roughly(targets))
 
 
 def _needed(hypotheses: int, exponent: float, failure: float) -> int:

@@ -9,11 +9,16 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from askance_lab.curator.concepts import A_NUMBER, POINT
+from askance_lab.curator.databases import LabelledSample
 from askance_lab.curator.distributions import Distribution
 from askance_lab.curator.draws import Below, discrete_laplace
+from askance_lab.curator.mechanism import Mechanism
 from askance_lab.curator.privacy import Paid, checked
+from askance_lab.theory import mechanisms
+from askance_lab.theory.targets import Targets
 from askance_protocol import checks
 
 
@@ -24,19 +29,19 @@ class Range(NamedTuple):
     high: int
 
     def clamp(self, value: int) -> int:
-        """The nearest of them."""
+        """The nearest number of the range."""
         return min(max(value, self.low), self.high)
 
 
 def rate(epsilon: Fraction, sensitivity: int = 1) -> Fraction:
-    """ε/Δ = ln α: what one step of noise costs."""
+    """The price ε/Δ = ln α of one step of noise."""
     return checked(epsilon).epsilon / checks.count("sensitivity", sensitivity)
 
 
 def release(
     value: int, *, epsilon: Fraction, draw: Below, sensitivity: int = 1, within: Range | tuple[int, int] | None = None
 ) -> int:
-    """A whole number with noise, clamped last."""
+    """Release a whole number with noise, clamped last."""
     inside = None if within is None else _range(within)
     response = value + discrete_laplace(1 / rate(epsilon, sensitivity), draw)
     return response if inside is None else inside.clamp(response)
@@ -44,7 +49,7 @@ def release(
 
 def clamped_distribution(
     value: int, *, epsilon: Fraction, within: Range | tuple[int, int], sensitivity: int = 1
-) -> Distribution:
+) -> Distribution[int]:
     """The exact distribution of `release` within a range: the ends hold what would lie beyond them."""
     steep, inside = rate(epsilon, sensitivity), _range(within)
     if inside.low == inside.high:
@@ -60,13 +65,13 @@ def clamped_distribution(
 
 
 def pmf(noise: int, *, rate: Fraction) -> float:
-    """Pr[noise = k] = α^{−|k|}(α−1)/(α+1). N21, §2."""
+    """The probability Pr[noise = k] = α^{−|k|}(α−1)/(α+1). N21, §2."""
     steep = float(rate)
     return math.exp(-steep * abs(noise)) * math.tanh(steep / 2)
 
 
 def at_least(noise: int, *, rate: Fraction) -> float:
-    """Pr[noise ≥ k], exactly: α^{−k}·α/(α+1) for k ≥ 0, and by symmetry below."""
+    """The exact tail Pr[noise ≥ k]: α^{−k}·α/(α+1) for k ≥ 0, and by symmetry below."""
     steep = float(rate)
     if noise < 0:
         return 1 - at_least(1 - noise, rate=rate)
@@ -74,7 +79,7 @@ def at_least(noise: int, *, rate: Fraction) -> float:
 
 
 def paid(epsilon: Fraction) -> Paid:
-    """ε, clamped or not."""
+    """Pay ε, clamped or not."""
     return checked(epsilon)
 
 
@@ -82,3 +87,26 @@ def _range(within: Range | tuple[int, int]) -> Range:
     inside = Range(*within)
     checks.require(inside.low <= inside.high, "is empty", where="within", remedy="give (low, high), low ≤ high")
     return inside
+
+
+def _positive_count(sample: LabelledSample, targets: Targets, draw: Below) -> int:
+    return release(sum(sample.labels), epsilon=targets.epsilon, draw=draw, within=(0, len(sample)))
+
+
+def _needed(_d: int, targets: Targets) -> int:
+    """Users of whom the noise is a share of α."""
+    noise = mechanisms.geometric_error(epsilon=float(targets.epsilon), failure=targets.beta)
+    return checks.whole(noise / targets.alpha)
+
+
+MECHANISM: Final = Mechanism(
+    name="geometric",
+    summary="the number of positive examples, with clamped geometric noise",
+    by="N21, §2",
+    concepts=POINT,
+    answers=A_NUMBER,
+    run=_positive_count,
+    needed=_needed,
+    off=lambda found, sample: abs(found - sum(sample.labels)) / len(sample),
+    place=1,
+)

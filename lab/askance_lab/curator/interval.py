@@ -8,7 +8,7 @@ made the labels, Q rises up to it and falls after it, so it is concave, and Q(S,
 Rec leaves at most a·m mistakes. On each side of the target take the shortest interval of mass α: a threshold with error
 above α errs on all of one of them, and it shows am examples or fewer with Pr[Bin(m,α) ≤ am]. So a is as near to α as a
 quarter of β allows, for both sides; Rec has the rest of β. For few examples it is α/2, and there is no promise. m is
-public, so a is, and Rec's plan. The protocol package's bound has α/2 and e^{−αm/8} in their place.
+public, so a is, and Rec's plan. `theory.approximate`'s bound has α/2 and e^{−αm/8} in their place.
 
 Remark 1's way, a k-good interval (trap 16), is the text's motivation and not part of it: Rec takes the place of it.
 """
@@ -25,9 +25,11 @@ from scipy.stats import binom
 
 from askance_lab.curator import rec as algorithm
 from askance_lab.curator import rec_plan
+from askance_lab.curator.concepts import A_THRESHOLD, INTERVAL
 from askance_lab.curator.databases import LabelledSample
 from askance_lab.curator.distributions import Distribution
 from askance_lab.curator.draws import Below
+from askance_lab.curator.mechanism import Mechanism, approximate, exactly
 from askance_lab.curator.privacy import Paid, checked
 from askance_lab.curator.rec import Quality
 from askance_lab.curator.rec_plan import RecPlan
@@ -35,11 +37,11 @@ from askance_lab.curator.search import least
 from askance_protocol import checks
 
 _SAMPLING: Final = Fraction(1, 4)
-"""Of β, for what the examples may hide."""
+"""The part of β for what the examples may hide."""
 
 
 def quality(sample: LabelledSample) -> Quality:
-    """Q(S,·) on [0, 2^d]: an example (x,1) is right from x+1 on, (x,0) up to x. So there is a step after each x."""
+    """The quality Q(S,·) on [0, 2^d]: (x,1) is right from x+1 on, (x,0) up to x, so there is a step after each x."""
     steps: Counter[int] = Counter()
     for point, label in zip(sample.points, sample.labels, strict=True):
         steps[point] += 1 if label else -1
@@ -59,7 +61,7 @@ def plan(
     failure: Fraction,
     base_case: int | None = None,
 ) -> RecPlan:
-    """How Rec is run on so many examples: (ε,δ) shared out, one level by default, a as above."""
+    """Plan how Rec is run on this many examples: (ε,δ) shared out, one level by default, a as above."""
     checked(epsilon, delta)
     top = 1 << checks.count("dimension", dimension)
     aim = _aim(checks.count("examples", examples), error, failure)
@@ -69,7 +71,7 @@ def plan(
 
 
 def _aim(examples: int, error: Fraction, failure: Fraction) -> Fraction:
-    """The a of above."""
+    """The share a of mistakes that Rec may leave (see the module)."""
     checks.open_unit("error", float(error))
     checks.open_unit("failure", float(failure))
     shown = int(binom.ppf(float(failure * _SAMPLING / 2), examples, float(error)))
@@ -86,23 +88,23 @@ def learn(
     draw: Below,
     base_case: int | None = None,
 ) -> int:
-    """A threshold j: c_j has error at most α but for β, on as many examples as `examples_needed` says."""
+    """Learn a threshold j: c_j has error at most α but for β, on as many examples as `examples_needed` says."""
     how = plan(sample.d, len(sample), epsilon=epsilon, delta=delta, error=error, failure=failure, base_case=base_case)
     return follow(sample, how, draw)
 
 
 def follow(sample: LabelledSample, how: RecPlan, draw: Below) -> int:
-    """The same with a plan of one's own, such as `rec_plan.equal`, the text's."""
+    """Learn a threshold with a given plan, such as `rec_plan.equal`, the text's."""
     return algorithm.rec(quality(sample), len(sample), plan=how, draw=draw)
 
 
-def interval_distribution(sample: LabelledSample, how: RecPlan) -> Distribution:
-    """Exact: threshold → probability."""
+def interval_distribution(sample: LabelledSample, how: RecPlan) -> Distribution[int]:
+    """The exact distribution of the threshold learned."""
     return algorithm.rec_distribution(quality(sample), len(sample), plan=how)
 
 
 def paid(dimension: int, how: RecPlan) -> Paid:
-    """All mechanisms, by basic composition."""
+    """Pay for all of Rec's mechanisms, by basic composition."""
     return rec_plan.paid(1 << checks.count("dimension", dimension), how)
 
 
@@ -140,3 +142,17 @@ def examples_needed(
         return bound <= failure
 
     return least(enough, 64)
+
+
+MECHANISM: Final = Mechanism(
+    name="interval",
+    summary="INTERVAL, by Rec",
+    by="BNS13 Thm 2",
+    concepts=INTERVAL,
+    answers=A_THRESHOLD,
+    run=lambda sample, targets, draw: learn(sample, draw=draw, **exactly(targets)),
+    needed=lambda d, targets: examples_needed(d, **exactly(targets)),
+    paid=approximate,
+    d=64,
+    place=31,
+)

@@ -16,23 +16,32 @@ with less noise than the one that made it a leaf: all pieces' counts are one his
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from askance_lab.curator import choosing, geometric
+from askance_lab.curator.concepts import COUNTS, INTERVAL
+from askance_lab.curator.databases import LabelledSample
 from askance_lab.curator.distributions import Distribution
 from askance_lab.curator.draws import Below
-from askance_lab.curator.interval_sanitizer_plan import GROWTH, SanitizerPlan
-from askance_lab.curator.proper import Multiset, Piece, multiset, nearest_interval_database
+from askance_lab.curator.interval_sanitizer_plan import GROWTH, SanitizerPlan, examples_needed, paid, planned
+from askance_lab.curator.mechanism import Mechanism, exactly
 from askance_lab.curator.rec import Quality, rec, rec_distribution
-from askance_lab.theory.sanitizers import require_choosing_examples
+from askance_lab.curator.sanitizer_error import (
+    Multiset,
+    Piece,
+    interval_deviation,
+    multiset,
+    nearest_interval_database,
+)
+from askance_lab.theory.targets import Targets
 
 Interval: TypeAlias = tuple[int, int]
 Pieces: TypeAlias = tuple[Interval, ...]
@@ -66,13 +75,13 @@ class Counted:
 
     @classmethod
     def of(cls, d: int, entries: Multiset) -> Counted:
-        """Machine words as long as points fit."""
+        """Count entries; points are machine words as long as they fit."""
         points = np.array(sorted(entries), np.uint64 if d <= 64 else object)
         counts = np.fromiter(accumulate((entries[point] for point in sorted(entries)), initial=0), np.int64)
         return cls(points, counts)
 
     def within(self, interval: Interval) -> Counted:
-        """Those in [a,b]: all that a call on [a,b] sees."""
+        """The points in [a,b]: all that a call on [a,b] sees."""
         ends: Whole = np.array(interval, self.points.dtype)  # of their type: a float between would round them
         low = int(self.points.searchsorted(ends[:1])[0])
         high = int(self.points.searchsorted(ends[1:], side="right")[0])
@@ -93,7 +102,7 @@ def sanitize(database: Multiset | Iterable[int], *, plan: SanitizerPlan, draw: B
     entries = multiset(plan.d, database)
     m = entries.total()
     # the choosing mechanism is not private below its bound (trap 17): refused here, before anything is looked at
-    require_choosing_examples(
+    choosing.refuse_too_few(
         m,
         growth=GROWTH,
         epsilon=float(plan.choosing.epsilon),
@@ -111,7 +120,7 @@ def sanitize(database: Multiset | Iterable[int], *, plan: SanitizerPlan, draw: B
 
 
 def partition(whole: Counted, m: int, plan: SanitizerPlan, draw: Below) -> Iterator[Interval]:
-    """The pieces, disjoint and without a gap. What is pending is public, and so is when to stop."""
+    """Cut the domain into pieces, disjoint and without a gap. What is pending is public, and so is when to stop."""
     pending, calls = [(0, (1 << plan.d) - 1)], 0
     while pending:
         a, b = pending.pop()
@@ -125,12 +134,12 @@ def partition(whole: Counted, m: int, plan: SanitizerPlan, draw: Below) -> Itera
         pending += _sides((a, b), cell)
 
 
-def partition_distribution(whole: Counted, m: int, plan: SanitizerPlan) -> Distribution:
+def partition_distribution(whole: Counted, m: int, plan: SanitizerPlan) -> Distribution[Pieces]:
     """The exact distribution of the pieces, in the order in which they are found. For a few points and entries.
 
     It refuses no m: that is `sanitize`'s part.
     """
-    return {**_pieces(whole, m, plan, [(0, (1 << plan.d) - 1)], 0)}
+    return _pieces(whole, m, plan, [(0, (1 << plan.d) - 1)], 0)
 
 
 def _pieces(whole: Counted, m: int, plan: SanitizerPlan, pending: list[Interval], calls: int) -> dict[Pieces, float]:
@@ -187,7 +196,7 @@ def _cell(part: Counted, interval: Interval, m: int, plan: SanitizerPlan, draw: 
 
 
 def lengths(part: Counted, interval: Interval, r: int) -> Quality:
-    """Scores q(j) = min(L(j) − r, 3r − L(j−1)) of windows of 2^j, until one is the interval; L(−1) = 0.
+    """Score lengths by q(j) = min(L(j) − r, 3r − L(j−1)) of windows of 2^j, until one is the interval; L(−1) = 0.
 
     The first rises with j, the second falls: q is concave. Both have sensitivity 1.
     """
@@ -196,7 +205,7 @@ def lengths(part: Counted, interval: Interval, r: int) -> Quality:
 
 
 def heaviest_windows(part: Counted, interval: Interval) -> list[int]:
-    """L(j) = the most entries in a window of 2^j points in [a,b], for j = 0 .. ⌈log(b−a+1)⌉.
+    """Compute L(j), the most entries in a window of 2^j points in [a,b], for j = 0 .. ⌈log(b−a+1)⌉.
 
     A window may as well begin at an entry: where it would then stick out at b, the one that ends at b has as many.
     """
@@ -220,7 +229,7 @@ def heaviest_windows(part: Counted, interval: Interval) -> list[int]:
 
 
 def cells(part: Counted, interval: Interval, z: int) -> Mapping[Interval, int]:
-    """How many entries the cells have that have any: single points, or two partitions of width 2·2^z.
+    """Count the entries of the cells that have any: single points, or two partitions of width 2·2^z.
 
     A window of 2^z is inside a cell of one of them. An entry is in one cell of each, so the scores grow by k = 2.
     """
@@ -235,7 +244,39 @@ def cells(part: Counted, interval: Interval, z: int) -> Mapping[Interval, int]:
 
 
 def _summed(keys: Whole, part: Counted) -> Iterator[Interval]:
-    """Entries by key, where keys do not fall."""
+    """Sum the entries of each key, where keys do not fall."""
     firsts = np.flatnonzero(np.append(np.ones(min(1, len(keys)), np.bool), keys[1:] != keys[:-1]))
     counts = np.diff(part.before[np.append(firsts, len(keys))])
     return zip(keys[firsts].tolist(), counts.tolist(), strict=True)
+
+
+_UNIT: Final = 12
+"""The mechanism's constant in place of the text's 32: it needs fewer entries (docs/sanitizers.md)."""
+
+
+def _plan(d: int, targets: Targets) -> SanitizerPlan:
+    return planned(d, unit=_UNIT, **exactly(targets))
+
+
+def _thresholds(sample: LabelledSample, targets: Targets, draw: Below) -> Mapping[int, int]:
+    """Counts by right ends: a database of as many entries, within 2α on every threshold."""
+    return sanitize(sample.points, plan=_plan(sample.d, targets), draw=draw).database()
+
+
+def _off(found: Mapping[int, int], sample: LabelledSample) -> float:
+    return interval_deviation(found, Counter(sample.points).items()) / len(sample)
+
+
+MECHANISM: Final = Mechanism(
+    name="interval-sanitizer",
+    summary="how many lie below each threshold, as a database",
+    by="BNS13 Thm 4, §2.3",
+    concepts=INTERVAL,
+    answers=COUNTS,
+    run=_thresholds,
+    needed=lambda d, targets: examples_needed(_plan(d, targets)),
+    paid=lambda targets, d: paid(_plan(d, targets)),
+    off=_off,
+    alpha=0.2,
+    place=41,
+)

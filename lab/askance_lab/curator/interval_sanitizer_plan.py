@@ -52,7 +52,7 @@ class SanitizerPlan:
     failure: Fraction
     unit: int
     calls: int
-    """Calls that may go past their noisy count."""
+    """The number of calls that may go past their noisy count."""
     counting: Fraction
     """ε of a call's noisy count."""
     lengths: rec_plan.RecPlan
@@ -63,22 +63,22 @@ class SanitizerPlan:
     """δ that advanced composition takes for itself."""
 
     def step(self, m: int) -> int:
-        """The whole number r = ⌊αm/u⌋."""
+        """The number of entries r = ⌊αm/u⌋."""
         return math.floor(self.error * m / self.unit)
 
     @property
     def pieces(self) -> int:
-        """Most pieces: a cell, and two sides, at each call that goes on."""
+        """The largest number of pieces: a cell, and two sides, at each call that goes on."""
         return 2 * self.calls + 1
 
     @property
     def choosing_error(self) -> Fraction:
-        """α/2u: the text's α/64."""
+        """The choosing mechanism's α/2u; the text's is α/64."""
         return self.error / (2 * self.unit)
 
     @property
     def choosing_failure(self) -> Fraction:
-        """β/4C."""
+        """The choosing mechanism's β/4C."""
         return self.failure / (4 * self.calls)
 
 
@@ -91,7 +91,7 @@ class CallPrice(NamedTuple):
 
 
 def charges(plan: SanitizerPlan) -> tuple[CallPrice, ...]:
-    """All that replacing one entry can change, but for the histogram, whatever the calls' depth."""
+    """List all that replacing one entry can change, but for the histogram, whatever the calls' depth."""
     return (
         CallPrice("noisy count of a call", plan.calls + 2, Paid(plan.counting)),
         CallPrice("Rec: length of a window", plan.calls, rec_plan.paid(plan.d, plan.lengths)),
@@ -100,7 +100,9 @@ def charges(plan: SanitizerPlan) -> tuple[CallPrice, ...]:
 
 
 def composed(parts: Sequence[CallPrice], slack: Fraction) -> Paid:
-    """Basic composition, or advanced with each mechanism's own ε, √(2ln(1/δ̃)·Σε²) + Σε(e^ε − 1): whichever is less.
+    """Compose prices: basic composition, or advanced with each mechanism's own ε, whichever is less.
+
+    The latter is √(2ln(1/δ̃)·Σε²) + Σε(e^ε − 1).
 
     The latter is `privacy.advanced` where all are alike. Its proof bounds a martingale, so what a mechanism is may
     depend on what the earlier ones said, and where it sees neither x nor x' it adds nothing.
@@ -116,7 +118,7 @@ def composed(parts: Sequence[CallPrice], slack: Fraction) -> Paid:
 
 
 def paid(plan: SanitizerPlan) -> Paid:
-    """What is really spent: the calls' mechanisms, composed, and one histogram of sensitivity 2 over the pieces."""
+    """Pay what is really spent: the calls' mechanisms, composed, and one histogram of sensitivity 2 over the pieces."""
     return composed(charges(plan), plan.slack) + Paid(plan.histogram)
 
 
@@ -130,7 +132,7 @@ def planned(
     unit: int = TEXTS_UNIT,
     base_case: int | None = None,
 ) -> SanitizerPlan:
-    """The plan that keeps to (ε,δ) and, of a few such, needs the fewest entries.
+    """Make the plan that keeps to (ε,δ) and, of a few such, needs the fewest entries.
 
     Without a base case's cut-off Rec is the exponential mechanism over the d + 1 lengths, which no d in sight beats
     (trap 14); the text's is 32.

@@ -13,87 +13,97 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from askance_lab.curator import generic
+from askance_lab.curator.concepts import A_THRESHOLD, INTERVAL
 from askance_lab.curator.databases import LabelledSample
 from askance_lab.curator.distributions import Distribution
 from askance_lab.curator.draws import Below
 from askance_lab.curator.exponential import probabilities
-from askance_lab.curator.piecewise import Runs, interval_runs, point_runs
+from askance_lab.curator.generic_interval import interval_runs
+from askance_lab.curator.generic_point import point_runs
+from askance_lab.curator.mechanism import Mechanism, roughly
+from askance_lab.curator.piecewise import Runs
 from askance_lab.curator.privacy import Paid, checked
 from askance_lab.curator.sauer import Dichotomies, dichotomies
+from askance_lab.theory import central
 from askance_protocol import checks
 
 Example = TypeVar("Example")
 Concept = TypeVar("Concept")
+Concepts: TypeAlias = Callable[[Sequence[Example]], Iterable[Concept]]
+"""Lists concepts that label the given x's in every way in which the class does; it never sees a label."""
+Says: TypeAlias = Callable[[Concept, Sequence[Example]], ArrayLike]
+"""The labels that a concept gives to examples."""
 
 
 def learn(
     xs: Sequence[Example],
-    labels: Sequence[Any],
-    concepts: Callable[[Sequence[Example]], Iterable[Concept]],
-    says: Callable[[Concept, Sequence[Example]], Any],
+    labels: Sequence[bool | int],
+    concepts: Concepts[Example, Concept],
+    says: Says[Concept, Example],
     *,
     epsilon: Fraction,
     draw: Below,
 ) -> Concept:
-    """`concepts` lists some that label the given x's in every way in which the class does; it never sees a label."""
+    """Learn a concept from public examples and private labels."""
     return generic.learn(of_public(xs, concepts, says), _pairs(xs, labels), epsilon=epsilon, draw=draw)
 
 
 def label_private_distribution(
     xs: Sequence[Example],
-    labels: Sequence[Any],
-    concepts: Callable[[Sequence[Example]], Iterable[Concept]],
-    says: Callable[[Concept, Sequence[Example]], Any],
+    labels: Sequence[bool | int],
+    concepts: Concepts[Example, Concept],
+    says: Says[Concept, Example],
     *,
     epsilon: Fraction,
-) -> Distribution:
-    """The exact output distribution."""
+) -> Distribution[Concept]:
+    """The exact distribution of the concept learned."""
     return generic.generic_distribution(of_public(xs, concepts, says), _pairs(xs, labels), epsilon=epsilon)
 
 
 def of_public(
     xs: Sequence[Example],
-    concepts: Callable[[Sequence[Example]], Iterable[Concept]],
-    says: Callable[[Concept, Sequence[Example]], Any],
+    concepts: Concepts[Example, Concept],
+    says: Says[Concept, Example],
 ) -> Dichotomies[Example, Concept]:
-    """H: from the public x's alone."""
+    """The class H that is chosen from: it depends on the public x's alone."""
     distinct = list(dict.fromkeys(xs))
     return dichotomies(distinct, concepts(distinct), says)
 
 
-def _pairs(xs: Sequence[Example], labels: Sequence[Any]) -> list[tuple[Example, Any]]:
+def _pairs(xs: Sequence[Example], labels: Sequence[bool | int]) -> list[tuple[Example, bool | int]]:
     remedy = "give each public example its label"
     checks.require(len(xs) == len(labels), "are not as many as the examples", where="labels", remedy=remedy)
     return list(zip(xs, labels, strict=True))
 
 
 def learn_interval(sample: LabelledSample, *, epsilon: Fraction, draw: Below) -> int:
-    """A threshold of INTERVAL_d, at any d: among one for each cut between the public x's."""
+    """Learn a threshold of INTERVAL_d, at any d: among one for each cut between the public x's."""
     return _chosen(interval_runs(sample), sample, epsilon, draw)
 
 
 def learn_point(sample: LabelledSample, *, epsilon: Fraction, draw: Below) -> int:
-    """A point of POINT_d, at any d: a public x, or one that is none of them."""
+    """Learn a point of POINT_d, at any d: a public x, or one that is none of them."""
     return _chosen(_one_unseen(point_runs(sample), sample), sample, epsilon, draw)
 
 
-def interval_distribution(sample: LabelledSample, *, epsilon: Fraction) -> Distribution:
-    """Its exact output distribution, at any d."""
+def interval_distribution(sample: LabelledSample, *, epsilon: Fraction) -> Distribution[int]:
+    """The exact distribution of what is learned, at any d."""
     return _distribution(interval_runs(sample), epsilon)
 
 
-def point_distribution(sample: LabelledSample, *, epsilon: Fraction) -> Distribution:
-    """Its exact output distribution, at any d."""
+def point_distribution(sample: LabelledSample, *, epsilon: Fraction) -> Distribution[int]:
+    """The exact distribution of what is learned, at any d."""
     return _distribution(_one_unseen(point_runs(sample), sample), epsilon)
 
 
 def paid(epsilon: Fraction) -> Paid:
-    """ε, for one *label* replaced. BNS13, Def. 13. For one example replaced there is no finite price."""
+    """Pay ε, for one *label* replaced. BNS13, Def. 13. For one example replaced there is no finite price."""
     return checked(epsilon)
 
 
@@ -112,6 +122,19 @@ def _chosen(runs: Runs, sample: LabelledSample, epsilon: Fraction, draw: Below) 
     return runs[generic.selected(mistakes, examples=len(sample), epsilon=epsilon, draw=draw)].start
 
 
-def _distribution(runs: Runs, epsilon: Fraction) -> Distribution:
+def _distribution(runs: Runs, epsilon: Fraction) -> Distribution[int]:
     chances = probabilities([-run.mistakes for run in runs], epsilon=epsilon)
     return {run.start: chance for run, chance in zip(runs, chances, strict=True)}
+
+
+MECHANISM: Final = Mechanism(
+    name="label-private",
+    summary="INTERVAL, where labels alone are private",
+    by="BNS13 Thm 7",
+    concepts=INTERVAL,
+    answers=A_THRESHOLD,
+    run=lambda sample, targets, draw: learn_interval(sample, epsilon=targets.epsilon, draw=draw),
+    needed=lambda _, targets: central.examples_label_private(vc=1, **roughly(targets)),
+    d=64,
+    place=32,
+)

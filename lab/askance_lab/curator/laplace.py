@@ -14,25 +14,30 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Final
 
 import numpy as np
 
 from askance_lab.curator import geometric
+from askance_lab.curator.concepts import A_NUMBER, POINT
+from askance_lab.curator.databases import LabelledSample
 from askance_lab.curator.draws import Below, discrete_laplace
+from askance_lab.curator.mechanism import Mechanism
 from askance_lab.curator.privacy import Paid, checked
 from askance_lab.theory import mechanisms
+from askance_lab.theory.targets import Targets
 from askance_protocol import checks
 
 
 def release(total: int, *, epsilon: Fraction, draw: Below, sensitivity: int = 1) -> int:
-    """A whole number f(S) of sensitivity Δ, with noise of scale Δ/ε."""
+    """Release a whole number f(S) of sensitivity Δ, with noise of scale Δ/ε."""
     return total + discrete_laplace(1 / geometric.rate(epsilon, sensitivity), draw)
 
 
 def average(
     values: Sequence[int], *, epsilon: Fraction, draw: Below, units: int = 1, width: Fraction | int = 1
 ) -> Fraction:
-    """The average of n values in [0, b], each given as one of 0..units, a multiple of b/units; noise of scale b/(εn).
+    """Release the average of n values in [0, b], with noise of scale b/(εn). Each is one of 0..units, in b/units.
 
     Not clamped, so that its mean is the average; clamping it afterwards is free. The number of values is public.
     """
@@ -56,14 +61,33 @@ def leaky_average(values: Sequence[int], *, epsilon: Fraction, generator: np.ran
 
 
 def paid(epsilon: Fraction) -> Paid:
-    """ε. KLNRS11, Thm 2.3."""
+    """Pay ε. KLNRS11, Thm 2.3."""
     return checked(epsilon)
 
 
 def _total(values: Sequence[int], units: int) -> int:
-    """Checked: the noise is for values in this range."""
+    """The sum of the values, refusing those outside the range that the noise is for."""
     checks.count("units", units)
     checks.require(len(values) > 0, "are none", where="values", remedy="give at least one")
     inside = all(type(value) is int and 0 <= value <= units for value in values)
     checks.require(inside, f"are not all whole numbers in 0 .. {units}", where="values", remedy="choose units to fit")
     return sum(values)
+
+
+def _positive_share(sample: LabelledSample, targets: Targets, draw: Below) -> float:
+    return float(average([int(label) for label in sample.labels], epsilon=targets.epsilon, draw=draw))
+
+
+MECHANISM: Final = Mechanism(
+    name="laplace",
+    summary="the share of positive examples, with discrete Laplace noise",
+    by="BB-notes Thm 3, KLNRS11 Thm 2.3",
+    concepts=POINT,
+    answers=A_NUMBER,
+    run=_positive_share,
+    needed=lambda _, targets: mechanisms.examples_laplace_average(
+        width=1, epsilon=float(targets.epsilon), error=targets.alpha, failure=targets.beta
+    ),
+    off=lambda found, sample: abs(found - sum(sample.labels) / len(sample)),
+    place=0,
+)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Final
@@ -25,11 +25,14 @@ from typing import Final
 import numpy as np
 
 from askance_lab.curator.affine import solve_sample
+from askance_lab.curator.concepts import A_PARITY, PARITY
 from askance_lab.curator.databases import BitSample, Truths, unpacked
 from askance_lab.curator.distributions import Distribution
 from askance_lab.curator.draws import Below, bernoulli
+from askance_lab.curator.mechanism import Mechanism, roughly
 from askance_lab.curator.privacy import Paid, checked
 from askance_lab.theory import parity
+from askance_lab.theory.targets import Targets
 from askance_protocol import checks
 
 HALF: Final = Fraction(1, 2)
@@ -40,12 +43,12 @@ _COINS: Final = 128
 
 
 def learn(sample: BitSample, *, epsilon: Fraction, draw: Below, stated: bool = False) -> int | None:
-    """A(z, ε): r as an int with bit i = r_i, or None for ⊥. With the texts' p = ε/4 where `stated`."""
+    """Run A(z, ε): r as an int with bit i = r_i, or None for ⊥. With the texts' p = ε/4 where `stated`."""
     return attempt(sample, inclusion(epsilon, stated=stated), draw)
 
 
 def attempt(sample: BitSample, p: Fraction, draw: Below, *, silence: Fraction = HALF) -> int | None:
-    """A with its p given: it spends ln((1+p)/(1−p)) where `silence` is ½, as the texts have it."""
+    """Run A with p given: it spends ln((1+p)/(1−p)) where `silence` is ½, as the texts have it."""
     # KLNRS11 §4, A, step 1. It has to come first, and on every database: without it, ⊥ may be impossible on one and
     # possible on its neighbour.
     if bernoulli(silence, draw):
@@ -59,7 +62,7 @@ def attempt(sample: BitSample, p: Fraction, draw: Below, *, silence: Fraction = 
 
 
 def inclusion(epsilon: Fraction, *, stated: bool = False) -> Fraction:
-    """Step 2's p: tanh(ε/2), rounded down; or ε/4 as stated, refused where that is not ε-private (trap 8)."""
+    """The p of step 2: tanh(ε/2), rounded down; or ε/4 as stated, refused where that is not ε-private (trap 8)."""
     given = float(checked(epsilon).epsilon)
     if stated:
         parity.parity_inclusion_stated(epsilon=given)  # refuses in words
@@ -72,12 +75,12 @@ def inclusion(epsilon: Fraction, *, stated: bool = False) -> Fraction:
 
 
 def paid(epsilon: Fraction) -> Paid:
-    """ε: at p = tanh(ε/2) all of it, but for the rounding; at p = ε/4 there is some left (`exact_loss`)."""
+    """Pay ε: at p = tanh(ε/2) all of it, but for the rounding; at p = ε/4 there is some left (`exact_loss`)."""
     return checked(epsilon)
 
 
 def exact_loss(p: Fraction) -> float:
-    """What A spends at p: ln((1+p)/(1−p)). KLNRS11, Lemma 4.2 bounds it by ε (trap 8)."""
+    """The exact ε that A spends at p: ln((1+p)/(1−p)). KLNRS11, Lemma 4.2 bounds it by ε (trap 8)."""
     return parity.parity_loss(inclusion=float(p))
 
 
@@ -121,8 +124,8 @@ def _lanes(draw: Below) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
 
 def parity_distribution(
     sample: BitSample, *, epsilon: Fraction, stated: bool = False, silence: Fraction = HALF
-) -> Distribution:
-    """Probability of each r, and of None for ⊥, by going through all sets that may be kept.
+) -> Distribution[int | None]:
+    """The exact probability of each r, and of None for ⊥, by going through all sets that may be kept.
 
     Repetitions of an example are as good as one that is kept with probability 1 − (1−p)^m, and sets with the same
     solutions are one: so this takes as many steps as there are affine subspaces, however many examples there are.
@@ -130,10 +133,10 @@ def parity_distribution(
     return attempt_distribution(sample, inclusion(epsilon, stated=stated), silence=silence)
 
 
-def attempt_distribution(sample: BitSample, p: Fraction, *, silence: Fraction = HALF) -> Distribution:
-    """The same with p given."""
+def attempt_distribution(sample: BitSample, p: Fraction, *, silence: Fraction = HALF) -> Distribution[int | None]:
+    """The exact distribution with p given."""
     checks.between("d", sample.d, 1, LARGEST_ENUMERATED)
-    total: dict[Hashable, float] = defaultdict(float, {None: float(silence)})
+    total: dict[int | None, float] = defaultdict(float, {None: float(silence)})
     for space, chance in _spaces(sample, p).items():
         members: list[int | None] = [*_members(space)] or [None]
         for r in members:
@@ -162,3 +165,21 @@ def _members(space: int) -> list[int]:
 def _entries(sample: BitSample) -> list[tuple[int, int]]:
     bits = unpacked(sample.words, sample.d) @ (1 << np.arange(sample.d))
     return list(zip(bits.tolist(), sample.labels.astype(int).tolist(), strict=True))
+
+
+def _needed(d: int, targets: Targets) -> int:
+    about = roughly(targets)
+    p = parity.parity_inclusion_exact(epsilon=about["epsilon"])
+    return parity.examples_parity_sharp(dimension=d, inclusion=p, error=about["error"], failure=about["failure"])
+
+
+MECHANISM: Final = Mechanism(
+    name="parity",
+    summary="PARITY in polynomial time; ⊥ every other time",
+    by="KLNRS11 Lemma 4.1",
+    concepts=PARITY,
+    answers=A_PARITY,
+    run=lambda sample, targets, draw: learn(sample, epsilon=targets.epsilon, draw=draw),
+    needed=_needed,
+    place=20,
+)

@@ -1,4 +1,4 @@
-"""The generic learner for POINT_d and INTERVAL_d, at any d: no table of 2^d.
+"""The generic learner for classes whose scores are piecewise constant, at any d: no table of 2^d.
 
 BNS13, §3.1, §3.2: point functions c_j(x) = 1 iff x = j, and thresholds c_j(x) = 1 iff x < j, 0 ≤ j ≤ 2^d. Their
 mistakes change only at the examples. So the class falls into at most 2n + 1 runs of solutions that score alike; one run
@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from itertools import accumulate, pairwise
 from typing import NamedTuple, TypeAlias
 
 from askance_lab.curator.databases import LabelledSample
@@ -26,7 +25,7 @@ from askance_protocol import checks
 
 
 class ScoreRun(NamedTuple):
-    """Solutions start .. end − 1, which all make the same mistakes."""
+    """Solutions start .. end − 1, which all make the same number of mistakes."""
 
     start: int
     end: int
@@ -34,59 +33,23 @@ class ScoreRun(NamedTuple):
 
     @property
     def solutions(self) -> int:
-        """How many they are."""
+        """The number of solutions in the run."""
         return self.end - self.start
 
 
 Runs: TypeAlias = list[ScoreRun]
 
 
-def point_runs(sample: LabelledSample) -> Runs:
-    """Each observed point by itself, and what lies between: c_j errs on all 1s, but for x = j, and there on the 0s."""
-    ones = sum(sample.labels)
-    better = _balance(sample)
-    runs: Runs = []
-    last = 0
-    for x in sorted(better):
-        if last < x:
-            runs.append(ScoreRun(last, x, ones))
-        runs.append(ScoreRun(x, x + 1, ones - better[x]))
-        last = x + 1
-    if last < 1 << sample.d:
-        runs.append(ScoreRun(last, 1 << sample.d, ones))
-    return runs
-
-
-def interval_runs(sample: LabelledSample) -> Runs:
-    """From one observed point to the next: c_j errs on the 0s below j, and on the 1s from j on."""
-    better = _balance(sample)
-    xs = sorted(better)
-    # j = 0 errs on all 1s. At j = x + 1 the label of x turns to 1.
-    wrong = accumulate((-better[x] for x in xs), initial=sum(sample.labels))
-    borders = [0, *(x + 1 for x in xs), (1 << sample.d) + 1]
-    return [ScoreRun(start, end, mistakes) for (start, end), mistakes in zip(pairwise(borders), wrong, strict=True)]
-
-
-def _balance(sample: LabelledSample) -> Counter[int]:
-    """For each observed point, its 1s less its 0s."""
+def balance(sample: LabelledSample) -> Counter[int]:
+    """Count for each observed point its 1s less its 0s."""
     better: Counter[int] = Counter()
     for x, label in zip(sample.points, sample.labels, strict=True):
         better[x] += 1 if label else -1
     return better
 
 
-def learn_point(sample: LabelledSample, *, epsilon: Fraction, draw: Below) -> int:
-    """The point j of c_j."""
-    return learn(point_runs, sample, epsilon=epsilon, draw=draw)
-
-
-def learn_interval(sample: LabelledSample, *, epsilon: Fraction, draw: Below) -> int:
-    """The threshold j of c_j, 0 to 2^d."""
-    return learn(interval_runs, sample, epsilon=epsilon, draw=draw)
-
-
 def learn(runs_of: Callable[[LabelledSample], Runs], sample: LabelledSample, *, epsilon: Fraction, draw: Below) -> int:
-    """Solution j with probability in proportion to e^{−ε·mistakes(j)/2}. KLNRS11, Thm 3.4."""
+    """Draw solution j with probability in proportion to e^{−ε·mistakes(j)/2}. KLNRS11, Thm 3.4."""
     examples = public_size(sample)
     runs = runs_of(sample)
     # As many levels as there can be mistakes, whatever the examples are: n is public.
@@ -98,7 +61,7 @@ def learn(runs_of: Callable[[LabelledSample], Runs], sample: LabelledSample, *, 
 
 
 def _ranked(runs: Runs, wanted: int, rank: int) -> int:
-    """The rank-th of the solutions with so many mistakes."""
+    """The rank-th of the solutions with this number of mistakes."""
     for run in runs:
         if run.mistakes == wanted:
             if rank < run.solutions:
@@ -108,18 +71,8 @@ def _ranked(runs: Runs, wanted: int, rank: int) -> int:
 
 
 def paid(epsilon: Fraction) -> Paid:
-    """ε, on any database."""
+    """Pay ε, on any database."""
     return checked(epsilon)
-
-
-def point_distribution(sample: LabelledSample, *, epsilon: Fraction) -> Distribution:
-    """The exact output distribution, point by point: for small d."""
-    return _spread(point_runs(sample), epsilon)
-
-
-def interval_distribution(sample: LabelledSample, *, epsilon: Fraction) -> Distribution:
-    """The exact output distribution, threshold by threshold: for small d."""
-    return _spread(interval_runs(sample), epsilon)
 
 
 def run_chances(runs: Runs, *, epsilon: Fraction) -> list[float]:
@@ -128,7 +81,8 @@ def run_chances(runs: Runs, *, epsilon: Fraction) -> list[float]:
     return probabilities(scores, epsilon=epsilon, multiplicities=[run.solutions for run in runs])
 
 
-def _spread(runs: Runs, epsilon: Fraction) -> Distribution:
+def solution_distribution(runs: Runs, *, epsilon: Fraction) -> Distribution[int]:
+    """The exact distribution of what is learned, solution by solution: for small d."""
     remedy = "there is a probability for each solution: give d up to 20"
     checks.require(runs[-1].end <= (1 << 20) + 1, "has too many solutions to list", where="d", remedy=remedy)
     return dict(_listed(runs, run_chances(runs, epsilon=epsilon)))

@@ -23,9 +23,11 @@ import numpy as np
 from scipy.stats import binom
 
 from askance_lab.curator import distance
+from askance_lab.curator.concepts import A_POINT, POINT
 from askance_lab.curator.databases import LabelledSample
 from askance_lab.curator.distributions import Distribution
 from askance_lab.curator.draws import Below
+from askance_lab.curator.mechanism import Mechanism, approximate, exactly
 from askance_lab.curator.privacy import Paid
 from askance_lab.curator.search import least
 from askance_protocol import checks
@@ -36,7 +38,7 @@ _TAIL: Final = 1e-15
 
 
 def learn(sample: LabelledSample, *, epsilon: Fraction, delta: Fraction, draw: Below, stated: bool = False) -> int:
-    """A point j, for c_j. `stated`: with A_dist as written, which spends half as much (trap 18)."""
+    """Learn a point j, for c_j. `stated`: with A_dist as written, which spends half as much (trap 18)."""
     best, gap = _ahead(sample)
     # Step 2. The text hands it α/2 and β/2 as well; A_dist has no such parameters.
     found = distance.choose(gap, epsilon=epsilon, delta=delta, draw=draw, stated=stated)
@@ -46,8 +48,8 @@ def learn(sample: LabelledSample, *, epsilon: Fraction, delta: Fraction, draw: B
 
 def point_distribution(
     sample: LabelledSample, *, epsilon: Fraction, delta: Fraction, stated: bool = False
-) -> Distribution:
-    """Exact: point → probability."""
+) -> Distribution[int]:
+    """The exact distribution of the point learned."""
     checks.require(sample.d <= _LISTED, "has too many points to list", where="d", remedy=f"use d up to {_LISTED}")
     best, gap = _ahead(sample)
     found = distance.found_chance(gap, epsilon=epsilon, delta=delta, stated=stated)
@@ -56,7 +58,7 @@ def point_distribution(
 
 
 def paid(*, epsilon: Fraction, delta: Fraction, stated: bool = False) -> Paid:
-    """A_dist's: a guess does not look."""
+    """Pay what A_dist does: a guess does not look at the database."""
     return distance.paid(epsilon=epsilon, delta=delta, stated=stated)
 
 
@@ -81,7 +83,7 @@ def examples_needed(
 ) -> int:
     """Examples that are enough at every d from log2(2/αβ) on: what Lemma 1 leaves open, with no constant.
 
-    The bounds of the protocol package have the Chernoff form of it, `examples_point_repaired`, for A_dist as written.
+    `theory.approximate` has the Chernoff form of it, `examples_point_repaired`, for A_dist as written.
     """
     lightest = _lightest(dimension, error, failure)
 
@@ -99,3 +101,16 @@ def _lightest(dimension: int, error: Fraction, failure: Fraction) -> float:
     remedy = "a smaller domain is for the generic learner"
     checks.require(guesses >= 2, "Lemma 1 needs 2^d ≥ 2/(αβ)", where="dimension", remedy=remedy)
     return float(error * (1 - 1 / guesses))
+
+
+MECHANISM: Final = Mechanism(
+    name="point",
+    summary="POINT, by A_dist",
+    by="BNS13 Lemma 1",
+    concepts=POINT,
+    answers=A_POINT,
+    run=lambda sample, targets, draw: learn(sample, epsilon=targets.epsilon, delta=targets.delta, draw=draw),
+    needed=lambda d, targets: examples_needed(d, **exactly(targets)),
+    paid=approximate,
+    place=30,
+)

@@ -18,24 +18,30 @@ the choosing mechanism's threshold αm/2 would depend on them, and whether its b
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from askance_lab.curator import choosing, geometric
+from askance_lab.curator.concepts import COUNTS, POINT
+from askance_lab.curator.databases import LabelledSample
 from askance_lab.curator.distributions import Distribution
 from askance_lab.curator.draws import Below
+from askance_lab.curator.mechanism import Mechanism, exactly
 from askance_lab.curator.privacy import Paid, advanced, checked
-from askance_lab.curator.proper import Multiset, multiset, nearest_point_database
+from askance_lab.curator.sanitizer_error import Multiset, multiset, nearest_point_database, point_deviation
 from askance_lab.theory.sanitizers import examples_choosing, point_rounds
+from askance_lab.theory.targets import Targets
 from askance_protocol import checks
 
-FoundPoints: TypeAlias = tuple[tuple[int, Hashable], ...]
+FoundPoints: TypeAlias = tuple[tuple[int, int], ...]
+"""Points in the order in which they were found, each with its noisy count."""
 
 
 class SanitizerRounds(NamedTuple):
-    """How many, and what each mechanism of a round is given: α' and β' are the choosing mechanism's."""
+    """The number of rounds, and what each mechanism of a round is given: α' and β' are the choosing mechanism's."""
 
     rounds: int
     epsilon: Fraction
@@ -47,7 +53,7 @@ class SanitizerRounds(NamedTuple):
 def rounds_for(
     *, epsilon: Fraction, delta: Fraction, error: Fraction, failure: Fraction, tight: bool = False
 ) -> SanitizerRounds:
-    """The construction's, from what the whole sanitizer is to keep: (ε,δ) and (α,β)."""
+    """The construction's rounds, from what the whole sanitizer is to keep: (ε,δ) and (α,β)."""
     checked(epsilon, delta)
     stated = point_rounds(epsilon=float(epsilon), delta=float(delta), error=float(error), failure=float(failure))
     share = _tight_share(stated.rounds, epsilon, delta / 5) if tight else Fraction(stated.epsilon)
@@ -55,7 +61,7 @@ def rounds_for(
 
 
 def paid(*, epsilon: Fraction, delta: Fraction, error: Fraction, failure: Fraction, tight: bool = False) -> Paid:
-    """What is really spent of (ε,δ): ⌊2/α⌋ choices, and counts that share one sensitivity of 2."""
+    """Pay what is really spent of (ε,δ): ⌊2/α⌋ choices, and counts that share one sensitivity of 2."""
     each = rounds_for(epsilon=epsilon, delta=delta, error=error, failure=failure, tight=tight)
     spent, slack = _spent(each.rounds, each.epsilon, delta / 5)
     return Paid(spent, each.rounds * each.delta + slack)
@@ -123,9 +129,9 @@ def sanitize(
     draw: Below,
     tight: bool = False,
 ) -> PointEstimates:
-    """Estimates that are within α for all points at once, but for β, of a database that may be counted already.
+    """Release estimates that are within α for all points at once, but for β. BNS13, Thm 3.
 
-    BNS13, Thm 3.
+    The database may be counted already.
     """
     each = rounds_for(epsilon=epsilon, delta=delta, error=error, failure=failure, tight=tight)
     left = multiset(d, database)
@@ -147,13 +153,15 @@ def _choose(left: Multiset, m: int, each: SanitizerRounds, draw: Below) -> int |
     )
 
 
-def sanitize_distribution(counts: Multiset, m: int, *, rounds: int, epsilon: Fraction, error: Fraction) -> Distribution:
+def sanitize_distribution(
+    counts: Multiset, m: int, *, rounds: int, epsilon: Fraction, error: Fraction
+) -> Distribution[FoundPoints]:
     """The exact distribution of what is found, in order, as ((point, count), …). For a few points and entries.
 
     `counts` are of the entries that are no null elements. It refuses no m: that is `sanitize`'s part.
     """
     checks.require(sum(counts.values()) <= m, "has more than m entries", where="database", remedy="count them again")
-    return {**_found(counts, m, rounds, epsilon, error)}
+    return _found(counts, m, rounds, epsilon, error)
 
 
 def _found(counts: Multiset, m: int, rounds: int, epsilon: Fraction, error: Fraction) -> dict[FoundPoints, float]:
@@ -170,3 +178,21 @@ def _found(counts: Multiset, m: int, rounds: int, epsilon: Fraction, error: Frac
             for tail, there in later.items():
                 total[((point, noisy), *tail)] = chosen[point] * chance * there
     return total
+
+
+def _point_counts(sample: LabelledSample, targets: Targets, draw: Below) -> Mapping[int, int]:
+    return sanitize(sample.d, sample.points, draw=draw, tight=True, **exactly(targets)).counts
+
+
+MECHANISM: Final = Mechanism(
+    name="point-sanitizer",
+    summary="how often each point occurs",
+    by="BNS13 Thm 3",
+    concepts=POINT,
+    answers=COUNTS,
+    run=_point_counts,
+    needed=lambda _, targets: examples_needed(tight=True, **exactly(targets)),
+    paid=lambda targets, _: paid(tight=True, **exactly(targets)),
+    off=lambda found, sample: point_deviation(Counter(sample.points), found) / len(sample),
+    place=40,
+)

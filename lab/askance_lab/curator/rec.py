@@ -21,10 +21,10 @@ Repaired, derived (numbers as in THEORY.md, section 2):
 * Step 4 in whole numbers: μ = ⌈(1−λα)r⌉, R = ⌊αr/2⌋, q(j) = min(L(j) − (μ−R), (μ+R) − L(j+1)). At λ = ½ and even αr it
   is the text's. The last j with L(j) ≥ μ has q(j) ≥ R, at any λ and R; q has sensitivity 1, as L has.
 
-Ours, optional (`Plan.spread`): instead of two partitions, and A_dist on each, one partition in cells of 2^c·K, shifted
-by a random multiple of K. The scores above μ + Λ fill less than 2K places; at most two of the multiples of K at which a
-cell may begin would cut them: so some cell has them all but for 2/2^c. H has the cell's multiples of K, and the next:
-of K places in a row one is such, and so the plateau has one in H, whether it reaches out of the cell or not.
+Ours, optional (`RecPlan.spread`): instead of two partitions, and A_dist on each, one partition in cells of 2^c·K,
+shifted by a random multiple of K. The scores above μ + Λ fill less than 2K places; at most two of the multiples of K at
+which a cell may begin would cut them: so some cell has them all but for 2/2^c. H has the cell's multiples of K, and the
+next: of K places in a row one is such, and so the plateau has one in H, whether it reaches out of the cell or not.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ class Quality:
 
     @classmethod
     def of(cls, values: Sequence[int]) -> Quality:
-        """From the score of each solution."""
+        """Make it from the score of each solution."""
         return cls.pieces(len(values) - 1, range(len(values)), values)
 
     @classmethod
     def pieces(cls, top: int, starts: Sequence[int], values: Sequence[int]) -> Quality:
-        """From the first solution of each piece, and its score. Checked."""
+        """Make it from the first solution of each piece, and its score. Checked."""
         remedy = "give each piece its start, from 0 upwards, and its score, a whole number"
         first, scores = tuple(map(index, starts)), _whole(values)
         fits = 0 < len(first) == len(scores) and first[0] == 0 and first[-1] <= top
@@ -73,7 +73,7 @@ class Quality:
         return self.values[bisect_right(self.starts, solution) - 1]
 
     def lengths(self) -> Iterator[int]:
-        """How many solutions each piece has."""
+        """The number of solutions of each piece."""
         return (after - start for start, after in pairwise((*self.starts, self.top + 1)))
 
 
@@ -90,7 +90,7 @@ def _whole(values: Sequence[int]) -> tuple[int, ...]:
 
 
 def rec(quality: Quality, promise: int, *, plan: RecPlan, draw: Below) -> int:
-    """A solution with Q ≥ (1−α)·promise, if Q is concave and reaches the promise. Private whether it does or not."""
+    """Find a solution with Q ≥ (1−α)·promise, if Q is concave and reaches the promise. It is private in any case."""
     checks.count("promise", promise, least=0)
     # BNS13, Fig. 1, step 1. The cut-off is not 32, but the caller's (trap 14).
     if quality.top <= plan.base_case:
@@ -113,8 +113,11 @@ def rec(quality: Quality, promise: int, *, plan: RecPlan, draw: Below) -> int:
     return points[exponential.choose(scores, epsilon=plan.last, draw=draw)]
 
 
-def rec_distribution(quality: Quality, promise: int, *, plan: RecPlan) -> Distribution:
-    """Exact: solution → probability. Above the base case only the points of some H can come out, so T may be large."""
+def rec_distribution(quality: Quality, promise: int, *, plan: RecPlan) -> Distribution[int]:
+    """The exact distribution of the solution found.
+
+    Above the base case only the points of some H can come out, so T may be large.
+    """
     if quality.top <= plan.base_case:
         return _base_distribution(quality, plan)
     whole = padded(quality)
@@ -128,14 +131,14 @@ def rec_distribution(quality: Quality, promise: int, *, plan: RecPlan) -> Distri
     )
 
 
-def _given(quality: Quality, whole: Quality, k: int, shift: int, plan: RecPlan) -> Distribution:
+def _given(quality: Quality, whole: Quality, k: int, shift: int, plan: RecPlan) -> Distribution[int]:
     """Steps 7 to 11, k and the shift given: each A_dist finds its cell or not, on its own noise."""
     cut = leads(whole, k, plan, shift)
     price = plan.distance
     found = [
         distance.found_chance(lead.gap, epsilon=price.epsilon, delta=price.delta, stated=plan.stated) for lead in cut
     ]
-    parts: list[tuple[float, Distribution]] = []
+    parts: list[tuple[float, Distribution[int]]] = []
     for says in product((True, False), repeat=len(cut)):
         chance = math.prod(each if said else 1 - each for each, said in zip(found, says, strict=True))
         points = hits([lead.left if said else None for lead, said in zip(cut, says, strict=True)], k, plan, quality.top)
@@ -159,7 +162,7 @@ def _base(quality: Quality, plan: RecPlan, draw: Below) -> int:
     raise AssertionError("pieces add up to the solutions of their score")
 
 
-def _base_distribution(quality: Quality, plan: RecPlan) -> Distribution:
+def _base_distribution(quality: Quality, plan: RecPlan) -> Distribution[int]:
     scores = [quality.at(solution) for solution in range(quality.top + 1)]
     return dict(enumerate(exponential.probabilities(scores, epsilon=plan.base)))
 
@@ -175,7 +178,7 @@ def _solutions(quality: Quality) -> Counter[int]:
 
 
 def padded(quality: Quality) -> Quality:
-    """Step 2: up to T', the next power of 2. Not with 0, but with min{0, Q(S,T)}: trap 12."""
+    """Extend Q (step 2) up to T', the next power of 2. Not with 0, but with min{0, Q(S,T)}: trap 12."""
     top = 1 << (quality.top - 1).bit_length()
     if top == quality.top:
         return quality
@@ -184,7 +187,9 @@ def padded(quality: Quality) -> Quality:
 
 
 def levels(whole: Quality) -> list[int]:
-    """Step 3: L(S,j) for 0 ≤ j ≤ log(T') + 1, the last min{0, ·}: L is the best minimum over 2^j solutions in a row.
+    """Compute L(S,j) for 0 ≤ j ≤ log(T') + 1, the best minimum over 2^j solutions in a row; the last is min{0, ·}.
+
+    Step 3.
 
     The longest run in which a piece is least is found when a lower one comes after it (or the end). So each piece goes
     onto a stack once, and comes off once; what it leaves behind is the left end of runs that include it.
@@ -214,7 +219,7 @@ def levels(whole: Quality) -> list[int]:
 
 
 def inside(whole: Quality, promise: int, plan: RecPlan) -> Quality:
-    """Step 4, in whole numbers: the quality of the recursive call on [0, log T']."""
+    """The quality of the recursive call on [0, log T'] (step 4), in whole numbers."""
     middle, spare = plan.middle_of(promise), plan.inner_promise(promise)
     scores = [min(here - (middle - spare), middle + spare - after) for here, after in pairwise(levels(whole))]
     return Quality(len(scores) - 1, tuple(range(len(scores))), tuple(scores))
@@ -224,7 +229,7 @@ def inside(whole: Quality, promise: int, plan: RecPlan) -> Quality:
 
 
 def _shifts(k: int, plan: RecPlan, top: int) -> int:
-    """Among how many random shifts to draw: one, where a single cell has all of the range."""
+    """The number of random shifts to draw from: one, where a single cell has all of the range."""
     return plan.spread if 0 < plan.spread << k <= top else 1
 
 
@@ -236,7 +241,7 @@ class Lead(NamedTuple):
 
 
 def leads(whole: Quality, k: int, plan: RecPlan, shift: int) -> list[Lead]:
-    """Steps 7 and 8, and A_dist's 1 and 2, for each partition that has a cell (trap 13: B may have none)."""
+    """The best cell of each partition that has one (trap 13: B may have none): steps 7 and 8, A_dist's 1 and 2."""
     if plan.spread:
         firsts, width = [-shift << k], plan.spread << k
     else:
@@ -259,7 +264,7 @@ def _lead(whole: Quality, first: int, width: int) -> Lead:
 
 
 def hits(cells: Sequence[int | None], k: int, plan: RecPlan, top: int) -> list[int]:
-    """Step 10: H. [c, d] from c, not from b (trap 11), and from 0 where A_dist found nothing (trap 13)."""
+    """The points H to choose among (step 10): from c, not b (trap 11), and from 0 where A_dist found none (trap 13)."""
     lefts = [left for left in cells if left is not None] or [0]
     if plan.spread:
         points = {left + (i << k) for left in lefts for i in range(plan.spread + 1)}

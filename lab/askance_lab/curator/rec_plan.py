@@ -35,7 +35,7 @@ POINTS: Final = 16
 """The text's points in a cell, K/2 apart."""
 _WIDEST: Final = 1 << 10
 _PARTS: Final = 1 << 20
-"""ε is shared out in so many parts."""
+"""ε is shared out in this many parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,34 +73,34 @@ class RecPlan:
 
     @property
     def partitions(self) -> int:
-        """How often a level runs A_dist."""
+        """The number of times that a level runs A_dist."""
         return 1 if self.spread else 2
 
     @property
     def points(self) -> int:
-        """|H| at most: 32, both sets (trap 11), or the multiples of K in a cell and the next."""
+        """The largest |H|: 32, both sets (trap 11), or the multiples of K in a cell and the next."""
         return self.spread + 1 if self.spread else 2 * POINTS
 
     def middle_of(self, promise: int) -> int:
-        """Step 4's μ, in whole numbers."""
+        """The μ of step 4, in whole numbers."""
         return math.ceil((1 - self.middle * self.error) * promise)
 
     def inner_promise(self, promise: int) -> int:
-        """Step 5: R = αr/2, rounded down."""
+        """The promise of the recursive call (step 5): R = αr/2, rounded down."""
         return math.floor(self.error * promise / 2)
 
     def inside(self) -> RecPlan:
-        """The recursive call's: a constant in place of α (trap 15)."""
+        """The plan of the recursive call: a constant in place of α (trap 15)."""
         return replace(self, error=self.inner)
 
 
 def equal(epsilon: Fraction, delta: Fraction, error: Fraction, *, base_case: int = 32, stated: bool = False) -> RecPlan:
-    """The text's: every mechanism with the same ε and δ."""
+    """The text's plan: every mechanism with the same ε and δ."""
     return RecPlan(error, epsilon, Paid(epsilon, delta), epsilon, base_case, stated=stated)
 
 
 def paid(top: int, plan: RecPlan) -> Paid:
-    """Basic composition, trap 14: (3N+1)ε and 2Nδ where all are alike. Less than Lemma 2 has."""
+    """Pay for all by basic composition, trap 14: (3N+1)ε and 2Nδ where all are alike. Less than Lemma 2 has."""
     stable = distance.paid(epsilon=plan.distance.epsilon, delta=plan.distance.delta, stated=plan.stated)
     level = stable.times(plan.partitions) + Paid(plan.last)
     return level.times(rec_depth(top=top, base_case=plan.base_case)) + Paid(plan.base)
@@ -109,7 +109,7 @@ def paid(top: int, plan: RecPlan) -> Paid:
 def tuned(
     top: int, *, epsilon: Fraction, delta: Fraction, error: Fraction, failure: Fraction, base_case: int | None = None
 ) -> RecPlan:
-    """Ours: (ε,δ) for the whole call, each mechanism with its share of it, cells at a random shift where β allows it.
+    """Our plan: (ε,δ) for the whole call, a share for each mechanism, cells at a random shift where β allows it.
 
     Without a base case's cut-off it is one level with log T + 1 base options: more levels never won (trap 14).
     """
@@ -150,7 +150,7 @@ def _innermost(top: int, base_case: int) -> int:
 
 
 def failure(top: int, promise: int, plan: RecPlan) -> float:
-    """Bound on Pr[Q < (1−α)r], for every concave Q on [0, T] that reaches the promise r. May be 1."""
+    """Bound Pr[Q < (1−α)r], for every concave Q on [0, T] that reaches the promise r. May be 1."""
     if top <= plan.base_case:
         return min(1.0, _worse(top, math.floor(plan.error * promise) + 1, plan.base))
     next_top, spare = (top - 1).bit_length(), plan.inner_promise(promise)
@@ -191,7 +191,7 @@ def _worse(many: int, loss: int, epsilon: Fraction) -> float:
 
 
 def promise_needed(top: int, plan: RecPlan, beta: Fraction) -> int:
-    """A promise from which `failure` is at most β; with that of a random shift, 2/2^c, β must be above it."""
+    """The least promise from which `failure` is at most β; with that of a random shift, 2/2^c, β must be above it."""
     checks.open_unit("failure", float(beta))
     above = 2 / plan.spread if plan.spread and rec_depth(top=top, base_case=plan.base_case) else 0
     checks.require(beta > above, "is below what the shift costs", where="failure", remedy="use a wider spread, or 0")

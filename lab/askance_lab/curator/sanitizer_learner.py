@@ -28,11 +28,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from askance_lab.curator import exponential
+from askance_lab.curator.concepts import A_THRESHOLD, INTERVAL
 from askance_lab.curator.databases import LabelledSample
 from askance_lab.curator.distributions import Distribution
 from askance_lab.curator.draws import Below
+from askance_lab.curator.mechanism import Mechanism
 from askance_lab.curator.privacy import Paid
 from askance_lab.theory.mechanisms import exponential_loss
+from askance_lab.theory.targets import Targets
 from askance_protocol import checks
 
 Hypothesis = TypeVar("Hypothesis", bound=Hashable)
@@ -56,40 +59,36 @@ def labelled(concept: Concept) -> Callable[[Labelled], bool]:
 
 
 def thresholds(d: int) -> dict[int, Concept]:
-    """INTERVAL_d: c_j(x) = 1 where x < j, 0 ≤ j ≤ 2^d. For small d only."""
+    """The concepts of INTERVAL_d: c_j(x) = 1 where x < j, 0 ≤ j ≤ 2^d. For small d only."""
     return {j: lambda x, j=j: x < j for j in range((1 << d) + 1)}
 
 
 def learn(sample: LabelledSample, concepts: Mapping[Hypothesis, Concept], sanitizer: Sanitizer) -> Hypothesis:
-    """The concept with the least error on the sanitized sample. BNS13, Thm 5."""
+    """Learn the concept with the least error on the sanitized sample. BNS13, Thm 5."""
     # 1. sanitize S, as a database over X_{d+1}
-    sanitized = sanitizer(_entries(sample))
+    sanitized = sanitizer(sample.pairs())
     # 2. return argmin_c Q_{c^label}(Ŝ)
     return best(concepts, sanitized)
 
 
-def _entries(sample: LabelledSample) -> tuple[Labelled, ...]:
-    return tuple(zip(sample.points, sample.labels, strict=True))
-
-
 def best(concepts: Mapping[Hypothesis, Concept], database: Sequence[Labelled]) -> Hypothesis:
-    """Of those with the least Q_{c^label}, the first."""
+    """The first of the concepts with the least Q_{c^label}."""
     checks.require(bool(concepts), "are none", where="concepts", remedy="give at least one")
     return min(concepts, key=lambda name: sum(map(labelled(concepts[name]), database)))
 
 
 def learn_distribution(
     sample: LabelledSample, concepts: Mapping[Hypothesis, Concept], sanitizer: Callable[[Sequence[Labelled]], Rational]
-) -> Distribution:
+) -> Distribution[Hypothesis]:
     """The exact distribution of the hypothesis, from that of the sanitizer's database."""
-    total: dict[Hashable, float] = defaultdict(float)
-    for database, chance in sanitizer(_entries(sample)).items():
+    total: dict[Hypothesis, float] = defaultdict(float)
+    for database, chance in sanitizer(sample.pairs()).items():
         total[best(concepts, database)] += chance
     return dict(total)
 
 
 def examples_to_generalize(*, concepts: int, error: float, failure: float) -> int:
-    """(6/α)ln(|C|/β): above 3α on the distribution is above 2α on the sample, for all concepts, but for β."""
+    """Count (6/α)ln(|C|/β) examples: but for β, errors above 3α are above 2α on the sample, for all concepts."""
     checks.open_unit("error", error)
     checks.open_unit("failure", failure)
     return checks.whole(6 / error * math.log(checks.count("concepts", concepts) / failure), "examples")
@@ -113,7 +112,7 @@ class SmallDatabases(Generic[Entry]):
     def of(
         cls, universe: Sequence[Entry], predicates: Sequence[Callable[[Entry], bool]], size: int
     ) -> SmallDatabases[Entry]:
-        """All multisets of the universe, 2^20 at most."""
+        """List all multisets of the universe, 2^20 at most."""
         fits = (
             bool(universe and predicates) and math.comb(len(universe) + checks.count("size", size) - 1, size) <= _MOST
         )
@@ -125,24 +124,27 @@ class SmallDatabases(Generic[Entry]):
         return cls(tuple(universe), holds, listed, size)
 
     def sanitize(self, database: Sequence[Entry], *, epsilon: Fraction, draw: Below) -> tuple[Entry, ...]:
-        """A database of `size` entries that is close on all predicates. It is ε-private."""
+        """Release a database of `size` entries that is close on all predicates. It is ε-private."""
         found = exponential.choose(self.scores(database), epsilon=epsilon, sensitivity=self.size, draw=draw)
         return self._of(found)
 
     def sanitize_distribution(self, database: Sequence[Entry], *, epsilon: Fraction) -> dict[tuple[Entry, ...], float]:
-        """Exact."""
+        """The exact distribution of the database released."""
         chances = exponential.probabilities(self.scores(database), epsilon=epsilon, sensitivity=self.size)
         return {self._of(index): chance for index, chance in enumerate(chances)}
 
     def scores(self, database: Sequence[Entry]) -> NDArray[np.int64]:
-        """−max_c |n·#_c(S) − m·#_c(Ŝ)| of every Ŝ."""
+        """Score every Ŝ: −max_c |n·#_c(S) − m·#_c(Ŝ)|."""
         counts = self._counts(database)
         there = self.holds @ counts
         listed = np.stack([row[self.databases].sum(axis=1) for row in self.holds])
         return -np.abs(self.size * there[:, None] - len(database) * listed).max(axis=0)
 
     def examples_needed(self, *, epsilon: float, error: float, rounding: float, failure: float) -> int:
-        """Where some database of n entries is within `rounding`: what is lost of the score is at most α's rest."""
+        """Count the entries with which what is lost of the score is at most α − `rounding`.
+
+        Some database of n entries is within `rounding`.
+        """
         checks.positive("error - rounding", error - rounding)
         loss = exponential_loss(solutions=len(self.databases), epsilon=epsilon, failure=failure)
         return checks.whole(loss / (error - rounding), "examples")
@@ -160,7 +162,7 @@ class SmallDatabases(Generic[Entry]):
 
 
 def for_thresholds(d: int, size: int) -> SmallDatabases[Labelled]:
-    """For C^label of INTERVAL_d. Some database of n entries is within 1/n of any: `rounding`.
+    """The sanitizer for C^label of INTERVAL_d. Some database of n entries is within 1/n of any: `rounding`.
 
     In the order of ones, then zeros, each by x, c_j^label holds on consecutive entries: the ones from j on, the zeros
     below. Round how many entries come up to each to multiples of 1/n: both ends are off by 1/2n at most.
@@ -171,5 +173,39 @@ def for_thresholds(d: int, size: int) -> SmallDatabases[Labelled]:
 
 
 def paid(sanitizer: Paid) -> Paid:
-    """What the sanitizer costs: the rest looks at its output only."""
+    """Pay what the sanitizer costs: the rest looks at its output only."""
     return sanitizer
+
+
+_SMALL: Final = 6
+"""Entries of the mechanism's databases, all of which are listed: at d = 3 they are some 54,000."""
+
+
+def _from_sanitized(sample: LabelledSample, targets: Targets, draw: Below) -> int:
+    small = for_thresholds(sample.d, _SMALL)
+    return learn(
+        sample, thresholds(sample.d), lambda entries: small.sanitize(entries, epsilon=targets.epsilon, draw=draw)
+    )
+
+
+def _needed(d: int, targets: Targets) -> int:
+    """Enough for α by the sanitizer's bound, and for 3α by what generalizes."""
+    sanitized = for_thresholds(d, _SMALL).examples_needed(
+        epsilon=float(targets.epsilon), error=targets.alpha, rounding=1 / _SMALL / 2, failure=targets.beta
+    )
+    generalized = examples_to_generalize(concepts=2**d + 1, error=targets.alpha, failure=targets.beta)
+    return max(sanitized, generalized)
+
+
+MECHANISM: Final = Mechanism(
+    name="sanitizer-learner",
+    summary="INTERVAL, from a sanitized sample alone",
+    by="BNS13 Thm 5",
+    concepts=INTERVAL,
+    answers=A_THRESHOLD,
+    run=_from_sanitized,
+    needed=_needed,
+    d=3,
+    alpha=0.2,
+    place=42,
+)

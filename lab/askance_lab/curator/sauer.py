@@ -14,14 +14,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import combinations
 from operator import index
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from askance_lab.curator import generic
+from askance_lab.curator.concepts import A_THRESHOLD, INTERVAL
+from askance_lab.curator.databases import LabelledSample
+from askance_lab.curator.draws import Below
 from askance_lab.curator.generic import Mistakes
+from askance_lab.curator.mechanism import Mechanism, roughly
+from askance_lab.theory import central
 from askance_protocol import checks
 from askance_protocol.errors import ProtocolError
 
@@ -46,14 +53,14 @@ class Dichotomies(Generic[Example, Concept]):
     def __len__(self) -> int:
         return len(self.concepts)
 
-    def mistakes(self, database: Sequence[tuple[Example, Any]]) -> Mistakes:
-        """The 1s, and for each x that is labelled 1 its 0s less its 1s."""
+    def mistakes(self, database: Sequence[tuple[Example, bool | int]]) -> Mistakes:
+        """Count the 1s, and for each x that is labelled 1 its 0s less its 1s."""
         balance = np.zeros(len(self.domain), np.int64)
         labels = np.array([bool(label) for _, label in database])
         np.add.at(balance, self._places(database), np.where(labels, -1, 1))
         return int(np.count_nonzero(labels)) + self.labels @ balance
 
-    def _places(self, database: Sequence[tuple[Example, Any]]) -> list[int]:
+    def _places(self, database: Sequence[tuple[Example, bool | int]]) -> list[int]:
         place = {x: i for i, x in enumerate(self.domain)}
         try:
             return [place[x] for x, _ in database]
@@ -67,9 +74,9 @@ class Dichotomies(Generic[Example, Concept]):
 
 
 def dichotomies(
-    domain: Sequence[Example], concepts: Iterable[Concept], says: Callable[[Concept, Sequence[Example]], Any]
+    domain: Sequence[Example], concepts: Iterable[Concept], says: Callable[[Concept, Sequence[Example]], ArrayLike]
 ) -> Dichotomies[Example, Concept]:
-    """Of concepts that label the domain alike, the first that is listed."""
+    """Keep, of concepts that label the domain alike, the first that is listed."""
     xs = list(dict.fromkeys(domain))
     checks.require(bool(xs), "is empty", where="domain", remedy="give the examples that there may be")
     first: dict[bytes, Concept] = {}
@@ -81,43 +88,43 @@ def dichotomies(
 
 
 def thresholds(domain: Iterable[int]) -> Dichotomies[int, int]:
-    """c_j(x) = 1 iff x < j, for each way to cut the domain in two: |X| + 1 of them, VC = 1."""
+    """List c_j(x) = 1 iff x < j, for each way to cut the domain in two: |X| + 1 of them, VC = 1."""
     xs = _ordered(domain)
     return dichotomies(xs, [xs[0], *(x + 1 for x in xs)], lies_below)
 
 
 def points(domain: Iterable[int]) -> Dichotomies[int, int]:
-    """c_j(x) = 1 iff x = j in the domain: |X| of them, VC = 1."""
+    """List c_j(x) = 1 iff x = j in the domain: |X| of them, VC = 1."""
     xs = _ordered(domain)
     return dichotomies(xs, xs, is_at)
 
 
 def intervals(domain: Iterable[int]) -> Dichotomies[int, tuple[int, int]]:
-    """c(x) = 1 iff a ≤ x < b, for each stretch of the domain, the empty one too: |X|(|X|+1)/2 + 1 of them, VC = 2."""
+    """List c(x) = 1 iff a ≤ x < b, for each stretch of the domain and the empty one: |X|(|X|+1)/2 + 1, VC = 2."""
     xs = _ordered(domain, _MOST_OF_PAIRS)
     stretches = [(a, b + 1) for place, a in enumerate(xs) for b in xs[place:]]
     return dichotomies(xs, [(xs[0], xs[0]), *stretches], lies_within)
 
 
 def lies_below(j: int, xs: Sequence[int]) -> list[bool]:
-    """INTERVAL_d. BNS13, §3.2."""
+    """Label the x's that lie below j, as c_j of INTERVAL_d does. BNS13, §3.2."""
     return [x < j for x in xs]
 
 
 def is_at(j: int, xs: Sequence[int]) -> list[bool]:
-    """POINT_d. BNS13, §3.1."""
+    """Label the x's that are j, as c_j of POINT_d does. BNS13, §3.1."""
     return [x == j for x in xs]
 
 
 def lies_within(ends: tuple[int, int], xs: Sequence[int]) -> list[bool]:
-    """From the first end until before the other."""
+    """Label the x's that lie in [a, b)."""
     return [ends[0] <= x < ends[1] for x in xs]
 
 
 def _ordered(domain: Iterable[int], most: int = _MOST) -> list[int]:
     xs = sorted(set(map(index, domain)))
     checks.require(bool(xs), "is empty", where="domain", remedy="give the examples that there may be")
-    remedy = f"give {most} examples at most, or use `piecewise`, which makes no table"
+    remedy = f"give {most} examples at most, or use the generic learner, which makes no table"
     checks.require(len(xs) <= most, "has too many labellings to list", where="domain", remedy=remedy)
     return xs
 
@@ -132,3 +139,23 @@ def vc_dimension(labels: NDArray[np.bool]) -> int:
 
 def _shattered(labels: NDArray[np.bool]) -> bool:
     return len(np.unique(labels, axis=0)) == 1 << labels.shape[1]
+
+
+def learn(sample: LabelledSample, *, epsilon: Fraction, draw: Below) -> int:
+    """Learn a threshold of INTERVAL_d: the domain is all of X_d, so d is small."""
+    remedy = "all its examples are listed: give at most 12 bits, or use generic-interval"
+    checks.require(sample.d <= 12, "is too large a domain", where="d", remedy=remedy)
+    return generic.learn(thresholds(range(1 << sample.d)), sample.pairs(), epsilon=epsilon, draw=draw)
+
+
+MECHANISM: Final = Mechanism(
+    name="sauer",
+    summary="INTERVAL, a threshold for each labelling of the domain",
+    by="KLNRS11 Cor. 3.6",
+    concepts=INTERVAL,
+    answers=A_THRESHOLD,
+    run=lambda sample, targets, draw: learn(sample, epsilon=targets.epsilon, draw=draw),
+    needed=lambda d, targets: central.examples_sauer_repaired(vc=1, domain=2**d, **roughly(targets)),
+    d=8,
+    place=15,
+)

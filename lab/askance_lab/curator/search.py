@@ -1,4 +1,4 @@
-"""The smallest whole number that is enough."""
+"""Search for the smallest whole number that is enough."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 def least(enough: Callable[[int], bool], start: int = 1) -> int:
-    """By doubling from `start`, then halving. What is enough stays so for every larger number."""
+    """Find the least number that is enough by doubling from `start`, then halving; all above it have to be enough."""
     high = start
     while not enough(high):
         high *= 2

@@ -24,12 +24,16 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from askance_lab.curator import exponential
+from askance_lab.curator.concepts import A_PARITY, PARITY
 from askance_lab.curator.databases import BitSample
 from askance_lab.curator.distributions import Distribution, mixture
 from askance_lab.curator.draws import Below, discrete_laplace
+from askance_lab.curator.errors import require_examples
+from askance_lab.curator.mechanism import Mechanism, roughly
 from askance_lab.curator.parity import attempt, attempt_distribution, inclusion
 from askance_lab.curator.privacy import Paid, checked
-from askance_lab.theory.parity import TrainTest
+from askance_lab.theory.parity import TrainTest, parity_train_test_exponential
+from askance_lab.theory.targets import Targets
 from askance_protocol import checks
 from askance_protocol.errors import ProtocolError
 
@@ -49,7 +53,7 @@ def learn(
     selection: Selection = "laplace",
     stated: bool = False,
 ) -> Candidate:
-    """A*(z, ε, …) of KLNRS11: r with bit i = r_i, or None where the candidate chosen is ⊥."""
+    """Run A*(z, ε, …) of KLNRS11: r with bit i = r_i, or None where the candidate chosen is ⊥."""
     p = inclusion(epsilon, stated=stated)
     # Steps 2 to 4.
     training, test = divided(sample, parts)
@@ -61,26 +65,25 @@ def learn(
 
 
 def divided(sample: BitSample, parts: TrainTest) -> tuple[list[BitSample], BitSample]:
-    """KLNRS11, A*, steps 2 to 4: k training parts of n' and the test part, which takes all that is left.
+    """Divide the sample, A*'s steps 2 to 4: k training parts of n' and the test part, which takes all that is left.
 
     Kn' + s examples are enough (trap 7). More mistakes to count only make the test surer: its noise does not grow.
     """
     for name, value in parts._asdict().items():
         checks.count(name, value)
-    remedy = f"give at least {parts.total}"
-    checks.require(len(sample) >= parts.total, "has insufficient samples", where="database", remedy=remedy)
+    require_examples(len(sample), parts.total, "has insufficient samples", where="database")
     begin = parts.candidates * parts.train
     training = [_part(sample, low, low + parts.train) for low in range(0, begin, parts.train)]
     return training, _part(sample, begin, len(sample))
 
 
 def mistakes(candidates: Sequence[Candidate], test: BitSample) -> list[int]:
-    """How many test examples each labels wrong; ⊥, all of them (trap 7)."""
+    """Count the test examples that each candidate labels wrong; ⊥, all of them (trap 7)."""
     return [len(test) if h is None else _wrong(h, test) for h in candidates]
 
 
 def select(counts: Sequence[int], *, epsilon: Fraction, draw: Below, selection: Selection) -> int:
-    """Which candidate: by the least noisy count (of those alike, the first), or by the exponential mechanism."""
+    """Choose a candidate: by the least noisy count (of those alike, the first), or by the exponential mechanism."""
     if selection == "exponential":
         # KLNRS11, footnote 4.
         return exponential.choose([-count for count in counts], epsilon=epsilon, draw=draw)
@@ -91,7 +94,7 @@ def select(counts: Sequence[int], *, epsilon: Fraction, draw: Below, selection: 
 
 
 def paid(epsilon: Fraction) -> Paid:
-    """ε: the parts are disjoint (see the module), and neither training nor testing spends more on its own."""
+    """Pay ε: the parts are disjoint (see the module), and neither training nor testing spends more on its own."""
     return checked(epsilon)
 
 
@@ -120,8 +123,8 @@ def train_test_distribution(
     parts: TrainTest,
     selection: Selection = "laplace",
     stated: bool = False,
-) -> Distribution:
-    """Probability of each r, and of None for ⊥, over all candidates that the parts may bring forth."""
+) -> Distribution[Candidate]:
+    """The exact probability of each r, and of None for ⊥, over all candidates that the parts may bring forth."""
     p = inclusion(epsilon, stated=stated)
     training, test = divided(sample, parts)
     each = [attempt_distribution(part, p).items() for part in training]
@@ -129,16 +132,16 @@ def train_test_distribution(
 
 
 def _chosen(
-    drawn: Sequence[tuple[object, float]], test: BitSample, epsilon: Fraction, selection: Selection
-) -> tuple[float, Distribution]:
-    candidates = [h if isinstance(h, int) else None for h, _ in drawn]
+    drawn: Sequence[tuple[Candidate, float]], test: BitSample, epsilon: Fraction, selection: Selection
+) -> tuple[float, Distribution[Candidate]]:
+    candidates = [h for h, _ in drawn]
     chances = selection_probabilities(mistakes(candidates, test), epsilon=epsilon, selection=selection)
     found = mixture((chance, {h: 1.0}) for h, chance in zip(candidates, chances, strict=True))
     return math.prod(chance for _, chance in drawn), found
 
 
 def selection_probabilities(counts: Sequence[int], *, epsilon: Fraction, selection: Selection) -> list[float]:
-    """How likely `select` is to choose each."""
+    """The probability that `select` chooses each candidate."""
     if selection == "exponential":
         return exponential.probabilities([-count for count in counts], epsilon=epsilon)
     _known(selection)
@@ -156,3 +159,24 @@ def _beaten(at_least: Sequence[np.ndarray], masses: Sequence[np.ndarray], j: int
     """Pr[all others are more, or come later and are no less], for each value of the j-th."""
     others = [at_least[i] - masses[i] if i < j else at_least[i] for i in range(len(masses)) if i != j]
     return np.prod(others, axis=0) if others else np.ones_like(masses[j])
+
+
+def _parts(d: int, targets: Targets) -> TrainTest:
+    return parity_train_test_exponential(dimension=d, **roughly(targets))
+
+
+def _best_of_several(sample: BitSample, targets: Targets, draw: Below) -> Candidate:
+    parts = _parts(sample.d, targets)
+    return learn(sample, epsilon=targets.epsilon, parts=parts, draw=draw, selection="exponential")
+
+
+MECHANISM: Final = Mechanism(
+    name="parity-train-test",
+    summary="PARITY, the best of several on a test part",
+    by="KLNRS11 Thm 4.4",
+    concepts=PARITY,
+    answers=A_PARITY,
+    run=_best_of_several,
+    needed=lambda d, targets: _parts(d, targets).total,
+    place=23,
+)

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from askance_client.population import Population
 from askance_client.simulation.population import synthetic
 from askance_client.tables import FromFile
-from askance_lab.curator.databases import BitSample, LabelledSample, PackedBits, packed
 from askance_protocol import checks
 from askance_protocol.examples import Columns
 from askance_protocol.schema import BitsField, LabelField, Schema
@@ -32,6 +31,9 @@ from askance_server.strategies.masked_parity import error as masked_parity_error
 
 TOO_WRONG: Final = 1.05
 """The error of the hypotheses that are only just too wrong, in α."""
+
+HypothesisValue: TypeAlias = Mapping[str, Any]
+"""A hypothesis as JSON, as strategies return it: {"r"}, {"r", "a"}, {"variables"}, {"point"} or {"threshold"}."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +44,11 @@ class LearningProblem:
     alpha: float
     people: Population
     users: int
-    error: Callable[[Any], float]
-    """Of a hypothesis as its class writes it: exact. Whoever says nothing, None, is wrong altogether."""
+    error: Callable[[HypothesisValue], float]
+    """The exact error of a hypothesis over the whole distribution."""
 
-    def good(self, found: Any) -> bool:
-        """Whether a hypothesis has error α at most."""
+    def good(self, found: HypothesisValue | None) -> bool:
+        """Whether a hypothesis has error α at most. None, which says nothing, has not."""
         return found is not None and self.error(found) <= self.alpha
 
     @property
@@ -54,35 +56,19 @@ class LearningProblem:
         """All the examples."""
         return self.people.columns(range(self.users))
 
-    @property
-    def positive(self) -> NDArray[np.bool]:
-        """Whose label is +1."""
-        return self.columns["y"] == 1
-
-    def sample(self) -> LabelledSample:
-        """For POINT and INTERVAL: x as whole numbers."""
-        raw = np.ascontiguousarray(self.columns["x"].view(np.uint64).T, "<u8")
-        points = tuple(int.from_bytes(row.tobytes(), "little") for row in raw)
-        return LabelledSample(self.d, points, tuple(self.positive.tolist()))
-
-    def bits(self) -> BitSample:
-        """For PARITY: x as words, and the label as an exponent."""
-        return BitSample(self.d, np.ascontiguousarray(self.columns["x"].view(np.uint64).T), ~self.positive)
-
 
 Maker: TypeAlias = Callable[[int, float, int, int], LearningProblem]
-"""From d, α, the number of users and a seed."""
+"""Makes a problem from d, α, the number of users and a seed."""
 
 
 def parity(d: int, alpha: float, users: int, seed: int) -> LearningProblem:
-    """PARITY: KLNRS11, §4."""
+    """PARITY: KLNRS11, §4. The hypothesis is {"r": bits as a string}."""
     random = np.random.default_rng([seed, d, 1])
     r = random.integers(0, 2, d, np.uint8)
     x = random.integers(0, 2, (users, d), np.uint8)
     x[random.random(users) >= 2 * TOO_WRONG * alpha] = 0
-    odd = (x @ r) % 2 == 1
-    truth = sum(int(bit) << i for i, bit in enumerate(r))
-    return _of_bits(d, alpha, packed(x), ~odd, lambda found: 0.0 if found == truth else TOO_WRONG * alpha)
+    truth = "".join(map(str, r.tolist()))
+    return _of_columns(d, alpha, _columns(x, (x @ r) % 2 == 0), lambda found: TOO_WRONG * alpha * (found["r"] != truth))
 
 
 def masked_parity(d: int, alpha: float, users: int, seed: int) -> LearningProblem:
@@ -92,17 +78,13 @@ def masked_parity(d: int, alpha: float, users: int, seed: int) -> LearningProble
 
 
 def conjunctions(d: int, alpha: float, users: int, seed: int) -> LearningProblem:
-    """Monotone conjunctions: BB-notes, Thm 5. The hypothesis is the tuple of its variables."""
+    """Monotone conjunctions: BB-notes, Thm 5. The hypothesis is {"variables": a list of them}."""
     people = synthetic("conjunction", {"d": d}, seed)
-
-    def error(found: Any) -> float:
-        return float(conjunction_error({"variables": found}, people.truth))
-
-    return LearningProblem(d, alpha, people, users, error)
+    return LearningProblem(d, alpha, people, users, lambda found: float(conjunction_error(found, people.truth)))
 
 
 def point(d: int, alpha: float, users: int, seed: int) -> LearningProblem:
-    """POINT_d: BNS13, §3.1. The hypothesis is the point."""
+    """POINT_d: BNS13, §3.1. The hypothesis is {"point": a whole number}."""
     random = np.random.default_rng([seed, d, 2])
     target = random.integers(0, 2, d, np.uint8)
     x = random.integers(0, 2, (users, d), np.uint8)
@@ -111,14 +93,14 @@ def point(d: int, alpha: float, users: int, seed: int) -> LearningProblem:
     # Both points are hit by the uniform rest, too.
     rest = (1 - TOO_WRONG * alpha) * 2.0**-d
 
-    def error(found: Any) -> float:
-        return 0.0 if found == truth else TOO_WRONG * alpha + 2 * rest
+    def error(found: HypothesisValue) -> float:
+        return 0.0 if found["point"] == truth else TOO_WRONG * alpha + 2 * rest
 
-    return _of_bits(d, alpha, packed(x), (x == target).all(axis=1), error)
+    return _of_columns(d, alpha, _columns(x, (x == target).all(axis=1)), error)
 
 
 def interval(d: int, alpha: float, users: int, seed: int) -> LearningProblem:
-    """INTERVAL_d: BNS13, §3.2. The hypothesis is the threshold j: x < j is labelled +1."""
+    """INTERVAL_d: BNS13, §3.2. The hypothesis is {"threshold": j}: x < j is labelled +1."""
     checks.count("d", d, least=3)
     random = np.random.default_rng([seed, d, 3])
     drawn = int.from_bytes(random.bytes(d // 8 + 1), "little")
@@ -127,13 +109,14 @@ def interval(d: int, alpha: float, users: int, seed: int) -> LearningProblem:
     ends = 0.5 - TOO_WRONG * alpha
     masses = (TOO_WRONG * alpha, TOO_WRONG * alpha, ends, ends)
     chosen = random.choice(4, users, p=masses)
-    table = packed(np.array([[place >> bit & 1 for bit in range(d)] for place in places], np.uint8))
-    positive = np.array([place < j for place in places])
+    bits = np.array([[place >> bit & 1 for bit in range(d)] for place in places], np.uint8)
+    four = _columns(bits, np.array([place < j for place in places]))
 
-    def error(found: Any) -> float:
-        return sum(mass for place, mass in zip(places, masses, strict=True) if (place < found) != (place < j))
+    def error(found: HypothesisValue) -> float:
+        threshold = found["threshold"]
+        return sum(mass for place, mass in zip(places, masses, strict=True) if (place < threshold) != (place < j))
 
-    return _of_bits(d, alpha, table[chosen], positive[chosen], error)
+    return _of_columns(d, alpha, four.take(chosen), error)
 
 
 PROBLEMS: Final[Mapping[str, Maker]] = {
@@ -145,10 +128,11 @@ PROBLEMS: Final[Mapping[str, Maker]] = {
 }
 
 
-def _of_bits(
-    d: int, alpha: float, words: PackedBits, positive: NDArray[np.bool], error: Callable[[Any], float]
-) -> LearningProblem:
-    schema = Schema(fields=(BitsField(name="x", width=d), LabelField(name="y")))
-    labels = np.where(positive, np.int64(1), np.int64(-1))
-    rows = Columns(schema, {"x": np.ascontiguousarray(words.T), "y": labels}, len(labels))
-    return LearningProblem(d, alpha, FromFile("made up", schema, len(labels), {}, "", rows), len(labels), error)
+def _columns(x: NDArray[np.uint8], positive: NDArray[np.bool]) -> Columns:
+    schema = Schema(fields=(BitsField(name="x", width=x.shape[1]), LabelField(name="y")))
+    return Columns.of(schema, {"x": x, "y": np.where(positive, np.int64(1), np.int64(-1))})
+
+
+def _of_columns(d: int, alpha: float, rows: Columns, error: Callable[[HypothesisValue], float]) -> LearningProblem:
+    people = FromFile("made up", rows.schema, len(rows), {}, "", rows)
+    return LearningProblem(d, alpha, people, len(rows), error)

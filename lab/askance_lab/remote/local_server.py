@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from askance_lab.remote.study_client import RemoteError
+from askance_client import RemoteError
 
 _COMMAND: Final = (sys.executable, "-m", "askance_lab", "serve", "--json")
 _FILES: Final = ("operator_token_file", "enrolment_token_file")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
@@ -21,12 +21,14 @@ from askance_protocol.randomness import SimulatedRandom
 ONE = Fraction(1)
 
 
-def named(entries: tuple[Hashable, ...], growth: int) -> Counter[int]:
+def named(entries: tuple[int, ...], growth: int) -> Counter[int]:
     """Entry x speaks for the k = growth solutions x, x + 1, …: k-bounded growth."""
-    return Counter(int(entry) + step for entry in entries for step in range(growth))
+    return Counter(entry + step for entry in entries for step in range(growth))
 
 
-def mechanism(epsilon: Fraction, error: Fraction, growth: int = 1) -> Callable[[tuple[int, ...]], Distribution]:
+def mechanism(
+    epsilon: Fraction, error: Fraction, growth: int = 1
+) -> Callable[[tuple[int, ...]], Distribution[int | None]]:
     return lambda database: choosing_distribution(named(database, growth), len(database), epsilon=epsilon, error=error)
 
 

@@ -43,7 +43,7 @@ def test_labels_that_do_not_fit_are_refused(labels: list[int]) -> None:
 
 def test_a_sample_keeps_its_examples() -> None:
     """Numpy's numbers count as numbers, entries may repeat."""
-    sample = LabelledSample.of(4, np.array([3, 3, 15]), [True, 0, np.int64(1)])
+    sample = LabelledSample.of(4, np.array([3, 3, 15]), [True, 0, int(np.int64(1))])
 
     assert sample == LabelledSample(4, (3, 3, 15), (True, False, True))
     assert len(sample) == 3

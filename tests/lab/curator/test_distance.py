@@ -142,12 +142,12 @@ def test_it_finds_as_often_as_computed(stated: bool) -> None:
 def test_a_tie_is_never_decided_and_a_lone_solution_always() -> None:
     """Step 4, and F of one solution."""
     draw = below(SimulatedRandom(12))
-    price = {"epsilon": Fraction(1, 10), "delta": Fraction(9, 10)}
+    epsilon, delta = Fraction(1, 10), Fraction(9, 10)
 
-    assert not any(choose(0, **price, draw=draw) for _ in range(50))
-    assert choose(None, **price, draw=draw)
-    assert found_chance(0, **price) == 0
-    assert found_chance(None, **price) == 1
+    assert not any(choose(0, epsilon=epsilon, delta=delta, draw=draw) for _ in range(50))
+    assert choose(None, epsilon=epsilon, delta=delta, draw=draw)
+    assert found_chance(0, epsilon=epsilon, delta=delta) == 0
+    assert found_chance(None, epsilon=epsilon, delta=delta) == 1
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10**9), Fraction(1), Fraction(1000)])

@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import binom, chi2
 
 from askance_lab.curator import draws
-from askance_lab.curator.draws import below, bernoulli, bernoulli_exp, chances, discrete_laplace, level
+from askance_lab.curator.draws import below, bernoulli, bernoulli_exp, chances, discrete_laplace, draw_exponential
 from askance_protocol.errors import ProtocolError
 from askance_protocol.randomness import OsRandom, SimulatedRandom
 
@@ -29,7 +29,7 @@ def fits(counts: Counter[int], expected: list[float]) -> bool:
     elif rest[0] > binom.isf(SMALL, runs, max(0.0, rest[1] / runs)):
         return False
     statistic = math.fsum((seen - due) ** 2 / due for seen, due in cells)
-    return len(cells) < 2 or chi2.sf(statistic, len(cells) - 1) > SMALL
+    return len(cells) < 2 or bool(chi2.sf(statistic, len(cells) - 1) > SMALL)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 64, 100])
@@ -120,7 +120,7 @@ def test_levels_have_their_distribution(case: int, path: str) -> None:
     losses, multiplicities, rate = LEVELS[case]
     draw = below(SimulatedRandom(5, stream=case))
     runs = 5000 if path == "floats" else 500
-    counts = Counter(level(losses, multiplicities, rate, draw) for _ in range(runs))
+    counts = Counter(draw_exponential(losses, multiplicities, rate, draw) for _ in range(runs))
 
     assert fits(counts, exact(losses, multiplicities, rate))
     assert all(multiplicities[found] for found in counts)
@@ -130,7 +130,7 @@ def test_the_check_of_levels_finds_half_the_rate() -> None:
     """Control: the same draws are not those of rate ¼, nor of one multiplicity more."""
     losses, multiplicities, rate = LEVELS[0]
     draw = below(SimulatedRandom(6))
-    counts = Counter(level(losses, multiplicities, rate, draw) for _ in range(5000))
+    counts = Counter(draw_exponential(losses, multiplicities, rate, draw) for _ in range(5000))
 
     assert not fits(counts, exact(losses, multiplicities, rate / 2))
     assert not fits(counts, exact(losses, [2, 1, 1, 1], rate))
@@ -145,9 +145,9 @@ def test_floats_chances_are_good_to_twelve_digits(case: int) -> None:
 def test_floats_and_decimals_find_the_same_level(monkeypatch: pytest.MonkeyPatch) -> None:
     """From the same uniform number: where floats were sure, they were right."""
     losses, multiplicities, rate = [0, 1, 2, 5, 9, 1420], [1, 1, 4, 1, 30, 1 << 1024], Fraction(1, 2)
-    by_floats = [level(losses, multiplicities, rate, below(SimulatedRandom(seed))) for seed in range(60)]
+    by_floats = [draw_exponential(losses, multiplicities, rate, below(SimulatedRandom(seed))) for seed in range(60)]
     monkeypatch.setattr(draws, "_SLACK", 2.0)
-    by_decimals = [level(losses, multiplicities, rate, below(SimulatedRandom(seed))) for seed in range(60)]
+    by_decimals = [draw_exponential(losses, multiplicities, rate, below(SimulatedRandom(seed))) for seed in range(60)]
 
     assert by_floats == by_decimals
     assert len(set(by_floats)) > 2
@@ -168,7 +168,7 @@ def test_a_number_next_to_a_border_is_told_from_it(*, above: bool) -> None:
         asked.append(count)
         return pieces[len(asked) - 1] if len(asked) <= len(pieces) else 0
 
-    assert level([0, 1], [1, 1], Fraction(1, 2), draw) == int(above)
+    assert draw_exponential([0, 1], [1, 1], Fraction(1, 2), draw) == int(above)
     assert asked[:4] == [1 << 60, 1 << 128, 1 << 128, 1 << 128]
 
 
@@ -178,7 +178,7 @@ def test_a_number_next_to_a_border_is_told_from_it(*, above: bool) -> None:
 def test_levels_that_are_none_are_refused(losses: list[int], multiplicities: list[int]) -> None:
     """None, unequal, weightless, and more than floats are good for."""
     with pytest.raises(ProtocolError, match="losses"):
-        level(losses, multiplicities, Fraction(1), below(SimulatedRandom(0)))
+        draw_exponential(losses, multiplicities, Fraction(1), below(SimulatedRandom(0)))
 
 
 def test_nothing_is_drawn_below_nothing() -> None:

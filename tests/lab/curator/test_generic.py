@@ -17,7 +17,8 @@ from askance_lab.curator import generic
 from askance_lab.curator.databases import BitSample
 from askance_lab.curator.distributions import worst_loss
 from askance_lab.curator.exponential import probabilities
-from askance_lab.curator.generic import Conjunctions, ListedConcepts, generic_distribution, learn, selected
+from askance_lab.curator.generic import ListedConcepts, generic_distribution, learn, selected
+from askance_lab.curator.generic_conjunction import Conjunctions
 from askance_lab.curator.privacy import Paid
 from askance_lab.theory import central
 from askance_protocol.errors import ProtocolError
@@ -212,7 +213,7 @@ def test_trap_5_the_proof_of_theorem_3_7_bounds_a_weight_and_calls_it_a_probabil
 
     Ten examples; best has `opt` mistakes and the other one more. The control is OPT = 0, where the text is right.
     """
-    hypotheses = ListedConcepts([opt, opt + 1], lambda wrong, xs: [x < wrong for x in xs])
+    hypotheses = ListedConcepts([opt, opt + 1], is_below)
     exact = generic_distribution(hypotheses, [(x, 0) for x in range(10)], epsilon=ONE)
     claimed, ours = math.exp(-(opt + 1) / 2), math.exp(-1 / 2)  # ours: by how much it is worse than the best
 

@@ -7,12 +7,12 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from scipy.stats import binom
 
-from askance_lab.curator import interval, rec, rec_plan
+from askance_lab.curator import distance, interval, rec, rec_plan
 from askance_lab.curator.databases import LabelledSample
 from askance_lab.curator.distributions import Distribution, worst_delta
 from askance_lab.curator.draws import below
@@ -140,7 +140,7 @@ def test_over_all_neighbours_delta_is_at_most_what_it_pays(how: RecPlan) -> None
 def test_cells_that_are_taken_without_the_distance_to_the_next_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     how = RecPlan(TENTH * 4, ONE / 20, Paid(ONE, ONE / 50), ONE / 20, base_case=4)
     price = interval.paid(4, how)
-    monkeypatch.setattr(rec.distance, "found_chance", lambda gap, **_: float(gap is None or gap > 0))
+    monkeypatch.setattr(distance, "found_chance", lambda gap, **_: float(gap is None or gap > 0))
 
     assert worst_delta(learner(how), ENTRIES, 4, float(price.epsilon)).value > 2 * float(price.delta)
 
@@ -264,8 +264,8 @@ def test_all_ones_and_all_zeros_give_the_ends() -> None:
         {"base_case": 1},
     ],
 )
-def test_what_is_out_of_range_is_refused_and_no_entry_is_named(change: dict[str, Fraction]) -> None:
-    given = {"epsilon": ONE, "delta": MICRO, "error": TENTH, "failure": TENTH} | change
+def test_what_is_out_of_range_is_refused_and_no_entry_is_named(change: dict[str, Any]) -> None:
+    given: dict[str, Any] = {"epsilon": ONE, "delta": MICRO, "error": TENTH, "failure": TENTH} | change
     sample = LabelledSample.of(16, [54321] * 9, [True] * 9)
 
     with pytest.raises(ProtocolError) as refused:

@@ -6,8 +6,10 @@ import itertools
 import math
 import random
 from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,10 +18,11 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from askance_lab.curator import choosing, geometric, interval_sanitizer, rec_plan
-from askance_lab.curator.distributions import hockey_stick, loss, worst_delta
+from askance_lab.curator.distributions import Distribution, hockey_stick, loss, worst_delta
 from askance_lab.curator.draws import below
 from askance_lab.curator.interval_sanitizer import (
     Counted,
+    Pieces,
     cells,
     heaviest_windows,
     lengths,
@@ -38,14 +41,16 @@ from askance_lab.curator.interval_sanitizer_plan import (
     paid,
     planned,
 )
+from askance_lab.curator.mechanism import ExactParameters
 from askance_lab.curator.privacy import Paid, advanced
-from askance_lab.curator.proper import Piece, interval_deviation
+from askance_lab.curator.rec import rec
+from askance_lab.curator.sanitizer_error import Piece, interval_deviation
 from askance_protocol.errors import ProtocolError
 from askance_protocol.randomness import SimulatedRandom
 from askance_server.core.tails import laplace_sum_tail_repaired
 
 F = Fraction
-ASKED = {"epsilon": F(1), "delta": F(1, 10**6), "error": F(1, 5), "failure": F(1, 10)}
+ASKED: ExactParameters = {"epsilon": F(1), "delta": F(1, 10**6), "error": F(1, 5), "failure": F(1, 10)}
 
 # Tiny: two calls, whose mechanisms have little ε, on a few points of X_2
 SMALL = SanitizerPlan(
@@ -63,11 +68,12 @@ SMALL = SanitizerPlan(
 M = 8
 
 
-def tree(points, plan=SMALL):
-    return partition_distribution(Counted.of(plan.d, Counter(points)), len(points), plan)
+def tree(points: Iterable[int], plan: SanitizerPlan = SMALL) -> Distribution[Pieces]:
+    counts = Counter(points)
+    return partition_distribution(Counted.of(plan.d, counts), counts.total(), plan)
 
 
-def spread_out(kind, d, m, different=3000):
+def spread_out(kind: str, d: int, m: int, different: int = 3000) -> Counter[int]:
     """Databases of m entries, counted, on a few thousand points."""
     rng = random.Random(kind)
     points = {
@@ -89,8 +95,8 @@ def spread_out(kind, d, m, different=3000):
 
 @pytest.mark.parametrize("d", [1, 8, 64, 100_000])
 @pytest.mark.parametrize("asked", [{}, {"unit": 12}, {"base_case": 32}, {"epsilon": F(20)}, {"error": F(1, 100)}])
-def test_no_more_is_paid_than_was_asked_and_hardly_less(d, asked) -> None:
-    given = {**ASKED, **asked}
+def test_no_more_is_paid_than_was_asked_and_hardly_less(d: int, asked: dict[str, Any]) -> None:
+    given: dict[str, Any] = {**ASKED, **asked}
     spent = paid(planned(d, **given))
 
     assert spent.epsilon <= given["epsilon"]
@@ -121,7 +127,7 @@ def test_what_is_charged_is_the_most_that_one_entry_replaced_can_change() -> Non
 
 @pytest.mark.parametrize("domain", [(0, 1), (0, 3), (0, 1, 3)])
 @pytest.mark.parametrize("calls", [1, 2])
-def test_the_pieces_are_private_as_charged_by_enumeration(domain, calls) -> None:
+def test_the_pieces_are_private_as_charged_by_enumeration(domain: tuple[int, ...], calls: int) -> None:
     """Every database of 8 entries. Below its bound on m the choosing mechanism has the δ that is enumerated here."""
     plan = replace(SMALL, calls=calls)
     delta = choosing_delta(plan, domain)
@@ -132,7 +138,7 @@ def test_the_pieces_are_private_as_charged_by_enumeration(domain, calls) -> None
     assert 0 < delta < 1
 
 
-def choosing_delta(plan, domain):
+def choosing_delta(plan: SanitizerPlan, domain: tuple[int, ...]) -> float:
     """Its δ at its ε on any interval and partition that a call may have: an entry replaced, added, or taken away."""
     worst = 0.0
     for rest in itertools.chain(*(itertools.combinations_with_replacement(domain, size) for size in range(M))):
@@ -161,17 +167,21 @@ WALKS = {
 }
 
 
-def walk_delta(plan, walk, epsilon):
+def walk_delta(plan: SanitizerPlan, walk: list[Counter[int]], epsilon: float) -> float:
     trees = [partition_distribution(Counted.of(2, each), each.total(), plan) for each in walk]
-    return max(hockey_stick(*pair, epsilon) for near in itertools.pairwise(trees) for pair in (near, near[::-1]))
+    return max(
+        hockey_stick(*pair, epsilon)
+        for one, other in itertools.pairwise(trees)
+        for pair in ((one, other), (other, one))
+    )
 
 
-def price(plan):
+def price(plan: SanitizerPlan) -> float:
     return float(sum(part.times * part.each.epsilon for part in charges(plan)))
 
 
 @pytest.mark.parametrize("plan", [TWO, THREE], ids=["two points", "three points"])
-def test_the_pieces_are_private_as_charged_where_the_choosing_mechanism_meets_its_bound(plan) -> None:
+def test_the_pieces_are_private_as_charged_where_the_choosing_mechanism_meets_its_bound(plan: SanitizerPlan) -> None:
     assert all(each.total() == examples_choosing_needs(plan) for each in WALKS[plan])
     assert walk_delta(plan, WALKS[plan], price(plan)) <= plan.calls * float(plan.choosing.delta) + 1e-9
 
@@ -185,13 +195,13 @@ def test_the_pieces_are_private_as_charged_where_the_choosing_mechanism_meets_it
     ],
     ids=["count", "Rec", "choosing mechanism"],
 )
-def test_control_any_mechanism_without_noise_is_caught(plan, noiseless) -> None:
+def test_control_any_mechanism_without_noise_is_caught(plan: SanitizerPlan, noiseless: dict[str, Any]) -> None:
     bare = replace(plan, **noiseless)
 
     assert walk_delta(bare, WALKS[plan], price(plan)) > plan.calls * float(plan.choosing.delta) + 0.3
 
 
-def histogram_loss(sensitivity):
+def histogram_loss(sensitivity: int) -> float:
     """Over pieces {0,1}, {2}, {3}: counts to the left of where clamping begins, for all neighbours of 5 entries."""
     rate = geometric.rate(F(1), sensitivity)
     pieces = [(0, 1), (2, 2), (3, 3)]
@@ -233,22 +243,24 @@ def test_control_a_count_in_place_of_m_is_caught() -> None:
         choosing.choose({(0, 1): needs - 1}, needs - 1, **given)
 
 
-def test_each_mechanism_is_really_run_with_what_is_charged_for_it_and_no_more_often(monkeypatch) -> None:
+def test_each_mechanism_is_really_run_with_what_is_charged_for_it_and_no_more_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The ledger of one run, read at the doors of the mechanisms."""
     plan = planned(64, **ASKED, unit=12)
     m = examples_needed(plan)
-    ledger = []
+    ledger: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
 
-    def watched(name, function):
-        def run(*given, **kwargs):
+    def watched(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*given: Any, **kwargs: Any) -> Any:
             ledger.append((name, given, kwargs))
             return function(*given, **kwargs)
 
         return run
 
-    monkeypatch.setattr(interval_sanitizer.geometric, "release", watched("count", geometric.release))
-    monkeypatch.setattr(interval_sanitizer.choosing, "choose", watched("cell", choosing.choose))
-    monkeypatch.setattr(interval_sanitizer, "rec", watched("windows", interval_sanitizer.rec))
+    monkeypatch.setattr(geometric, "release", watched("count", geometric.release))
+    monkeypatch.setattr(choosing, "choose", watched("cell", choosing.choose))
+    monkeypatch.setattr(interval_sanitizer, "rec", watched("windows", rec))
     pieces = sanitize(spread_out("uniform", 64, m), plan=plan, draw=below(SimulatedRandom(1))).pieces
 
     calls = [kwargs for name, _, kwargs in ledger if name == "windows"]
@@ -308,7 +320,7 @@ def test_what_is_drawn_has_the_exact_distribution() -> None:
 # --- The parts against brute force -------------------------------------------------------------------------------
 
 
-def brute_windows(points, a, b):
+def brute_windows(points: list[int], a: int, b: int) -> list[int]:
     inside = [x for x in points if a <= x <= b]
     width = b - a + 1
     return [
@@ -325,7 +337,7 @@ INTERVALS = st.tuples(st.integers(0, 31), st.integers(0, 31)).map(sorted)
 
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.lists(st.integers(0, 31), min_size=1, max_size=30), INTERVALS)
-def test_the_heaviest_windows_are_those_of_brute_force(points, interval) -> None:
+def test_the_heaviest_windows_are_those_of_brute_force(points: list[int], interval: tuple[int, int]) -> None:
     part = Counted.of(5, Counter(points)).within(interval)
 
     assert heaviest_windows(part, interval) == brute_windows(points, *interval)
@@ -352,7 +364,9 @@ def test_the_score_of_lengths_is_concave_and_changes_by_1_at_most_where_an_entry
 
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.lists(st.integers(0, 31), min_size=1, max_size=30), INTERVALS, st.integers(0, 5))
-def test_cells_hold_every_window_and_an_entry_is_in_two_at_most(points, interval, z) -> None:
+def test_cells_hold_every_window_and_an_entry_is_in_two_at_most(
+    points: list[int], interval: tuple[int, int], z: int
+) -> None:
     a, b = interval
     found = cells(Counted.of(5, Counter(points)).within(interval), interval, z)
 
@@ -367,7 +381,7 @@ def test_cells_hold_every_window_and_an_entry_is_in_two_at_most(points, interval
 
 
 @pytest.mark.parametrize("d", [1, 63, 64, 65, 200])
-def test_the_ends_of_a_domain_are_no_limit(d) -> None:
+def test_the_ends_of_a_domain_are_no_limit(d: int) -> None:
     last = (1 << d) - 1
     whole = Counted.of(d, Counter([0, last, last]))
 
@@ -391,7 +405,7 @@ KINDS = ["uniform", "every scale", "heavy points", "one cluster", "one point"]
 
 
 @pytest.mark.parametrize("asked", [{}, {"unit": 12}, {"base_case": 32}])
-def test_all_thresholds_of_64_bits_are_within_alpha_at_the_bound(asked) -> None:
+def test_all_thresholds_of_64_bits_are_within_alpha_at_the_bound(asked: dict[str, Any]) -> None:
     plan = planned(64, **ASKED, **asked)
     m, draw = examples_needed(plan), below(SimulatedRandom(8))
     close, halves = [], 0
@@ -446,14 +460,14 @@ def test_the_entries_needed_hardly_depend_on_d() -> None:
 def test_counts_of_all_dyadic_intervals_are_better_below_d_610_as_the_document_says() -> None:
     """An entry is in d of them, so the noise on each has scale 2d/ε, and a threshold is a sum of d at most."""
 
-    def dyadic(d):
+    def dyadic(d: int) -> float:
         scale, log = 2 * d, math.log(2 / 0.1) + d * math.log(2)
         deviation = scale * math.sqrt(8 * log / d)  # laplace_sum_tail_repaired = β/2^d, solved for it
         tail = laplace_sum_tail_repaired(users=d, deviation=deviation, scale=scale)
         assert math.log(tail) == pytest.approx(math.log(0.1) - d * math.log(2))
         return d * deviation / 0.2
 
-    text, ours = (examples_needed(planned(64, **ASKED, **more)) for more in ({}, {"unit": 12}))
+    text, ours = examples_needed(planned(64, **ASKED)), examples_needed(planned(64, **ASKED, unit=12))
 
     assert 99_000 < dyadic(64) < 100_000
     assert dyadic(609) < text < dyadic(610)
@@ -467,7 +481,7 @@ def test_counts_of_all_dyadic_intervals_are_better_below_d_610_as_the_document_s
     "database",
     [[], [1] * 1000, {1: -3, 2: 10**8}, {1: 0}, {1 << 64: 10**8}, {-1: 10**8}, {1: 10**8, 2: 0.5}],
 )
-def test_too_few_entries_and_those_outside_the_domain_are_refused_without_naming_them(database) -> None:
+def test_too_few_entries_and_those_outside_the_domain_are_refused_without_naming_them(database: Any) -> None:
     with pytest.raises(ProtocolError) as refusal:
         sanitize(database, plan=planned(64, **ASKED), draw=below(SimulatedRandom(1)))
     assert str(1 << 64) not in str(refusal.value)
@@ -484,9 +498,11 @@ def test_too_few_entries_and_those_outside_the_domain_are_refused_without_naming
         {"base_case": 1},
     ],
 )
-def test_parameters_out_of_range_are_refused(wrong) -> None:
+def test_parameters_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
+    parameters: dict[str, Any] = {**ASKED, **wrong}
+
     with pytest.raises(ProtocolError):
-        planned(64, **{**ASKED, **wrong})
+        planned(64, **parameters)
 
 
 def test_counts_are_whole_numbers_of_64_bits() -> None:

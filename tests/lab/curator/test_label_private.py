@@ -17,6 +17,7 @@ from askance_lab.curator import label_private
 from askance_lab.curator.databases import LabelledSample
 from askance_lab.curator.distributions import loss, worst_loss
 from askance_lab.curator.exponential import probabilities
+from askance_lab.curator.generic_interval import interval_runs
 from askance_lab.curator.label_private import (
     interval_distribution,
     label_private_distribution,
@@ -26,7 +27,6 @@ from askance_lab.curator.label_private import (
     of_public,
     point_distribution,
 )
-from askance_lab.curator.piecewise import interval_runs
 from askance_lab.curator.privacy import Paid
 from askance_lab.curator.sauer import is_at, lies_below
 from askance_lab.theory import central

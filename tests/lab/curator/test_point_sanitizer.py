@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from scipy.stats import binom
 
 from askance_lab.curator import choosing, geometric
-from askance_lab.curator.distributions import hockey_stick, loss, worst_delta
+from askance_lab.curator.distributions import Distribution, hockey_stick, loss, worst_delta
 from askance_lab.curator.draws import below
+from askance_lab.curator.mechanism import ExactParameters
 from askance_lab.curator.point_sanitizer import (
+    FoundPoints,
     examples_needed,
     paid,
     rounds_for,
     sanitize,
     sanitize_distribution,
 )
-from askance_lab.curator.proper import point_deviation
+from askance_lab.curator.sanitizer_error import point_deviation
 from askance_lab.theory.sanitizers import examples_choosing, examples_point_sanitizer, point_rounds
 from askance_protocol.errors import ProtocolError
 from askance_protocol.randomness import SimulatedRandom
 
 F = Fraction
-ASKED = {"epsilon": F(1), "delta": F(1, 10**6), "error": F(1, 10), "failure": F(1, 10)}
+ASKED: ExactParameters = {"epsilon": F(1), "delta": F(1, 10**6), "error": F(1, 10), "failure": F(1, 10)}
 
 # Tiny: ε' = 4 and δ' = .2 a round at α' = .9, where the choosing mechanism's bound on m is met by 12 entries
 EACH = F(4)
@@ -34,11 +38,11 @@ M = examples_choosing(growth=1, **LOOSE)
 DOMAIN = range(3)
 
 
-def found(points, *, rounds, epsilon=EACH):
+def found(points: Sequence[int], *, rounds: int, epsilon: Fraction = EACH) -> Distribution[FoundPoints]:
     return sanitize_distribution(Counter(points), len(points), rounds=rounds, epsilon=epsilon, error=F(9, 10))
 
 
-def nine_heavy_and_singletons(m):
+def nine_heavy_and_singletons(m: int) -> list[int]:
     heavy = [p for p in range(9) for _ in range(int(0.105 * m))]
     return heavy + list(range(1000, 1000 + m - len(heavy)))
 
@@ -99,7 +103,7 @@ def test_control_the_whole_epsilon_in_every_round_is_caught() -> None:
 
 
 def test_control_counts_without_noise_are_caught() -> None:
-    def noiseless(points):
+    def noiseless(points: Sequence[int]) -> Any:
         counts = Counter(points)
         chosen = choosing.choosing_distribution(counts, M, epsilon=EACH, error=F(9, 10))
         return {point and (point, counts[point]): chance for point, chance in chosen.items()}
@@ -112,13 +116,13 @@ def test_control_counts_without_noise_are_caught() -> None:
 def test_control_deleting_without_null_elements_is_caught() -> None:
     """With m, the threshold αm/2 shrinks, until one entry that is left over passes it: on a neighbour it never does."""
 
-    def shrinking(counts, m, rounds):
+    def shrinking(counts: Counter[int], m: int, rounds: int) -> dict[tuple[int, ...], float]:
         if not rounds or not m:
             return {(): 1.0}
         chosen = choosing.choosing_distribution(counts, m, epsilon=EACH, error=F(9, 10))
-        total = {(): chosen[None]}
-        for point in set(chosen) - {None}:
-            rest = {other: count for other, count in counts.items() if other != point}
+        total: dict[tuple[int, ...], float] = {(): chosen[None]}
+        for point in (each for each in chosen if each is not None):
+            rest = Counter({other: count for other, count in counts.items() if other != point})
             for tail, chance in shrinking(rest, m - counts[point], rounds - 1).items():
                 total[(point, *tail)] = chosen[point] * chance  # the counts' noise would hide none of it
         return total
@@ -166,10 +170,13 @@ def test_the_parameters_are_the_constructions_and_tight_ones_need_fewer_examples
 
 
 @pytest.mark.parametrize("tight", [False, True])
-def test_each_round_is_really_run_with_what_is_charged_for_it_and_m_stays(monkeypatch, tight) -> None:
+def test_each_round_is_really_run_with_what_is_charged_for_it_and_m_stays(
+    monkeypatch: pytest.MonkeyPatch, tight: bool
+) -> None:
     """The ledger of one run, read at the doors of the mechanisms."""
     m, each = examples_needed(**ASKED, tight=tight), rounds_for(**ASKED, tight=tight)
-    chosen, counted = [], []
+    chosen: list[tuple[int, dict[str, Any]]] = []
+    counted: list[dict[str, Any]] = []
     choose, release = choosing.choose, geometric.release
     monkeypatch.setattr(choosing, "choose", lambda *a, **k: (chosen.append((a[1], k)), choose(*a, **k))[1])
     monkeypatch.setattr(geometric, "release", lambda *a, **k: (counted.append(k), release(*a, **k))[1])

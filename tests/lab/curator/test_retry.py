@@ -13,24 +13,14 @@ import numpy as np
 import pytest
 from scipy.stats import binom, chi2
 
+from askance_lab.curator import insist
 from askance_lab.curator.databases import BitSample
 from askance_lab.curator.distributions import Distribution, loss, worst_loss
 from askance_lab.curator.draws import Below, below
 from askance_lab.curator.parity import attempt_distribution
 from askance_lab.curator.parity import inclusion as inclusion_of_one
 from askance_lab.curator.privacy import Paid
-from askance_lab.curator.retry import (
-    SILENCE,
-    exact_loss,
-    examples_insist,
-    inclusion,
-    insist,
-    insist_distribution,
-    learn,
-    paid,
-    repeated,
-    retry_distribution,
-)
+from askance_lab.curator.retry import exact_loss, inclusion, learn, paid, repeated, retry_distribution
 from askance_lab.theory.parity import parity_retry_repaired, parity_retry_sharp
 from askance_protocol.errors import ProtocolError
 from askance_protocol.randomness import SimulatedRandom
@@ -46,7 +36,7 @@ def sample_of(rows: Sequence[Entry]) -> BitSample:
     return BitSample.from_rows(len(rows[0][0]), rows)
 
 
-def insistent(sample: BitSample, p: Fraction, s: float = float(SILENCE)) -> Distribution:
+def insistent(sample: BitSample, p: Fraction, s: float = float(insist.SILENCE)) -> Distribution[int | None]:
     """`insist`'s distribution at any p, written as a sum over the tries."""
     once = attempt_distribution(sample, p, silence=Fraction(0))
     none = once[None]
@@ -93,9 +83,9 @@ def test_the_texts_own_rate_spends_less_than_half_of_its_epsilon() -> None:
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), ONE, Fraction(3)], ids=str)
 def test_the_loss_of_uncounted_tries_is_within_epsilon_whatever_the_silence(epsilon: Fraction) -> None:
-    for silence in (Fraction(1, 2), SILENCE, Fraction(1, 10**6)):
+    for silence in (Fraction(1, 2), insist.SILENCE, Fraction(1, 10**6)):
         worst = worst_loss(
-            lambda rows, s=silence: insist_distribution(sample_of(rows), epsilon=epsilon, silence=s), TWO_BITS, 3
+            lambda rows, s=silence: insist.insist_distribution(sample_of(rows), epsilon=epsilon, silence=s), TWO_BITS, 3
         )
         assert worst.value <= float(epsilon) + 1e-12
 
@@ -120,7 +110,7 @@ def test_uncounted_tries_come_near_their_bound_and_a_rate_that_is_as_a_has_it_is
 
 def test_the_closed_form_of_uncounted_tries_is_the_sum_over_the_tries() -> None:
     for rows in ([((1, 0), 1), ((0, 1), 0), ((1, 1), 0)], CONTRADICTORY, TWO_BITS):
-        ours = insist_distribution(sample_of(rows), epsilon=ONE)
+        ours = insist.insist_distribution(sample_of(rows), epsilon=ONE)
         theirs = insistent(sample_of(rows), inclusion(ONE, 1))
 
         assert math.fsum(ours.values()) == pytest.approx(1, abs=1e-12)
@@ -157,7 +147,7 @@ def k_runs(sample: BitSample, draw: Below) -> int | None:
 
 
 def uncounted(sample: BitSample, draw: Below) -> int | None:
-    return insist(sample, epsilon=ONE, silence=Fraction(1, 5), draw=draw)
+    return insist.learn(sample, epsilon=ONE, silence=Fraction(1, 5), draw=draw)
 
 
 @pytest.mark.parametrize("version", [k_runs, uncounted])
@@ -171,7 +161,7 @@ def test_each_version_draws_from_its_own_distribution_and_not_from_the_others(
     )
     theirs = {
         k_runs: retry_distribution(sample, epsilon=ONE, runs=3),
-        uncounted: insist_distribution(sample, epsilon=ONE, silence=Fraction(1, 5)),
+        uncounted: insist.insist_distribution(sample, epsilon=ONE, silence=Fraction(1, 5)),
     }
     counts = Counter(version(sample, draw) for _ in range(runs))
     for other, expected in theirs.items():
@@ -184,7 +174,7 @@ def test_contradictory_examples_end_in_bottom_or_a_parity_and_never_for_ever() -
     sample = sample_of(CONTRADICTORY)
 
     assert {learn(sample, epsilon=Fraction(5), runs=4, draw=draw) for _ in range(20)} == {None}
-    assert {insist(sample, epsilon=Fraction(5), draw=draw) for _ in range(20)} == {None}
+    assert {insist.learn(sample, epsilon=Fraction(5), draw=draw) for _ in range(20)} == {None}
 
 
 # --- Utility -------------------------------------------------------------------------------------------------------
@@ -212,8 +202,8 @@ def stated_rate_at_the_repaired_bound() -> tuple[int, Callable[[BitSample, Below
 
 
 def uncounted_at_the_bound() -> tuple[int, Callable[[BitSample, Below], int | None]]:
-    plan = examples_insist(dimension=10, epsilon=1, error=0.1, failure=0.1)
-    return plan.examples, lambda sample, draw: insist(sample, epsilon=ONE, silence=plan.silence, draw=draw)
+    plan = insist.examples_needed(dimension=10, epsilon=1, error=0.1, failure=0.1)
+    return plan.examples, lambda sample, draw: insist.learn(sample, epsilon=ONE, silence=plan.silence, draw=draw)
 
 
 @pytest.mark.parametrize("plan", [k_runs_at_the_bound, stated_rate_at_the_repaired_bound, uncounted_at_the_bound])
@@ -233,12 +223,12 @@ def test_at_its_bound_the_error_is_within_alpha_nine_times_of_ten_and_at_a_quart
 
 def test_with_256_bits_it_finds_r_among_as_many_uniform_examples_as_its_bound_says() -> None:
     d, runs = 256, 20
-    plan = examples_insist(dimension=d, epsilon=1, error=0.1, failure=0.1)
+    plan = insist.examples_needed(dimension=d, epsilon=1, error=0.1, failure=0.1)
     rng, draw = np.random.default_rng(5), below(SimulatedRandom(15))
     right = 0
     for _ in range(runs):
         x, r = rng.integers(0, 2, (plan.examples, d), np.uint8), rng.integers(0, 2, d, np.uint8)
-        found = insist(BitSample.of(x, x @ r % 2), epsilon=ONE, silence=plan.silence, draw=draw)
+        found = insist.learn(BitSample.of(x, x @ r % 2), epsilon=ONE, silence=plan.silence, draw=draw)
         right += found == sum(int(bit) << j for j, bit in enumerate(r))
 
     assert binom.cdf(right, runs, 0.9) > TINY
@@ -247,8 +237,8 @@ def test_with_256_bits_it_finds_r_among_as_many_uniform_examples_as_its_bound_sa
 
 def test_the_users_needed_are_below_those_of_the_repaired_text_and_do_not_grow_with_the_certainty() -> None:
     sharp = parity_retry_sharp(dimension=10, epsilon=1, error=0.1, failure=0.1)
-    ours = examples_insist(dimension=10, epsilon=1, error=0.1, failure=0.1)
-    certain = examples_insist(dimension=10, epsilon=1, error=0.1, failure=1e-6)
+    ours = insist.examples_needed(dimension=10, epsilon=1, error=0.1, failure=0.1)
+    certain = insist.examples_needed(dimension=10, epsilon=1, error=0.1, failure=1e-6)
 
     assert ours.examples < sharp.examples <= 352 * 1.3
     assert 0 < ours.silence <= Fraction(1, 160)
@@ -266,7 +256,7 @@ def test_epsilon_runs_and_silence_out_of_range_are_refused() -> None:
     with pytest.raises(ProtocolError, match="must be positive"):
         learn(sample, epsilon=Fraction(0), runs=2, draw=draw)
     with pytest.raises(ProtocolError, match="must be positive"):
-        insist(sample, epsilon=Fraction(-1), draw=draw)
+        insist.learn(sample, epsilon=Fraction(-1), draw=draw)
     with pytest.raises(ProtocolError, match="at least 1"):
         learn(sample, epsilon=ONE, runs=0, draw=draw)
     with pytest.raises(ProtocolError, match="must lie in"):
@@ -275,9 +265,9 @@ def test_epsilon_runs_and_silence_out_of_range_are_refused() -> None:
         learn(sample, epsilon=Fraction(8), runs=2, draw=draw, stated=True)
     for silence in (Fraction(0), Fraction(1), Fraction(2)):
         with pytest.raises(ProtocolError, match="between 0 and 1"):
-            insist(sample, epsilon=ONE, draw=draw, silence=silence)
+            insist.learn(sample, epsilon=ONE, draw=draw, silence=silence)
         with pytest.raises(ProtocolError, match="between 0 and 1"):
-            insist_distribution(sample, epsilon=ONE, silence=silence)
+            insist.insist_distribution(sample, epsilon=ONE, silence=silence)
 
 
 def test_what_is_paid_is_epsilon() -> None:

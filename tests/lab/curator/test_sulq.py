@@ -26,7 +26,7 @@ from tests.lab.curator.curating import too_few
 M, TAU, DELTA, RUNS = 100, 0.05, 0.05, 200
 EXAMPLES = domain_of(synthetic("conjunction", {"d": 4}, 1))
 ASKS = [
-    Ask(BooleanQuery(test=And(of=(Not(of=Bit(field="x", index=k % 4)), Label(sign=1 - 2 * (k // 4 % 2))))), TAU)
+    Ask(BooleanQuery(test=And(of=(Not(of=Bit(field="x", index=k % 4)), Label(sign=-1 if k // 4 % 2 else 1)))), TAU)
     for k in range(M)
 ]
 TRUTHS = np.array(Exact(EXAMPLES).answer(ASKS), float)

@@ -14,12 +14,12 @@ from scipy.stats import binom
 from typer.testing import CliRunner
 
 from askance_lab.cli import app
-from askance_lab.curator.inputs import ConceptClass, says
+from askance_lab.curator.mechanism import AnyMechanism
+from askance_lab.curator.registry import mechanisms
 from askance_lab.data.problems import PROBLEMS, TOO_WRONG, LearningProblem
 from askance_lab.evaluation.weighted import WeightedExamples
 from askance_lab.experiments.landscape import queries, report
-from askance_lab.experiments.landscape.cells import BY_KEY, CELLS, Model
-from askance_lab.experiments.landscape.learners import LEARNERS, as_parity, labelled_one
+from askance_lab.experiments.landscape.cells import BY_KEY, CELLS, LEARNERS, Model
 from askance_lab.experiments.landscape.measurement import CellUsers, Task, find, run_all, tasks_of
 from askance_lab.oracles.exact import Exact
 from askance_lab.oracles.shared.oracle import run
@@ -38,24 +38,24 @@ def found_of(cell: str, d: int, users: int) -> CellUsers:
 # ------------------------------------------------------------------------------------------------------------ problems
 
 
-@pytest.mark.parametrize(
-    "kind", [ConceptClass.PARITY, ConceptClass.CONJUNCTION, ConceptClass.POINT, ConceptClass.INTERVAL]
-)
-def test_the_error_of_a_hypothesis_is_how_often_it_labels_examples_wrongly(kind: ConceptClass) -> None:
-    problem = PROBLEMS[kind.value](6, 0.1, 40_000, 1)
-    databases = {ConceptClass.PARITY: problem.bits, ConceptClass.CONJUNCTION: lambda: labelled_one(problem)}
-    database = databases.get(kind, problem.sample)()
-    hypotheses: list[Any] = [(0, 1), (), (2,)] if kind is ConceptClass.CONJUNCTION else [5, 17, 40, 63]
+@pytest.mark.parametrize("name", ["generic-parity", "generic-conjunction", "generic-point", "generic-interval"])
+def test_the_error_of_a_hypothesis_is_how_often_it_labels_examples_wrongly(name: str) -> None:
+    learner: AnyMechanism = mechanisms()[name]
+    problem = PROBLEMS[learner.concepts.name](6, 0.1, 40_000, 1)
+    database = learner.concepts.database(problem.columns)
+    hypotheses: list[Any] = [(0, 1), (), (2,)] if name == "generic-conjunction" else [5, 17, 40, 63]
 
+    assert learner.answers.labels is not None
     for hypothesis in hypotheses:
-        wrong = float(np.mean(says(kind, hypothesis, database) != np.array(database.labels)))
-        assert wrong == pytest.approx(problem.error(hypothesis), abs=5 * 0.5 / math.sqrt(40_000))
+        wrong = float(np.mean(learner.answers.labels(hypothesis, database) != np.array(database.labels)))
+        error = problem.error(learner.answers.to_json(hypothesis, 6))
+        assert wrong == pytest.approx(error, abs=5 * 0.5 / math.sqrt(40_000))
 
 
 @pytest.mark.parametrize("name", ["PARITY", "POINT", "INTERVAL"])
 def test_the_least_error_of_a_wrong_hypothesis_is_just_above_alpha(name: str) -> None:
-    problem = PROBLEMS[name](6, 0.1, 10, 3)
-    errors = sorted(problem.error(hypothesis) for hypothesis in range(64))
+    problem, answers = PROBLEMS[name](6, 0.1, 10, 3), mechanisms()[f"generic-{name.lower()}"].answers
+    errors = sorted(problem.error(answers.to_json(hypothesis, 6)) for hypothesis in range(64))
 
     assert errors[0] == 0
     assert errors[1] == pytest.approx(TOO_WRONG * 0.1, rel=0.4)
@@ -67,8 +67,11 @@ def test_masked_parity_is_parity_in_one_bit_more() -> None:
     problem = PROBLEMS["MASKED-PARITY"](8, 0.1, 500, 2)
     truth = problem.people.truth
     r = sum(int(bit) << i for i, bit in enumerate(str(truth["r"]))) + (int(str(truth["a"])) << 8)
+    labels = mechanisms()["generic-parity"].answers.labels
+    database = mechanisms()["generic-masked-parity"].concepts.database(problem.columns)
 
-    assert not (says(ConceptClass.PARITY, r, as_parity(problem)) ^ as_parity(problem).labels).any()
+    assert labels is not None
+    assert not (labels(r, database) ^ database.labels).any()
 
 
 # ------------------------------------------------------------------------------------------------------------- queries
@@ -81,7 +84,7 @@ def test_thresholds_are_learned_from_exact_answers(make: Any, d: int) -> None:
     for seed in range(12):
         problem = PROBLEMS["INTERVAL"](d, 0.1, 400, seed)
         learned = run(strategy, {"d": d, "alpha": "0.1"}, Exact(WeightedExamples(problem.columns)))
-        assert problem.error(learned.hypothesis.value["threshold"]) == 0
+        assert problem.error(learned.hypothesis.value) == 0
         assert learned.rounds <= strategy.rounds
 
 
@@ -89,7 +92,7 @@ def test_points_are_learned_from_exact_answers() -> None:
     for seed in range(12):
         problem = PROBLEMS["POINT"](7, 0.1, 400, seed)
         learned = run(queries.POINT, {"d": 7, "alpha": "0.1"}, Exact(WeightedExamples(problem.columns)))
-        assert problem.good(learned.hypothesis.value["point"])
+        assert problem.good(learned.hypothesis.value)
 
 
 # ----------------------------------------------------------------------------------------------------------- measuring
@@ -127,10 +130,10 @@ def test_a_learner_that_gets_no_better_has_no_upper_end(monkeypatch: pytest.Monk
     """The control: it is right 9 times in 10 however many users there are, so no number is surely enough."""
     key = "POINT · not private · any positive example"
 
-    def fickle(problem: LearningProblem, _: Targets, seed: int) -> int | None:
-        return next(x for x in range(256) if problem.good(x)) if seed % 10 else None
+    def fickle(problem: LearningProblem, _: Targets, seed: int) -> dict[str, int] | None:
+        return next({"point": x} for x in range(256) if problem.good({"point": x})) if seed % 10 else None
 
-    monkeypatch.setitem(LEARNERS, key, fickle)  # type: ignore[arg-type]
+    monkeypatch.setitem(LEARNERS, key, fickle)
     found = find(Task(key, 8, TERMS, 20))
 
     assert found.rate == 0.9

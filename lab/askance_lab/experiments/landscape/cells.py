@@ -1,26 +1,39 @@
 """Which learner stands for which class and model, by which theorem, and how many users that theorem asks for.
 
-A bound is the theorem's own, with the constants that are proved (`protocol.bounds`, THEORY.md, §2). It holds for every
-distribution and with proof; what is measured holds for one distribution, and is what a learner really takes there.
+A cell holds its learner: a strategy, a curator's mechanism, or a plain rule. A bound is the theorem's own, with the
+constants that are proved (`askance_lab.theory`). It holds for every distribution and with proof; what is measured holds
+for one distribution, and is what a learner really takes there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from math import log
 from typing import Final
 
-from askance_lab.curator import generic, interval, point, retry
-from askance_lab.experiments.landscape.queries import users_dyadic
+from askance_lab.curator import (
+    generic_conjunction,
+    generic_interval,
+    generic_masked_parity,
+    generic_parity,
+    generic_point,
+    insist,
+    interval,
+    point,
+)
+from askance_lab.curator.concepts import A_MASKED_PARITY, MASKED_PARITY, Answer, Database
+from askance_lab.curator.mechanism import Mechanism
+from askance_lab.experiments.landscape import learners, queries
+from askance_lab.experiments.landscape.learners import Learner, strategy
 from askance_lab.theory import central, local, masked_parity
 from askance_lab.theory.targets import Targets
 from askance_protocol import checks
 
 
 class Model(Enum):
-    """Whom a user has to trust."""
+    """Who a user has to trust."""
 
     AT_ONCE = "local, at once"
     IN_ROUNDS = "local, in rounds"
@@ -29,7 +42,7 @@ class Model(Enum):
 
 
 Bound = Callable[[int, Targets], int]
-"""Users, from d."""
+"""The number of users, from d and the targets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,22 +52,24 @@ class Cell:
     problem: str
     model: Model
     learner: str
+    """What the learner is called in tables and among the results."""
+    learn: Learner
     privacy: str
     theorem: str
     bound: Bound
     start: Callable[[int], float]
     """About how many users it takes: where the search begins."""
     dimensions: tuple[int, ...]
-    """Where it is measured, unless it is said otherwise; elsewhere the bound is shown."""
+    """The d at which it is measured if no other are given; elsewhere the bound is shown."""
 
     @property
     def key(self) -> str:
-        """Names it among the results."""
+        """The name of the cell among the results."""
         return f"{self.problem} · {self.model.value} · {self.learner}"
 
     @property
     def measured_as(self) -> str:
-        """A learner that stands for two models is the same in both: it is measured as the first."""
+        """The cell whose measurement it shares: a learner that stands for two models is measured once, as the first."""
         return next(c.key for c in CELLS if (c.problem, c.learner) == (self.problem, self.learner))
 
 
@@ -65,88 +80,82 @@ NONE: Final = "–"
 
 
 def _sq(queries: Callable[[int], int], tolerance: Callable[[int, float], float]) -> Bound:
-    """KLNRS11, Thm 5.7, as repaired: a fresh portion of users for each query."""
+    """Bound a strategy of statistical queries, each with a fresh portion of users: KLNRS11, Thm 5.7, as repaired."""
 
-    def bound(d: int, terms: Targets) -> int:
+    def bound(d: int, targets: Targets) -> int:
         return local.users_sq_simulation_repaired(
             queries=queries(d),
             bound=1,
-            tolerance=tolerance(d, terms.alpha),
-            epsilon=float(terms.epsilon),
-            failure=terms.beta,
+            tolerance=tolerance(d, targets.alpha),
+            epsilon=float(targets.epsilon),
+            failure=targets.beta,
         )
 
     return bound
 
 
-def _generic(hypotheses: Callable[[int], int]) -> Bound:
-    """KLNRS11, Thm 3.4, where some hypothesis fits all examples, by the shorter proof of `curator.generic`."""
-    return lambda d, terms: generic.examples_realizable_sharp(
-        hypotheses=hypotheses(d), epsilon=float(terms.epsilon), error=terms.alpha, failure=terms.beta
-    )
-
-
-def _insistent(extra: int) -> Bound:
-    """KLNRS08, Thm 3.8, without a limit on the tries (`curator.retry`)."""
-    return lambda d, terms: (
-        retry.examples_insist(
-            dimension=d + extra, epsilon=float(terms.epsilon), error=terms.alpha, failure=terms.beta
-        ).examples
-    )
-
-
 def _sulq(queries: Callable[[int], int], tolerance: Callable[[int, float], float]) -> Bound:
-    """BB-notes, Thm 7, as repaired."""
-    return lambda d, terms: central.examples_sulq_repaired(
-        queries=queries(d), tolerance=tolerance(d, terms.alpha), epsilon=float(terms.epsilon), failure=terms.beta
+    """Bound a strategy whose queries a curator answers: BB-notes, Thm 7, as repaired."""
+    return lambda d, targets: central.examples_sulq_repaired(
+        queries=queries(d), tolerance=tolerance(d, targets.alpha), epsilon=float(targets.epsilon), failure=targets.beta
     )
 
 
 def _occam(hypotheses: Callable[[int], int]) -> Bound:
-    """Any hypothesis that fits: |H|(1 − α)^n ≤ β (Blumer, Ehrenfeucht, Haussler and Warmuth 1987)."""
-    return lambda d, terms: checks.whole((log(hypotheses(d)) - log(terms.beta)) / terms.alpha)
+    """Bound any hypothesis that fits: |H|(1 − α)^n ≤ β (Blumer, Ehrenfeucht, Haussler and Warmuth 1987)."""
+    return lambda d, targets: checks.whole((log(hypotheses(d)) - log(targets.beta)) / targets.alpha)
 
 
 def _both(one: Bound, other: Bound) -> Bound:
-    return lambda d, terms: one(d, terms) + other(d, terms)
+    return lambda d, targets: one(d, targets) + other(d, targets)
 
 
-def _masked_rounds(d: int, terms: Targets) -> int:
+def _masked_rounds(d: int, targets: Targets) -> int:
     return masked_parity.users_masked_parity_repaired(
-        dimension=d, epsilon=float(terms.epsilon), failure=terms.beta
+        dimension=d, epsilon=float(targets.epsilon), failure=targets.beta
     ).total
 
 
-def _masked_at_once(d: int, terms: Targets) -> int:
+def _masked_at_once(d: int, targets: Targets) -> int:
     return masked_parity.users_masked_parity_noninteractive(
-        dimension=d, epsilon=float(terms.epsilon), failure=terms.beta / 2
+        dimension=d, epsilon=float(targets.epsilon), failure=targets.beta / 2
     )
 
 
-def _masked_pooled(d: int, terms: Targets) -> int:
-    return masked_parity.users_masked_parity_pooled(dimension=d, epsilon=float(terms.epsilon), failure=terms.beta / 2)
-
-
-def _point(d: int, terms: Targets) -> int:
-    return point.examples_needed(d, epsilon=terms.epsilon, delta=terms.delta, error=terms.error, failure=terms.failure)
-
-
-def _rec(d: int, terms: Targets) -> int:
-    return interval.examples_needed(
-        d, epsilon=terms.epsilon, delta=terms.delta, error=terms.error, failure=terms.failure
+def _masked_pooled(d: int, targets: Targets) -> int:
+    return masked_parity.users_masked_parity_pooled(
+        dimension=d, epsilon=float(targets.epsilon), failure=targets.beta / 2
     )
 
 
-def _dyadic(d: int, terms: Targets) -> int:
-    return users_dyadic(d, float(terms.epsilon), terms.alpha, terms.beta)
+def _dyadic(d: int, targets: Targets) -> int:
+    return queries.users_dyadic(d, float(targets.epsilon), targets.alpha, targets.beta)
 
 
 def _size(d: int) -> int:
     return 2**d
 
 
+def _curated(
+    mechanism: Mechanism[Database, Answer], learner: str, start: Callable[[int], float], dimensions: tuple[int, ...]
+) -> Cell:
+    """The cell of a curator's mechanism: its class, its theorem, its bound and its price are its own."""
+    return Cell(
+        mechanism.concepts.name,
+        Model.CURATOR,
+        learner,
+        learners.curated(mechanism),
+        APPROXIMATE if mechanism.paid(Targets(), mechanism.d).delta else PURE,
+        mechanism.by,
+        mechanism.needed,
+        start,
+        dimensions,
+    )
+
+
 _T57: Final = "KLNRS11 Thm 5.7"
 _GENERIC: Final = "KLNRS11 Thm 3.4"
+_INSISTENT: Final = "KLNRS08 Thm 3.8"
 _OCCAM: Final = "Occam's razor"
 
 _PARITY_SQ: Final = _sq(_size, lambda _, alpha: alpha / 2)
@@ -160,6 +169,7 @@ CELLS: Final[tuple[Cell, ...]] = (
             "PARITY",
             model,
             "all 2^d parities",
+            learners.local(strategy("parity")),
             LOCAL,
             f"{_T57}; none with 2^(d/3) queries (§5.2)",
             _PARITY_SQ,
@@ -168,23 +178,28 @@ CELLS: Final[tuple[Cell, ...]] = (
         )
         for model in (Model.AT_ONCE, Model.IN_ROUNDS)
     ),
-    Cell("PARITY", Model.CURATOR, "generic", PURE, _GENERIC, _generic(_size), lambda d: 20 * d, (4, 8, 12, 16)),
+    _curated(generic_parity.MECHANISM, "generic", lambda d: 20 * d, (4, 8, 12, 16)),
+    replace(
+        _curated(insist.MECHANISM, "A*, insistent", lambda d: 30 * d, (4, 8, 16, 32, 64)),
+        theorem=_INSISTENT,
+    ),
     Cell(
         "PARITY",
-        Model.CURATOR,
-        "A*, insistent",
-        PURE,
-        "KLNRS08 Thm 3.8",
-        _insistent(0),
-        lambda d: 30 * d,
+        Model.NOBODY,
+        "elimination",
+        learners.openly(learners.eliminate),
+        NONE,
+        _OCCAM,
+        _occam(_size),
+        lambda d: 6 * d,
         (4, 8, 16, 32, 64),
     ),
-    Cell("PARITY", Model.NOBODY, "elimination", NONE, _OCCAM, _occam(_size), lambda d: 6 * d, (4, 8, 16, 32, 64)),
     # MASKED-PARITY: polynomial in rounds, exponential at once (KLNRS11, Thm 5.16, Prop. 5.18).
     Cell(
         "MASKED-PARITY",
         Model.AT_ONCE,
         "masked-parity-noninteractive",
+        learners.local(strategy("masked-parity-noninteractive")),
         LOCAL,
         "KLNRS11 Thm 5.16: exponential",
         _both(_masked_at_once, _masked_pooled),
@@ -195,29 +210,26 @@ CELLS: Final[tuple[Cell, ...]] = (
         "MASKED-PARITY",
         Model.IN_ROUNDS,
         "masked-parity-pooled",
+        learners.local(strategy("masked-parity-pooled")),
         LOCAL,
         "KLNRS11 Prop. 5.18, Thm 5.7",
         _masked_rounds,
         lambda d: 60 * d * d,
         (4, 8, 16, 32),
     ),
-    Cell(
-        "MASKED-PARITY",
-        Model.CURATOR,
-        "generic",
-        PURE,
-        _GENERIC,
-        _generic(lambda d: 2 ** (d + 1)),
-        lambda d: 10 * d,
-        (4, 8, 16),
+    replace(
+        _curated(generic_masked_parity.MECHANISM, "generic", lambda d: 10 * d, (4, 8, 16)),
+        theorem=_GENERIC,
     ),
+    # A masked parity is a parity in d + 1 bits.
     Cell(
         "MASKED-PARITY",
         Model.CURATOR,
         "A*, insistent",
+        learners.curated_on(insist.MECHANISM, MASKED_PARITY, A_MASKED_PARITY),
         PURE,
-        "KLNRS08 Thm 3.8",
-        _insistent(1),
+        _INSISTENT,
+        lambda d, targets: insist.MECHANISM.needed(d + 1, targets),
         lambda d: 30 * d,
         (4, 8, 16, 32, 64),
     ),
@@ -225,6 +237,7 @@ CELLS: Final[tuple[Cell, ...]] = (
         "MASKED-PARITY",
         Model.NOBODY,
         "elimination",
+        learners.openly(learners.eliminate_masked),
         NONE,
         _OCCAM,
         _occam(lambda d: 2 ** (d + 1)),
@@ -237,6 +250,7 @@ CELLS: Final[tuple[Cell, ...]] = (
             "conjunctions",
             model,
             "conjunction",
+            learners.local(strategy("conjunction"), "alpha"),
             LOCAL,
             f"BB-notes Thm 5, {_T57}",
             _CONJUNCTION_SQ,
@@ -245,11 +259,12 @@ CELLS: Final[tuple[Cell, ...]] = (
         )
         for model in (Model.AT_ONCE, Model.IN_ROUNDS)
     ),
-    Cell("conjunctions", Model.CURATOR, "generic", PURE, _GENERIC, _generic(_size), lambda d: 15 * d, (8, 12, 16)),
+    _curated(generic_conjunction.MECHANISM, "generic", lambda d: 15 * d, (8, 12, 16)),
     Cell(
         "conjunctions",
         Model.CURATOR,
         "SuLQ",
+        learners.sulq(strategy("conjunction"), "alpha"),
         PURE,
         "BB-notes Thm 5, 7",
         _sulq(lambda d: d, lambda d, alpha: alpha / (2 * d)),
@@ -260,6 +275,7 @@ CELLS: Final[tuple[Cell, ...]] = (
         "conjunctions",
         Model.NOBODY,
         "all that is never 0",
+        learners.openly(learners.never_missing),
         NONE,
         _OCCAM,
         _occam(_size),
@@ -268,18 +284,29 @@ CELLS: Final[tuple[Cell, ...]] = (
     ),
     # POINT and INTERVAL: everybody learns them; what δ > 0 buys is that d no longer counts.
     *(
-        Cell("POINT", model, "point-bits", LOCAL, _T57, _POINT_SQ, lambda d: 2500.0 * d, (8, 16, 32))
+        Cell(
+            "POINT",
+            model,
+            queries.POINT.name,
+            learners.local(queries.POINT, "alpha"),
+            LOCAL,
+            _T57,
+            _POINT_SQ,
+            lambda d: 2500.0 * d,
+            (8, 16, 32),
+        )
         for model in (Model.AT_ONCE, Model.IN_ROUNDS)
     ),
-    Cell("POINT", Model.CURATOR, "generic", PURE, _GENERIC, _generic(_size), lambda d: 15 * d, (8, 16, 32, 64, 256)),
-    Cell("POINT", Model.CURATOR, "A_dist", APPROXIMATE, "BNS13 Lemma 1", _point, lambda _: 400, (8, 16, 32, 64, 256)),
+    _curated(generic_point.MECHANISM, "generic", lambda d: 15 * d, (8, 16, 32, 64, 256)),
+    _curated(point.MECHANISM, "A_dist", lambda _: 400, (8, 16, 32, 64, 256)),
     Cell(
         "POINT",
         Model.NOBODY,
         "any positive example",
+        learners.openly(learners.any_positive),
         NONE,
         "VC dimension 1",
-        lambda _, terms: checks.whole(log(1 / terms.beta) / terms.alpha),
+        lambda _, targets: checks.whole(log(1 / targets.beta) / targets.alpha),
         lambda _: 25,
         (8, 16, 32, 64, 256),
     ),
@@ -287,6 +314,7 @@ CELLS: Final[tuple[Cell, ...]] = (
         "INTERVAL",
         Model.AT_ONCE,
         "all dyadic intervals",
+        learners.local(queries.DYADIC, "alpha"),
         LOCAL,
         "KLNRS11 §5 (NASQ)",
         _dyadic,
@@ -297,35 +325,28 @@ CELLS: Final[tuple[Cell, ...]] = (
         "INTERVAL",
         Model.IN_ROUNDS,
         "bisection",
+        learners.local(queries.bisection, "alpha"),
         LOCAL,
         _T57,
         _sq(lambda d: d + 1, lambda _, alpha: alpha / 2),
         lambda d: 8000.0 * d,
         (4, 8, 16, 32),
     ),
-    Cell(
-        "INTERVAL",
-        Model.CURATOR,
-        "generic",
-        PURE,
-        _GENERIC,
-        _generic(lambda d: 2**d + 1),
-        lambda d: 15 * d,
-        (8, 16, 32, 64, 256, 1024),
-    ),
-    Cell(
-        "INTERVAL", Model.CURATOR, "Rec", APPROXIMATE, "BNS13 Thm 2", _rec, lambda _: 1500, (8, 16, 32, 64, 256, 1024)
-    ),
+    _curated(generic_interval.MECHANISM, "generic", lambda d: 15 * d, (8, 16, 32, 64, 256, 1024)),
+    _curated(interval.MECHANISM, "Rec", lambda _: 1500, (8, 16, 32, 64, 256, 1024)),
     Cell(
         "INTERVAL",
         Model.NOBODY,
         "the last positive example",
+        learners.openly(learners.last_positive),
         NONE,
         "VC dimension 1",
-        lambda _, terms: checks.whole(log(1 / terms.beta) / terms.alpha),
+        lambda _, targets: checks.whole(log(1 / targets.beta) / targets.alpha),
         lambda _: 25,
         (8, 16, 32, 64, 256, 1024),
     ),
 )
 
 BY_KEY: Final[Mapping[str, Cell]] = {cell.key: cell for cell in CELLS}
+LEARNERS: Final[dict[str, Learner]] = {cell.key: cell.learn for cell in CELLS if cell.measured_as == cell.key}
+"""The learners that are measured, by the keys of their cells."""

@@ -101,7 +101,7 @@ def _end(
 
 
 def _learner(task: Task) -> Learner:
-    from askance_lab.experiments.landscape.learners import LEARNERS  # noqa: PLC0415 - takes a while
+    from askance_lab.experiments.landscape.cells import LEARNERS  # noqa: PLC0415 - takes a while
 
     return trial(PROBLEMS[BY_KEY[task.cell].problem], LEARNERS[task.cell], task.d, task.terms)
 

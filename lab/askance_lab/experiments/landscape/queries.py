@@ -49,7 +49,7 @@ def _alpha(parameters: Parameters) -> float:
 
 
 def _signed(plus: AnyTest, minus: AnyTest) -> RealQuery:
-    """+1 where one test holds, −1 where another does, else 0."""
+    """Ask for +1 where one test holds, −1 where another does, else 0."""
     otherwise = If(test=minus, then=Integer(of=-1), otherwise=Integer(of=0))
     return RealQuery(numerator=If(test=plus, then=Integer(of=1), otherwise=otherwise), denominator=1)
 
@@ -58,13 +58,13 @@ def _signed(plus: AnyTest, minus: AnyTest) -> RealQuery:
 
 
 def of_bit(i: int) -> RealQuery:
-    """On positive examples, of which there is one kind: which bit i it has."""
+    """Ask positive examples, which are all alike, for their bit i."""
     one = Bit(field="x", index=i)
     return _signed(And(of=(_POSITIVE, one)), And(of=(_POSITIVE, Not(of=one))))
 
 
 def run_point(parameters: Parameters) -> Asking:
-    """The sign of each mean is a bit of the point, if the point has mass α; if it has not, any point will do."""
+    """Learn a point: the sign of each mean is a bit of it, if it has mass α; if it has not, any point will do."""
     answers = yield [Ask(of_bit(i), _alpha(parameters)) for i in range(_dimension(parameters))]
     point = sum(int(float(answer) > 0) << i for i, answer in enumerate(answers))
     return Hypothesis(f"x = {point}", {"point": point})
@@ -74,13 +74,16 @@ def run_point(parameters: Parameters) -> Asking:
 
 
 def beside(d: int, t: int) -> RealQuery:
-    """+1 for a positive example at t or above, −1 for a negative one below: its mean is ± the error of c_t."""
+    """Ask for +1 for a positive example at t or above, −1 for a negative one below: its mean is ± the error of c_t."""
     above = Compare(left=Slice(field="x", first=0, width=d), relation=">=", right=Integer(of=t))
     return _signed(And(of=(above, _POSITIVE)), And(of=(Not(of=above), Not(of=_POSITIVE))))
 
 
 def run_bisection(parameters: Parameters) -> Asking:
-    """Halve [0, 2^d] d + 1 times: the sign says on which side the threshold is. In between c_t is good anyway."""
+    """Learn a threshold by halving [0, 2^d] d + 1 times.
+
+    The sign says on which side the threshold is. In between c_t is good anyway.
+    """
     d, alpha = _dimension(parameters), _alpha(parameters)
     low, high = 0, 2**d
     while low < high:
@@ -92,7 +95,7 @@ def run_bisection(parameters: Parameters) -> Asking:
 
 
 def of_length(d: int, length: int) -> CellQuery:
-    """In which interval of 2^length numbers x lies; negative examples count −1."""
+    """Ask in which interval of 2^length numbers x lies; negative examples count −1."""
     return CellQuery(
         cells=max(2 ** (d - length), 1),
         cell=Slice(field="x", first=length, width=d - length),
@@ -101,7 +104,10 @@ def of_length(d: int, length: int) -> CellQuery:
 
 
 def run_dyadic(parameters: Parameters) -> Asking:
-    """The mean of y below t is a sum over d dyadic intervals at most; c_t errs least where it is largest."""
+    """Learn a threshold at once, from sums over dyadic intervals.
+
+    The mean of y below t is a sum over d of them at most; c_t errs least where it is largest.
+    """
     d = read.whole(parameters, "d", 1, _DEEPEST)
     answers = yield [Ask(of_length(d, length), _alpha(parameters) / d) for length in range(d)]
     size = int(2**d)
@@ -118,7 +124,7 @@ def run_dyadic(parameters: Parameters) -> Asking:
 
 
 def users_dyadic(d: int, epsilon: float, error: float, failure: float) -> int:
-    """Users until all of `run_dyadic`'s cells are within α/2d, so that every sum of d of them is within α/2.
+    """Count users until all of `run_dyadic`'s cells are within α/2d, so that every sum of d of them is within α/2.
 
     A length takes m users. A cell's estimate is the mean of m reports ±C, C = (e^ε+1)/(e^ε−1), so by Hoeffding it fails
     with 2e^{−m(α/2d)²/2C²}; there are fewer than 2^{d+1} cells: n = d·m = (8C²d³/α²)·ln(2^{d+2}/β).
@@ -132,5 +138,5 @@ DYADIC: Final = Strategy("interval-dyadic", "A threshold from all dyadic interva
 
 
 def bisection(d: int) -> Strategy:
-    """There are 2^d + 1 thresholds, so it takes d + 1 rounds at most; they share the users evenly."""
+    """Make the strategy of bisection: 2^d + 1 thresholds take d + 1 rounds at most, which share the users evenly."""
     return Strategy("interval-bisection", "A threshold by bisection", True, d + 1, schema, run_bisection)

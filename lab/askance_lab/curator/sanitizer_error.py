@@ -1,4 +1,6 @@
-"""Improper to proper: the database of m entries that is closest to a sanitizer's estimates. BNS13, §2.3.
+"""How far a sanitizer's estimates are off, and the database that is closest to them. BNS13, §2.3.
+
+From improper to proper: a sanitizer releases estimates, and a learner wants a database of m entries that has them.
 
 The text looks through all databases for one that is α-close to the estimates; S itself is one, so there is one, and it
 is 2α-close to S. Here nothing is searched, and no α is needed: the database that is built deviates from the estimates
@@ -28,7 +30,7 @@ from askance_lab.curator.databases import in_domain
 from askance_protocol import checks
 
 Multiset: TypeAlias = Mapping[int, int]
-"""How many times each point is in a database (BNS13, §4.1 thinks of databases as multisets), or is estimated to be."""
+"""The number of times each point is in a database (a multiset: BNS13, §4.1), or is estimated to be."""
 
 
 class Piece(NamedTuple):
@@ -39,7 +41,7 @@ class Piece(NamedTuple):
 
 
 def nearest_point_database(d: int, estimates: Multiset, m: int) -> dict[int, int]:
-    """A database of m entries that no other beats at any-point deviation from the estimates. BNS13, §2.3."""
+    """Build a database of m entries that no other beats at any-point deviation from the estimates. BNS13, §2.3."""
     _checked(d, estimates, m)
     others = (1 << d) - len(estimates)
     slack = _least_deviation(list(estimates.values()), others, m)
@@ -61,7 +63,10 @@ def nearest_point_database(d: int, estimates: Multiset, m: int) -> dict[int, int
 
 
 def nearest_interval_database(d: int, pieces: Iterable[Piece], m: int) -> dict[int, int]:
-    """The same for thresholds: monotone counts, by the running maximum from the left and minimum from the right."""
+    """Build one that no other beats at any threshold.
+
+    Monotone counts, by the running maximum from the left and minimum from the right.
+    """
     gathered: Counter[int] = Counter()
     for end, count in pieces:
         gathered[end] += count
@@ -78,12 +83,12 @@ def nearest_interval_database(d: int, pieces: Iterable[Piece], m: int) -> dict[i
 
 
 def point_deviation(one: Multiset, other: Multiset) -> int:
-    """m·max|Q_c − est(c)| over POINT_d: at which point two databases, or estimates, differ most."""
+    """The largest difference between two databases, or estimates, at any point: m·max|Q_c − est(c)| over POINT_d."""
     return max((abs(one.get(point, 0) - other.get(point, 0)) for point in {*one, *other}), default=0)
 
 
 def interval_deviation(database: Multiset, pieces: Iterable[tuple[int, int]]) -> int:
-    """The same over INTERVAL_d, whose concepts count the entries below a threshold."""
+    """The largest difference below any threshold: m·max|Q_c − est(c)| over INTERVAL_d."""
     changes = Counter(database)
     for end, count in pieces:
         changes[end] -= count
@@ -91,7 +96,7 @@ def interval_deviation(database: Multiset, pieces: Iterable[tuple[int, int]]) ->
 
 
 def multiset(d: int, database: Multiset | Iterable[int]) -> Counter[int]:
-    """A database of X_d, entry by entry or counted, checked: at least one entry, and no point less than no times."""
+    """Count a database of X_d, if it is not counted already; refuse an empty one and negative counts."""
     given = Counter(database)
     points = in_domain(d, given)
     try:
@@ -104,7 +109,7 @@ def multiset(d: int, database: Multiset | Iterable[int]) -> Counter[int]:
 
 
 def entries(database: Multiset) -> tuple[int, ...]:
-    """The database, entry by entry, in order."""
+    """List the database, entry by entry, in order."""
     return tuple(point for point in sorted(database) for _ in repeat(None, database[point]))
 
 
@@ -116,7 +121,7 @@ def _checked(d: int, estimates: Multiset, m: int) -> Multiset:
 
 
 def _least_deviation(estimates: list[int], others: int, m: int) -> int:
-    """Smallest t at which a database of m entries exists: bisection."""
+    """The smallest t at which a database of m entries exists: bisection."""
 
     def exists(slack: int) -> bool:
         least = sum(max(0, each - slack) for each in estimates)
@@ -131,7 +136,7 @@ def _least_deviation(estimates: list[int], others: int, m: int) -> int:
 
 
 def _unnamed(d: int, estimates: Multiset, missing: int, slack: int) -> Iterable[int]:
-    """As many points without an estimate as `missing` entries need, each taking `slack`; fewer if there are no more."""
+    """List as many points without an estimate as `missing` entries need, each taking `slack`, or all there are."""
     wanted = -(-missing // slack) if slack else 0
     point = 0
     while wanted and point < 1 << d:

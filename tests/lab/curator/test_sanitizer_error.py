@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from askance_lab.curator.proper import (
+from askance_lab.curator.sanitizer_error import (
     Piece,
     entries,
     interval_deviation,
