@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from askance_protocol.errors import ProtocolError
 from askance_server import logs
-from askance_server.auth import AuthError, EnrolmentToken, ForbiddenError, GatewayToken, Keys, OperatorToken, UserToken
+from askance_server.auth import EnrolmentToken, GatewayToken, Keys, OperatorToken, UserToken
 from askance_server.ledger.base import LedgerError, Verdict
 from askance_server.problems import (
     MEDIA_TYPE,
@@ -109,7 +109,6 @@ def test_extensions_name_both_versions_and_cannot_replace_a_member() -> None:
 def test_every_verdict_but_the_receipts_has_a_problem() -> None:
     assert set(OF_VERDICT) == set(Verdict) - {Verdict.ACCEPTED, Verdict.REPEATED}
     assert set(OF_VERDICT.values()) <= set(PROBLEMS)
-    assert {AuthError.problem, ForbiddenError.problem} <= set(PROBLEMS)
 
 
 def test_an_error_carries_its_problem_to_the_handler() -> None:
