@@ -17,10 +17,9 @@ from starlette.responses import Response
 
 from askance_protocol.errors import ProtocolError
 from askance_server.aggregator import Aggregator
-from askance_server.api import description
+from askance_server.api import description, health, rounds, studies, users
 from askance_server.api.limits import Limits
 from askance_server.api.reports import ReportPath
-from askance_server.api.routes import router, upkeep
 from askance_server.auth import AuthError, ForbiddenError, open_keys, write_tokens
 from askance_server.group_commit import QueueFullError
 from askance_server.ledger import LedgerError, NotFoundError, open_ledger
@@ -52,8 +51,8 @@ def create_app(settings: Settings, *, stop: Callable[[], None] | None = None) ->
         # No type is JSON. There are no cookies, so a foreign page has nothing to gain by leaving it out.
         strict_content_type=False,
     )
-    app.include_router(router)
-    app.include_router(upkeep)
+    for resource in (studies, users, rounds, health):
+        app.include_router(resource.router)
     for kind, name in _PROBLEMS.items():
         app.add_exception_handler(kind, name)
     app.add_middleware(Limits, body_limit=settings.body_limit)
