@@ -24,7 +24,7 @@ from tests.server.serving import Json, ServerProcess, Service, bearer, is_proble
 
 NOTHING = "0" * 64
 MEAN_OF_ALL: Json = {"users": "all", "tolerance": "0.3"}
-TINY = {"body_limit": 1024}
+TINY: dict[str, Any] = {"body_limit": 1024}
 
 
 @pytest.fixture
