@@ -41,8 +41,10 @@ class QueueFullError(AskanceError):
 
     code = Code.QUEUE_FULL
 
-    def __init__(self) -> None:
-        super().__init__("too many reports wait; nothing was done for this one")
+    def __init__(
+        self, what: str = "too many reports wait; nothing was done for this one", *, where: str = "", remedy: str = ""
+    ) -> None:
+        super().__init__(what, where=where, remedy=remedy)
 
 
 class _Waiting:

@@ -29,8 +29,10 @@ class AuthError(AskanceError):
 
     code = Code.UNAUTHORIZED
 
-    def __init__(self, what: str = "there is no valid token in the Authorization header") -> None:
-        super().__init__(what)
+    def __init__(
+        self, what: str = "there is no valid token in the Authorization header", *, where: str = "", remedy: str = ""
+    ) -> None:
+        super().__init__(what, where=where, remedy=remedy)
 
 
 class ForbiddenError(AuthError):

@@ -481,6 +481,21 @@ def test_an_empty_group_is_decided(ledger: Ledger) -> None:
     assert ledger.received(A) == 0
 
 
+def test_arguments_that_do_not_fit_are_refused_and_change_nothing(ledger: Ledger) -> None:
+    ledger.enrol(2, MICRO)
+    publish(ledger, STUDY, FIRST)
+
+    for wrong in (
+        lambda: ledger.charge(A, np.arange(2, dtype=np.uint64), np.zeros(1, np.uint32)),
+        lambda: ledger.enrol(-1, MICRO),
+        lambda: ledger.enrol(1, -1),
+    ):
+        with pytest.raises(ProtocolError):
+            wrong()
+    assert (ledger.enrolled(), ledger.received(A), ledger.verify()) == (2, 0, [])
+    assert report(ledger, A, (0, 1)) == [Verdict.ACCEPTED]
+
+
 def test_users_who_enrol_later_take_part(ledger: Ledger) -> None:
     publish(ledger, STUDY, FIRST)
     assert report(ledger, A, (0, 1)) == [Verdict.UNKNOWN_USER]

@@ -1,4 +1,4 @@
-"""Whatever is done to a ledger, in whatever order, it says what thirty lines of dictionaries say.
+"""Whatever is done to a ledger, in whatever order, it says what a small model of dictionaries says.
 
 Hypothesis makes up the lives of a ledger: users enrol, rounds open and close, reports come alone and in groups, are
 sent again, contradict each other, run out of budget, come late, and the ledger is closed and opened again. After
