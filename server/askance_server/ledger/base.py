@@ -29,8 +29,8 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from askance_protocol.budget import Account
-from askance_protocol.errors import AskanceError, Code
+from askance_protocol.budget import Account, whole_micro
+from askance_protocol.errors import AskanceError, Code, ProtocolError
 from askance_protocol.rounds import Bulletin, Entry, PreparedRound, RoundState
 from askance_protocol.tally import Tally
 
@@ -98,6 +98,13 @@ class Fault:
 
     where: str
     what: str
+
+
+def check_enrolment(count: int, cap: int) -> None:
+    """Refuse a negative number of users, and a cap that pays for nothing."""
+    if count < 0:
+        raise ProtocolError("is negative", where="count")
+    whole_micro(cap, where="cap", least=1)
 
 
 class Ledger(ABC):

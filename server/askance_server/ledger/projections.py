@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from askance_protocol.budget import Account, whole_micro
+from askance_protocol.budget import Account
 from askance_protocol.errors import ProtocolError
 from askance_protocol.rounds import (
     Bulletin,
@@ -43,6 +43,7 @@ from askance_server.ledger.base import (
     Users,
     Verdict,
     Verdicts,
+    check_enrolment,
 )
 
 Item = TypeVar("Item", bound=np.generic)
@@ -151,9 +152,7 @@ class ProjectedLedger(Ledger):
 
     def enrol(self, count: int, cap: int) -> range:
         """Give new users the next numbers."""
-        whole_micro(cap, where="cap")
-        if count < 0:
-            raise ProtocolError("is negative", where="count")
+        check_enrolment(count, cap)
         first = self._spending.enrolled
         if count:
             self._keep_users(first, count, cap)

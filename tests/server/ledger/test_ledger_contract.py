@@ -489,6 +489,7 @@ def test_arguments_that_do_not_fit_are_refused_and_change_nothing(ledger: Ledger
         lambda: ledger.charge(A, np.arange(2, dtype=np.uint64), np.zeros(1, np.uint32)),
         lambda: ledger.enrol(-1, MICRO),
         lambda: ledger.enrol(1, -1),
+        lambda: ledger.enrol(1, 0),
     ):
         with pytest.raises(ProtocolError):
             wrong()

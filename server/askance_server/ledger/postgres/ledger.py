@@ -58,6 +58,7 @@ from askance_server.ledger.base import (
     Users,
     Verdict,
     Verdicts,
+    check_enrolment,
 )
 from askance_server.ledger.postgres.audit import audit
 from askance_server.ledger.postgres.link import LOCKS, Link, ask, connect, failure, first, migrate, shown
@@ -122,9 +123,7 @@ class PostgresLedger(Ledger):
 
     def enrol(self, count: int, cap: int) -> range:
         """Give new users the next numbers, one enrolment at a time, so that numbers have no gaps."""
-        whole_micro(cap, where="cap")
-        if count < 0:
-            raise ProtocolError("is negative", where="count")
+        check_enrolment(count, cap)
 
         def work(link: Link) -> range:
             ask(link, "SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, _ENROLLING))
