@@ -1,4 +1,4 @@
-"""The service: the endpoints of the contract on one aggregator."""
+"""The application: the REST interface, its limits and its problem documents, around one aggregator."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import signal
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Final
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -15,28 +15,31 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from askance_protocol.errors import ProtocolError
+from askance_protocol.errors import AskanceError
 from askance_server.aggregator import Aggregator
-from askance_server.api import description
+from askance_server.api import description, health, rounds, studies, users
 from askance_server.api.limits import Limits
 from askance_server.api.reports import ReportPath
-from askance_server.api.routes import router, upkeep
-from askance_server.auth import AuthError, ForbiddenError, open_keys, write_tokens
-from askance_server.group_commit import QueueFullError
-from askance_server.ledger import LedgerError, NotFoundError, open_ledger
-from askance_server.problems import ProblemError, detail_of, problem_response
+from askance_server.auth import open_keys, write_tokens
+from askance_server.ledger import open_ledger
+from askance_server.problems import Problem, ProblemError, problem_of, problem_response
 from askance_server.settings import Settings
 from askance_server.strategies.registry import registry
 
 _LOG = logging.getLogger(__name__)
 
 
-def create_app(settings: Settings, *, stop: Callable[[], None] | None = None) -> FastAPI:
-    """The application. Its ledger is opened when it starts and closed when it stops."""
+def create_app(settings: Settings | None = None, *, stop: Callable[[], None] | None = None) -> FastAPI:
+    """The application, with default settings if none are given. It holds its ledger open from its start to its stop.
+
+    `stop` ends the process in good order, which is called for when the ledger cannot be written; if not given, the
+    process gets SIGTERM.
+    """
+    chosen = Settings() if settings is None else settings
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
-        aggregator = _aggregator(settings, stop or _terminate)
+        aggregator = _aggregator(chosen, stop or _terminate)
         aggregator.start()
         app.state.aggregator = aggregator
         yield
@@ -52,11 +55,11 @@ def create_app(settings: Settings, *, stop: Callable[[], None] | None = None) ->
         # No type is JSON. There are no cookies, so a foreign page has nothing to gain by leaving it out.
         strict_content_type=False,
     )
-    app.include_router(router)
-    app.include_router(upkeep)
-    for kind, name in _PROBLEMS.items():
-        app.add_exception_handler(kind, name)
-    app.add_middleware(Limits, body_limit=settings.body_limit)
+    for resource in (studies, users, rounds, health):
+        app.include_router(resource.router)
+    for kind in _HANDLED:
+        app.add_exception_handler(kind, _on_error)
+    app.add_middleware(Limits, body_limit=chosen.body_limit)
     # Added last, so it comes first: a report passes through nothing else.
     app.add_middleware(ReportPath)
     description.describe(app)
@@ -78,70 +81,17 @@ def _terminate() -> None:
 # ------------------------------------------------------------------------------- what goes wrong, as problem documents
 
 
-async def _on_problem(_: Request, error: Exception) -> Response:
-    assert isinstance(error, ProblemError)  # noqa: S101 - registered for it
-    return problem_response(error.name, error.detail)
-
-
-async def _on_auth(_: Request, error: Exception) -> Response:
-    assert isinstance(error, AuthError)  # noqa: S101 - registered for it
-    return problem_response("forbidden" if isinstance(error, ForbiddenError) else "unauthorized", str(error))
-
-
-async def _on_protocol(_: Request, error: Exception) -> Response:
-    return problem_response("invalid-request", str(error))
-
-
-async def _on_not_found(_: Request, error: Exception) -> Response:
-    return problem_response("not-found", str(error.args[0]) if error.args else "")
-
-
-async def _on_full(_: Request, __: Exception) -> Response:
-    return problem_response("queue-full", "too much waits; nothing was done for this request")
-
-
-async def _on_ledger(_: Request, __: Exception) -> Response:
-    return problem_response("not-ready", "the ledger cannot be written; nothing was acknowledged")
-
-
-async def _on_validation(_: Request, error: Exception) -> Response:
-    """The first complaint, with its place; what was sent is not repeated."""
-    assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for it
-    errors: list[dict[str, Any]] = list(error.errors())
-    if errors[0]["loc"][0] == "path":
-        return problem_response("not-found", "there is nothing of this name")
-    return problem_response("invalid-request", detail_of(errors))
-
-
-async def _on_http(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)  # noqa: S101 - registered for it
-    missing = error.status_code in _OF_STATUS
+async def _on_error(request: Request, error: Exception) -> Response:
+    """The problem document of any error, and a line in the log for one that should not be."""
+    found = problem_of(error)
+    if found.name == "internal":
+        _LOG.error("an error that should not be: %s", type(error).__name__, exc_info=error)
+    missing = found.name in {"not-found", "method-not-allowed"} and isinstance(error, HTTPException)
     if missing and (methods := description.methods_of(request.app, request.url.path)):
         # The router names the methods of one route only, and knows nothing of `ReportPath`.
-        return problem_response("method-not-allowed", headers={"Allow": ", ".join(methods)})
-    return problem_response(_OF_STATUS.get(error.status_code, "invalid-request"), headers=error.headers)
+        found = Problem("method-not-allowed", headers={"Allow": ", ".join(methods)})
+    return problem_response(found.name, found.detail, headers=found.headers, **found.extra)
 
 
-async def _on_silence(_: Request, __: Exception) -> Response:
-    """Whoever sent it hung up before its end: nobody is left to be told."""
-    return problem_response("invalid-request", "the body ended too early")
-
-
-async def _on_anything(_: Request, error: Exception) -> Response:
-    _LOG.error("an error that should not be: %s", type(error).__name__, exc_info=error)
-    return problem_response("internal", "")
-
-
-_OF_STATUS: dict[int, str] = {404: "not-found", 405: "method-not-allowed"}
-_PROBLEMS: dict[type[Exception], Callable[[Request, Exception], Any]] = {
-    ProblemError: _on_problem,
-    AuthError: _on_auth,
-    ProtocolError: _on_protocol,
-    NotFoundError: _on_not_found,
-    QueueFullError: _on_full,
-    LedgerError: _on_ledger,
-    RequestValidationError: _on_validation,
-    HTTPException: _on_http,
-    ClientDisconnect: _on_silence,
-    Exception: _on_anything,
-}
+# The framework looks for the nearest class of an error, and has handlers of its own for the first two.
+_HANDLED: Final = (RequestValidationError, HTTPException, ClientDisconnect, AskanceError, ProblemError, Exception)

@@ -16,6 +16,7 @@ from typing import Final
 
 import numpy as np
 
+from askance_protocol.errors import AskanceError, Code
 from askance_server.ledger import (
     Ledger,
     LedgerAwayError,
@@ -32,11 +33,18 @@ _LOG = logging.getLogger(__name__)
 
 VERDICTS: Final = tuple(Verdict)
 ENOUGH: Final = 256
-"""Reports that are worth a commit of their own, whatever else is on its way."""
+"""Number of reports that are worth a commit at once, whatever else is on its way."""
 
 
-class QueueFullError(Exception):
+class QueueFullError(AskanceError):
     """More reports wait than the limit allows. Nothing was done for this one."""
+
+    code = Code.QUEUE_FULL
+
+    def __init__(
+        self, what: str = "too many reports wait; nothing was done for this one", *, where: str = "", remedy: str = ""
+    ) -> None:
+        super().__init__(what, where=where, remedy=remedy)
 
 
 class _Waiting:
@@ -51,7 +59,7 @@ class _Waiting:
 
 
 class GroupCommitter:
-    """Brings reports to the ledger in groups, and verdicts back."""
+    """Commits reports to the ledger in groups, and hands each its verdict."""
 
     def __init__(
         self,
@@ -70,7 +78,7 @@ class GroupCommitter:
 
     @property
     def depth(self) -> int:
-        """How many single reports wait."""
+        """Number of single reports that wait."""
         return self._depth
 
     def submit(self, round_: str, user: int, outcome: int) -> asyncio.Future[Verdict]:
@@ -115,7 +123,7 @@ class GroupCommitter:
                     _LOG.exception("an error that should not be, while a group was committed")
                 continue
             for future, verdict in zip(group.futures, verdicts, strict=True):
-                # Whoever hung up does not wait any more; her report counts all the same.
+                # A client that hung up does not wait any more; the report counts all the same.
                 if not future.done():
                     future.set_result(VERDICTS[verdict])
 

@@ -31,20 +31,20 @@ FIELDS: Final = frozenset(
         *("url", "host", "port", "database", "signal", "version"),
     }
 )
-"""All that a record may carry beside its message. There is no `user`: who answers when is nobody's business."""
+"""All fields that a record may have beside its message. There is no `user`: nobody is to learn who answers when."""
 
 _STANDARD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 # uvicorn's message a second time, with colours.
 _IGNORED: Final = frozenset({"color_message"})
 _HIDDEN: Final = "…"
 
-# What they tell of themselves at every start, stop and request is for whoever asks for it: --log-level debug.
+# They log every start, stop and request, which is shown on demand only: --log-level debug.
 _CHATTY: Final = ("asyncio", "httpcore", "httpx", "uvicorn")
 
 _SECRETS: Final = (
     (re.compile(r"\b(user|enrolment|operator|gateway)\.[\w-]{2,}\.[\w-]{8,}", re.ASCII), rf"\1.{_HIDDEN}"),
     (re.compile(r"\b(bearer|basic)\s+[^\s'\",]+", re.IGNORECASE), rf"\1 {_HIDDEN}"),
-    # To the last @: a password that nobody percent-encoded may hold one.
+    # To the last @: a password that was not percent-encoded may hold one.
     (re.compile(r"([a-z][a-z0-9+.-]*://[^\s:/@]*:)[^\s]*@", re.IGNORECASE), rf"\1{_HIDDEN}@"),
     (re.compile(r"\b((?:ssl)?password=)[^\s&'\"]+", re.IGNORECASE), rf"\1{_HIDDEN}"),
 )
@@ -53,17 +53,17 @@ _OUTSPOKEN: Final = (ProtocolError, LedgerError, OSError)
 
 
 def scrub(text: str) -> str:
-    """`text` without the tokens and passwords that stand in it."""
+    """`text` with the tokens and passwords in it replaced."""
     for pattern, replacement in _SECRETS:
         text = pattern.sub(replacement, text)
     return text
 
 
 class RedactingFilter(logging.Filter):
-    """Lets every record through, less what must not be written."""
+    """Lets every record through, without what must not be written."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Strike out, in place: what comes after this, formatter or handler, cannot see it either."""
+        """Remove secrets in place, so that no formatter or handler after this one can see them."""
         record.msg, record.args = scrub(_message(record)), None
         if record.exc_info and record.exc_info[1] is not None:
             record.exc_text = scrub("\n".join(_told(record.exc_info[1])))
@@ -80,10 +80,10 @@ class RedactingFilter(logging.Filter):
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line."""
+    """Formats a record as one line with a JSON object."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as an object: when, how bad, who, what, and its fields."""
+        """The record as an object: time, level, logger, message, and its fields."""
         line: dict[str, object] = {
             "time": _when(record).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": record.levelname.lower(),
@@ -97,7 +97,7 @@ class JsonLines(logging.Formatter):
 
 
 class Text(logging.Formatter):
-    """One line for people; an exception follows below."""
+    """Formats a record as one line for people, an exception below it."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as text."""
@@ -107,7 +107,7 @@ class Text(logging.Formatter):
 
 
 def configure(level: LogLevel = "info", format_: LogFormat = "auto", stream: TextIO | None = None) -> logging.Handler:
-    """Send all of this process's logs through the filter to one stream, and nowhere else."""
+    """Send all logs of this process through the filter to one stream, and nowhere else."""
     handler = logging.StreamHandler(sys.stderr if stream is None else stream)
     handler.addFilter(RedactingFilter())
     for_people = format_ == "text" or (format_ == "auto" and handler.stream.isatty())
@@ -126,12 +126,12 @@ def configure(level: LogLevel = "info", format_: LogFormat = "auto", stream: Tex
 def _message(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
-    except Exception:  # whoever logs must not fall over its own message, and the arguments may be private
+    except Exception:  # logging must not fail on its own message, and the arguments may be private
         return f"a message whose arguments do not fit, from {record.module}:{record.lineno}"
 
 
 def _keep(record: logging.LogRecord, name: str) -> bool:
-    """Whether a field may stay; text in it is struck through here. Only plain values can be looked through."""
+    """Whether a field may stay. Secrets are removed from text here; only plain values can be searched for them."""
     value: object = record.__dict__[name]
     if isinstance(value, str):
         record.__dict__[name] = scrub(value)
@@ -147,7 +147,7 @@ def _when(record: logging.LogRecord) -> datetime:
 
 
 def _told(error: BaseException) -> Iterator[str]:
-    """Where an exception and those behind it came up, the first one first, in as many words as are safe."""
+    """Places and types of an exception and its causes, the first cause first; words only where they are safe."""
     seen: list[BaseException] = []
     behind: BaseException | None = error
     while behind is not None and behind not in seen:

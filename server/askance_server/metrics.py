@@ -1,4 +1,4 @@
-"""What the server tells a monitor. Counts and durations only: no user, no report, no token."""
+"""Metrics for a monitor: counts and durations only, no user, no report, no token."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from askance_server.ledger import Verdict, Verdicts
 
 
 class Metrics:
-    """One registry a server, so that several in one process do not share counts."""
+    """The metrics of one server, in a registry of its own: several servers in one process do not share counts."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         reports = Counter("askance_reports", "Reports by verdict.", ["verdict"], registry=self.registry)
-        # Looked up once: a label lookup a report would cost more than the count.
+        # Looked up once: to look a label up for each report would cost more than the count.
         self._reports = [reports.labels(verdict.name.lower()) for verdict in Verdict]
         self._latency = Histogram(
             "askance_commit_seconds",
@@ -32,7 +32,7 @@ class Metrics:
         self._users = Gauge("askance_users", "Users who are enrolled.", registry=self.registry)
 
     def committed(self, verdicts: Verdicts, seconds: float) -> None:
-        """Count one group."""
+        """Count the verdicts of one group, and the time that it took."""
         self._latency.observe(seconds)
         if len(verdicts) and not verdicts.any():
             self._reports[0].inc(len(verdicts))
@@ -44,7 +44,7 @@ class Metrics:
     def exposition(
         self, *, depth: int, users: int, studies: Iterable[StudyState], rounds: Iterable[RoundState]
     ) -> bytes:
-        """The text that a monitor scrapes."""
+        """The metrics in the Prometheus text format."""
         self._depth.set(depth)
         self._users.set(users)
         by_study, by_round = Count(studies), Count(rounds)

@@ -1,4 +1,4 @@
-"""Problem documents, RFC 9457: every refusal of the server, in one closed table.
+"""Problem documents, RFC 9457: every refusal of the server, in one closed table, and which error is which of them.
 
 A type is `urn:askance:problem:<name>`. It is a name and no address: the same on every server and at every path, whereas
 RFC 9457 (section 3.1.1) warns of relative references, which mean something else below each URL. What a page behind
@@ -16,9 +16,13 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, cast
 
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from askance_protocol.canonical import Json
+from askance_protocol.errors import AskanceError, Code
 from askance_server.ledger.base import Verdict
 from askance_server.logs import scrub
 
@@ -31,7 +35,7 @@ _STEP: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class ProblemType:
-    """One way in which the server says no."""
+    """One kind of refusal."""
 
     name: str
     status: int
@@ -41,7 +45,7 @@ class ProblemType:
 
     @property
     def type(self) -> str:
-        """Its stable name among all problem types."""
+        """The stable name of this kind, as documents carry it."""
         return URN + self.name
 
 
@@ -120,7 +124,7 @@ OF_VERDICT: Final[Mapping[Verdict, str]] = MappingProxyType(
         Verdict.UNKNOWN_USER: "unauthorized",
     }
 )
-"""What a report was refused for. An accepted and a repeated one get a receipt."""
+"""The problem of each verdict that refuses a report. An accepted and a repeated one get a receipt."""
 
 SCHEMA: Final[Mapping[str, Json]] = {
     "type": "object",
@@ -136,12 +140,69 @@ SCHEMA: Final[Mapping[str, Json]] = {
 }
 
 
+OF_CODE: Final[Mapping[Code, str]] = MappingProxyType(
+    {
+        Code.INVALID: "invalid-request",
+        Code.USAGE: "invalid-request",
+        Code.DATA: "invalid-request",
+        Code.STRATEGY: "invalid-request",
+        Code.NOT_FOUND: "not-found",
+        Code.UNAUTHORIZED: "unauthorized",
+        Code.FORBIDDEN: "forbidden",
+        Code.OVER_BUDGET: "budget-exceeded",
+        Code.TOO_FEW_USERS: "too-few-users",
+        Code.VERSION_MISMATCH: "version-mismatch",
+        Code.QUEUE_FULL: "queue-full",
+        Code.LEDGER: "not-ready",
+        Code.LEDGER_BUSY: "not-ready",
+        Code.LEDGER_AWAY: "not-ready",
+    }
+)
+"""The problem of each error of ours that a request can meet. Any other is a failure of the server."""
+
+_OF_STATUS: Final[Mapping[int, str]] = MappingProxyType({404: "not-found", 405: "method-not-allowed"})
+"""The problem of each status that the framework refuses with; any other is an invalid request."""
+
+
 class ProblemError(Exception):
-    """Raised where the server refuses: the name of the problem, its detail, its extension members."""
+    """A refusal by the name of its problem, with a detail and extension members."""
 
     def __init__(self, name: str, detail: str = "", /, **extra: Json) -> None:
         self.name, self.detail, self.extra = PROBLEMS[name].name, detail, extra
         super().__init__(f"{name}: {detail}" if detail else name)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One refusal: its kind by name, what is wrong in this case, and what a response has besides."""
+
+    name: str
+    detail: str = ""
+    headers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    extra: Mapping[str, Json] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def problem_of(error: Exception) -> Problem:  # noqa: PLR0911 - one return for each kind of error
+    """The problem that an error is to a client. What no line here knows is a failure, of which nothing is told."""
+    match error:
+        case ProblemError():
+            return Problem(error.name, error.detail, extra=error.extra)
+        case AskanceError(code=Code.LEDGER | Code.LEDGER_BUSY | Code.LEDGER_AWAY as code):
+            # The error names the file or the database, which is the operator's business.
+            return Problem(OF_CODE[code], "the ledger cannot be written; nothing was acknowledged")
+        case AskanceError() if error.code in OF_CODE:
+            return Problem(OF_CODE[error.code], str(error))
+        case RequestValidationError():
+            errors: list[dict[str, Any]] = list(error.errors())
+            if errors[0]["loc"][0] == "path":
+                return Problem("not-found", "there is nothing of this name")
+            return Problem("invalid-request", detail_of(errors))
+        case HTTPException():
+            return Problem(_OF_STATUS.get(error.status_code, "invalid-request"), headers=error.headers or {})
+        case ClientDisconnect():
+            return Problem("invalid-request", "the body ended too early")
+        case _:
+            return Problem("internal")
 
 
 def problem(name: str, detail: str = "", /, **extra: Json) -> dict[str, Any]:
@@ -165,7 +226,7 @@ def problem_response(
 
 
 def detail_of(errors: Iterable[Mapping[str, Any]]) -> str:
-    """The first complaint of pydantic, as a detail: where it is and what is wanted there, never what was sent.
+    """The first complaint of pydantic, as a detail: its place and what is wanted there, never what was sent.
 
     pydantic's own text repeats input in two cases, a tag that it does not know and a member that the form does not
     have; and a mapping's keys are input too.
@@ -198,7 +259,7 @@ def examples(*names: str) -> dict[str, dict[str, Any]]:
 
 
 def responses(*names: str) -> dict[int | str, dict[str, Any]]:
-    """What a route may answer besides, by status: FastAPI's `responses`."""
+    """The refusals of a route by status: FastAPI's `responses`."""
     by_status: dict[int | str, list[str]] = {}
     for name in names:
         by_status.setdefault(PROBLEMS[name].status, []).append(name)

@@ -32,7 +32,7 @@ from pydantic import (
 )
 
 from askance_protocol import budget
-from askance_protocol.errors import ProtocolError
+from askance_protocol.errors import Code, ProtocolError
 from askance_server import auth
 from askance_server.logs import LogFormat, LogLevel, scrub
 
@@ -47,6 +47,8 @@ _OTHERS: Final = frozenset({"ASKANCE_SERVER"})  # read by the commands that spea
 
 class SettingsError(ProtocolError):
     """A setting that cannot be used: which, where it was given, and what to give instead."""
+
+    code = Code.USAGE
 
 
 def _micro_epsilon(value: object) -> object:
@@ -71,7 +73,7 @@ def _database(value: str) -> str:
 
 
 class Settings(BaseModel):
-    """All that the server can be told. Shows neither the server key nor the password of its database."""
+    """The settings of a server. They show neither the server key nor the password of the database."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, validate_default=True)
 
@@ -106,7 +108,7 @@ class Settings(BaseModel):
 
     @property
     def directory(self) -> Path:
-        """Where key and token files lie, and the ledger unless it is PostgreSQL."""
+        """The directory of key and token files, and of the ledger unless it is PostgreSQL."""
         if self.data_directory is not None:
             return self.data_directory.expanduser()
         return Path(_DATA if self.is_postgres else self.database)
@@ -118,7 +120,7 @@ class Settings(BaseModel):
 
     @property
     def shown_database(self) -> str:
-        """The database, less its password."""
+        """The database without its password."""
         return scrub(self.database)
 
     @property
@@ -162,9 +164,9 @@ def unknown_variables(environ: Mapping[str, str]) -> list[str]:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket on this port, or, where it is taken, on the next of twenty that is free. 0: any.
+    """A listening socket on this port, or, if it is taken, on the next of twenty that is free. 0: any free port.
 
-    Whoever asked for the port compares it with the socket's own, and says so where they differ.
+    The caller compares the port with the socket's own, and tells the user if they differ.
     """
     family, address = _resolve(host)
     for candidate in range(port, min(port + PORTS_TRIED, 1 << 16)):
@@ -186,7 +188,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def url_of(listener: socket.socket) -> str:
-    """Where a browser on this machine finds what listens there."""
+    """The URL under which a browser on this machine reaches this socket."""
     host, port = cast("tuple[str, int]", listener.getsockname()[:2])
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - these are what we replace
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
@@ -219,7 +221,7 @@ def _of_flags(flags: Mapping[str, object]) -> dict[str, _Given]:
 
 
 def _of_environment(environ: Mapping[str, str]) -> dict[str, _Given]:
-    """An empty variable is one that was not set: compose files write `ASKANCE_PORT=${PORT:-}`."""
+    """The variables that are set and not empty: compose files write `ASKANCE_PORT=${PORT:-}`."""
     variables = {name: PREFIX + name.upper() for name in Settings.model_fields}
     return {name: _Given(environ[variable], variable) for name, variable in variables.items() if environ.get(variable)}
 
@@ -258,7 +260,7 @@ def _text(value: object, source: str, name: str) -> str:
 
 
 def _place(file: Path, text: str, name: str) -> str:
-    """File, line and key. tomllib does not tell lines, and a key that is written in a strange way stays without."""
+    """File, line and key. tomllib gives no lines; a key in an unusual spelling is shown without one."""
     written = re.compile(rf"\s*\[*\s*([\"']?){re.escape(name)}\1\s*[=.\]]")
     lines = (number for number, line in enumerate(text.splitlines(), 1) if written.match(line))
     return ", ".join(part for part in (str(file), *(f"line {number}" for number in lines), name)[:3])

@@ -1,4 +1,4 @@
-"""Tokens: one text each, each for one door; keys and tokens on disk for their owner alone."""
+"""Tokens: one text each, each for one endpoint; keys and tokens on disk for their owner alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import hashlib
 import hmac
 import itertools
 import os
-import timeit
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from askance_protocol.errors import ProtocolError
+from askance_protocol.errors import Code, ProtocolError
 from askance_server import auth
 from askance_server.auth import (
     AuthError,
@@ -27,6 +26,7 @@ from askance_server.auth import (
     OperatorToken,
     Token,
     UserToken,
+    keys,
     open_keys,
     write_tokens,
 )
@@ -63,6 +63,31 @@ def test_the_tag_is_hmac_sha256_of_role_and_payload_under_a_key_for_the_role() -
 
     assert base64.urlsafe_b64decode(payload) == (7).to_bytes(6, "big") + (2).to_bytes(6, "big")
     assert expected.decode().rstrip("=") == tag
+
+
+OLD_TOKENS: list[tuple[str, Token]] = [
+    ("user.AAAAAAAHAAAAAAAC.zHIAHPlFwqXJVOU4skgdPf4D6h7kZzKDHTKNFFxJnQs", UserToken(7, 2)),
+    (
+        "enrolment.eyJleHBpcmVzIjoyMDAwMDAwMDAwLCJsYWJlbCI6ImZpZWxkIHdvcmsifQ"
+        ".LnRDmCm5DunEch_79xOKskxqo4cLk4aSVDjBZXr5oF8",
+        EnrolmentToken("field work", 2_000_000_000),
+    ),
+    ("operator.eyJsYWJlbCI6Im9wZXJhdG9yIn0.MSkP5CER5n3OPz3QDxQTFxutEiXiQFUDKvE7bHvYEpQ", OperatorToken("operator")),
+    (
+        "gateway.eyJjb3VudCI6NTAsImZpcnN0IjoxMDAsInN0dWR5IjoiNWE1YTVhNWE1YTVhNWE1YTVhNWE1YTVhNWE1YTVhNWE1YTVh"
+        "NWE1YTVhNWE1YTVhNWE1YTVhNWE1YTVhNWE1YSJ9.8ZRrTn3jkR6IUc9IpEX1533SX-QJn0ftyPUBoifkDKc",
+        GatewayToken(STUDY, 100, 50),
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "token"), OLD_TOKENS, ids=lambda each: str(each)[:9])
+def test_tokens_and_key_files_of_version_0_1_stay_valid(tmp_path: Path, text: str, token: Token) -> None:
+    (tmp_path / "server.key").touch(mode=0o600)
+    (tmp_path / "server.key").write_text(SERVER_KEY.hex() + "\n")
+
+    assert open_keys(tmp_path).read(text, type(token), now=1_999_999_999) == token
+    assert open_keys(tmp_path).mint(token) == text
 
 
 @pytest.mark.parametrize(
@@ -154,8 +179,7 @@ def test_malformed_and_forged_tokens_get_one_message(text: str, kind: type[UserT
         assert caught.type is AuthError
         messages.add(str(caught.value))
     assert messages == {str(AuthError())}
-    assert AuthError.problem == "unauthorized"
-    assert ForbiddenError.problem == "forbidden"
+    assert (AuthError.code, ForbiddenError.code) == (Code.UNAUTHORIZED, Code.FORBIDDEN)
 
 
 @pytest.mark.parametrize(
@@ -243,11 +267,18 @@ def test_keys_show_nothing_of_themselves() -> None:
         vars(KEYS)
 
 
-def test_the_hot_path_stays_fast() -> None:
-    """2.6 µs where it was measured; the bound leaves room for a machine that does other things."""
-    authorization = header(KEYS.mint(UserToken(123_456_789, 1)))
-    best = min(timeit.repeat(lambda: KEYS.user_token(authorization), number=2000, repeat=7)) / 2000
-    assert best < 20e-6
+def test_the_hot_path_computes_one_tag_and_parses_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It costs 2.6 µs where that was measured: this counts what it does instead, and a machine may be slow."""
+    steps: list[str] = []
+    tag = keys._tag
+    monkeypatch.setattr(keys, "_tag", lambda *given: steps.append("tag") or tag(*given))
+    monkeypatch.setattr(Keys, "read", lambda *_, **__: steps.append("read"))
+
+    KEYS.user_token(header(KEYS.mint(UserToken(123_456_789, 1))))
+    assert steps == ["tag", "tag"]  # Once to mint it, once to read it.
+    # The control: another spelling of the scheme takes the long way.
+    KEYS.user_token(header("user.AAAA.AAAA", "bearer  "))
+    assert steps == ["tag", "tag", "read"]
 
 
 # ---------------------------------------------------------------------------------------------- keys on disk
@@ -315,20 +346,20 @@ def test_two_first_starts_at_once_have_one_key(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_given_key_is_used_and_never_written(tmp_path: Path) -> None:
-    keys = open_keys(tmp_path, SERVER_KEY)
+    own = open_keys(tmp_path, SERVER_KEY)
 
-    write_tokens(tmp_path, keys)
+    write_tokens(tmp_path, own)
 
-    assert keys.mint(TOKENS[0]) == KEYS.mint(TOKENS[0])
+    assert own.mint(TOKENS[0]) == KEYS.mint(TOKENS[0])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["enrolment.token", "operator.token"]
     assert not any(SERVER_KEY.hex() in path.read_text() for path in tmp_path.iterdir())
 
 
 def test_the_token_files_hold_working_tokens_and_follow_a_change_of_key(tmp_path: Path) -> None:
-    for keys in (KEYS, Keys(bytes(32)), Keys(bytes(32))):
-        files = write_tokens(tmp_path, keys)
-        assert keys.read(files.operator.read_text().strip(), OperatorToken)
-        assert keys.read(files.enrolment.read_text().strip(), EnrolmentToken)
+    for own in (KEYS, Keys(bytes(32)), Keys(bytes(32))):
+        files = write_tokens(tmp_path, own)
+        assert own.read(files.operator.read_text().strip(), OperatorToken)
+        assert own.read(files.enrolment.read_text().strip(), EnrolmentToken)
         assert len(list(tmp_path.iterdir())) == 2
 
 

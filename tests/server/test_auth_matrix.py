@@ -88,7 +88,7 @@ OPEN: Final[dict[str, Callable[[Scene], str]]] = {
     "GET /readyz": lambda s: "/readyz",
     "GET /metrics": lambda s: "/metrics",
 }
-"""What is public: whoever takes part has to be able to check it."""
+"""What is public, so that everybody who takes part can check it."""
 
 ROLES: Final = ("nobody", "user", "enrolment", "operator", "gateway", "gateway elsewhere")
 

@@ -131,7 +131,7 @@ class World:
                     self.api.post(f"/v1/studies/{self.studies[kind]['id']}/cancel", token=self.api.operator)
 
     def remember(self, study: Json) -> None:
-        """Only who creates a study is told the token of its gateway."""
+        """Only the operator who creates a study is shown the token of its gateway."""
         if study["gateway_token"] is not None:
             self.gateways |= {round_["id"]: study["gateway_token"] for round_ in study["rounds"]}
 

@@ -82,7 +82,7 @@ def test_a_full_queue_refuses_before_anything_is_done() -> None:
     assert depth == 0
 
 
-def test_whoever_hangs_up_is_committed_all_the_same() -> None:
+def test_the_report_of_a_client_that_hung_up_is_committed_all_the_same() -> None:
     recorder = Recorder()
 
     async def work(committer: GroupCommitter) -> Verdict:

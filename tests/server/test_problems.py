@@ -11,20 +11,26 @@ from typing import Annotated, Any, Literal, NoReturn, get_args
 import pytest
 from fastapi import FastAPI
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
-from askance_protocol.errors import ProtocolError
+from askance_protocol.errors import AskanceError, Code, ProtocolError
 from askance_server import logs
 from askance_server.auth import AuthError, EnrolmentToken, ForbiddenError, GatewayToken, Keys, OperatorToken, UserToken
-from askance_server.ledger.base import LedgerError, Verdict
+from askance_server.group_commit import QueueFullError
+from askance_server.ledger.base import LedgerAwayError, LedgerBusyError, LedgerError, NotFoundError, Verdict
 from askance_server.problems import (
     MEDIA_TYPE,
+    OF_CODE,
     OF_VERDICT,
     PROBLEMS,
     SCHEMA,
+    Problem,
     ProblemError,
     detail_of,
     examples,
     problem,
+    problem_of,
     problem_response,
     responses,
 )
@@ -109,7 +115,44 @@ def test_extensions_name_both_versions_and_cannot_replace_a_member() -> None:
 def test_every_verdict_but_the_receipts_has_a_problem() -> None:
     assert set(OF_VERDICT) == set(Verdict) - {Verdict.ACCEPTED, Verdict.REPEATED}
     assert set(OF_VERDICT.values()) <= set(PROBLEMS)
-    assert {AuthError.problem, ForbiddenError.problem} <= set(PROBLEMS)
+
+
+SENT_PATH = "hidden/ledger.sqlite"
+ERRORS: list[tuple[Exception, Problem]] = [
+    (ProblemError("study-over", "it ended", at=3), Problem("study-over", "it ended", extra={"at": 3})),
+    (ProtocolError("is odd", where="users"), Problem("invalid-request", "users: is odd")),
+    (NotFoundError("there is no such round"), Problem("not-found", "there is no such round")),
+    (AuthError(), Problem("unauthorized", "there is no valid token in the Authorization header")),
+    (ForbiddenError("another role"), Problem("forbidden", "another role")),
+    (QueueFullError(), Problem("queue-full", "too many reports wait; nothing was done for this one")),
+    *(
+        (
+            kind(f"/srv/{SENT_PATH} is full"),
+            Problem("not-ready", "the ledger cannot be written; nothing was acknowledged"),
+        )
+        for kind in (LedgerError, LedgerBusyError, LedgerAwayError)
+    ),
+    (HTTPException(405, headers={"Allow": "GET"}), Problem("method-not-allowed", headers={"Allow": "GET"})),
+    (HTTPException(404), Problem("not-found")),
+    (HTTPException(400, SENT_PATH), Problem("invalid-request")),
+    (ClientDisconnect(), Problem("invalid-request", "the body ended too early")),
+    (AskanceError(f"failed at {SENT_PATH}"), Problem("internal")),
+    (ZeroDivisionError(SENT_PATH), Problem("internal")),
+]
+
+
+@pytest.mark.parametrize(("error", "expected"), ERRORS, ids=lambda each: type(each).__name__)
+def test_each_error_is_one_problem_and_tells_nothing_of_the_servers_files(error: Exception, expected: Problem) -> None:
+    found = problem_of(error)
+
+    assert (found.name, found.detail) == (expected.name, expected.detail)
+    assert (dict(found.headers), dict(found.extra)) == (dict(expected.headers), dict(expected.extra))
+    assert SENT_PATH not in found.detail
+
+
+def test_the_table_of_codes_names_problems_that_there_are() -> None:
+    assert set(OF_CODE.values()) <= set(PROBLEMS)
+    assert Code.INTERNAL not in OF_CODE
 
 
 def test_an_error_carries_its_problem_to_the_handler() -> None:

@@ -24,7 +24,7 @@ from tests.server.serving import Json, ServerProcess, Service, bearer, is_proble
 
 NOTHING = "0" * 64
 MEAN_OF_ALL: Json = {"users": "all", "tolerance": "0.3"}
-TINY = {"body_limit": 1024}
+TINY: dict[str, Any] = {"body_limit": 1024}
 
 
 @pytest.fixture
@@ -416,7 +416,7 @@ def test_a_new_study_is_sealed_or_running_with_its_first_round_open(api: Service
     assert (study["state"], interactive["state"]) == ("sealed", "running")
     assert (study["length"], [each["state"] for each in study["rounds"]]) == (2, ["open"])
     assert study["rounds"][0]["received"] == 0
-    # Whoever reads it gets the documents that the ids name.
+    # A reader gets the documents that the ids name.
     assert prepared(study).id == study["rounds"][0]["id"]
     assert prepared(study).study.digest() == study["id"]
 
@@ -858,7 +858,7 @@ def test_last_event_id_resumes_and_nonsense_begins_anew(api: Service, last: str,
     assert [int(event["id"]) for event in events_of(iter(stream.text.splitlines()))] == list(range(3 - rest, 3))
 
 
-def test_whoever_watches_sees_reports_counted_and_the_study_end_and_can_reconnect(server: ServerProcess) -> None:
+def test_a_watcher_sees_reports_counted_and_the_study_end_and_can_reconnect(server: ServerProcess) -> None:
     tokens = server.enrol(3)
     study = server.study(parameters=MEAN_OF_ALL)
     round_ = study["rounds"][0]["id"]

@@ -85,7 +85,8 @@ def test_the_cap_is_exact_and_rounded_down_from_every_source(text: str) -> None:
 )
 def test_a_bad_value_names_the_source_that_it_came_from(name: str, value: str, why: str) -> None:
     flag = "--" + name.replace("_", "-")
-    assert refused(**{name: value}).startswith(f"{flag}: ")
+    flags: dict[str, object] = {name: value}
+    assert refused(None, **flags).startswith(f"{flag}: ")
     if value:
         message = refused({"ASKANCE_" + name.upper(): value})
         assert message.startswith(f"ASKANCE_{name.upper()}: ")

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from askance_lab.commands.shared.exit_codes import Exit
 from askance_lab.commands.shared.options import JsonOption
 from askance_lab.commands.shared.targets import terms_of
-from askance_protocol.errors import Code, ProtocolError
+from askance_protocol.errors import ProtocolError
 
 if TYPE_CHECKING:
     from askance_lab.curator.concepts import Answer, Database
@@ -122,14 +121,7 @@ def curator(
     options = CuratorOptions(users, d, targets, seed, data, label, column)
     _refuse_misplaced(options)
     begin = time.perf_counter()
-    try:
-        result = _run(chosen, options)
-    except ProtocolError as error:
-        if error.code is not Code.TOO_FEW_USERS:
-            raise
-        typer.echo(f"askance: {error}", err=True)
-        raise typer.Exit(Exit.TOO_FEW_USERS) from None
-    result = replace(result, seconds=round(time.perf_counter() - begin, 3))
+    result = replace(_run(chosen, options), seconds=round(time.perf_counter() - begin, 3))
     typer.echo(json.dumps(result.to_json()) if as_json else result.lines())
 
 

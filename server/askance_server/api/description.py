@@ -44,7 +44,7 @@ BATCH_BODY: Final[dict[str, Any]] = {
         },
     }
 }
-"""What `decode_columns` and `decode_raw` read."""
+"""The body of a batch, as `decode_columns` and `decode_raw` read it."""
 
 _VERSION_HEADER: Final[dict[str, Any]] = {
     "name": "askance-protocol",
@@ -55,7 +55,7 @@ _VERSION_HEADER: Final[dict[str, Any]] = {
 }
 _SOURCES: Final = (("/v1/studies", "post", "201"), ("/v1/studies/{study}", "get", "200"))
 _FOUND_IN_STUDY: Final = {"study": "$response.body#/id", "round_": "$response.body#/rounds/0/id"}
-"""Where an answer that is a study has the ids that other paths ask for; a study may have no round."""
+"""Where a study's document has the ids that other paths ask for; a study may have no round."""
 
 _BEARER: Final[dict[str, Any]] = {
     "type": "http",
@@ -110,7 +110,7 @@ _REPORT: Final[dict[str, Any]] = {
 
 
 def describe(app: FastAPI) -> None:
-    """Add the path that `ReportPath` answers, and the page."""
+    """Complete the application's OpenAPI document by the path that `ReportPath` answers, and add the page `/docs`."""
     plain = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -129,7 +129,7 @@ def describe(app: FastAPI) -> None:
 
 
 def methods_of(app: FastAPI, path: str) -> list[str]:
-    """The methods that a path has, by the description."""
+    """The methods that the description gives a path."""
     for template, operations in app.openapi()["paths"].items():
         if compile_path(template)[0].fullmatch(path):
             return sorted(method.upper() for method in operations)
@@ -137,7 +137,7 @@ def methods_of(app: FastAPI, path: str) -> list[str]:
 
 
 def _complete(schema: dict[str, Any]) -> None:
-    """Say of every operation what the framework does not know: who may, which version, what may go wrong."""
+    """Add to every operation what the framework does not know: its token, the version, its problems."""
     components = schema["components"]
     components["securitySchemes"] = {"bearer": _BEARER}
     components["examples"] = examples()
@@ -152,7 +152,7 @@ def _complete(schema: dict[str, Any]) -> None:
 
 
 def _links(paths: dict[str, Any]) -> dict[str, Any]:
-    """What may be asked next of a study or of its first round: every operation with such an id in its path."""
+    """Links to what may be asked next of a study or its first round: each operation with such an id in its path."""
     return {
         operation["operationId"]: {
             "operationId": operation["operationId"],

@@ -1,4 +1,4 @@
-"""What every request has to keep: the version, and a limit on its body. A plain ASGI callable, to cost little."""
+"""Limits of every request: its version and the length of its body. A plain ASGI callable, to cost little."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class _TooLargeError(Exception):
 
 
 class _Counted:
-    """A body that is read no further than the limit."""
+    """A request body that is read no further than the limit."""
 
     def __init__(self, receive: Receive, limit: int) -> None:
         self._receive, self._limit = receive, limit
@@ -23,11 +23,11 @@ class _Counted:
 
     @property
     def too_large(self) -> bool:
-        """Whether more came than may."""
+        """Whether more arrived than the limit allows."""
         return self._total > self._limit
 
     async def __call__(self) -> Message:
-        """The next piece."""
+        """Receive the next piece of the body."""
         message = await self._receive()
         self._total += len(message.get("body", b""))
         if self.too_large:
@@ -42,7 +42,7 @@ class Limits:
         self._app, self._limit = app, body_limit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check, then pass on; every response carries the version."""
+        """Check the request and pass it on. Every response carries the version."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -67,7 +67,7 @@ class Limits:
         body = _Counted(receive, self._limit)
 
         async def answer(message: Message) -> None:
-            # The framework takes what `body` raised for a body that is not JSON: that answer is not ours.
+            # The framework takes what `body` raised for a body that is not JSON: that answer is not sent.
             if started or not body.too_large:
                 await speak(message)
 

@@ -1,4 +1,4 @@
-"""What requests and answers look like. Requests are strict: nothing is coerced, unknown members are refused."""
+"""The documents of requests and answers. Requests are strict: nothing is coerced, unknown members are refused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from askance_protocol.rounds.bulletin import Entry
 from askance_protocol.values import SafeInteger
 
 CANONICAL: Final = PlainSerializer(lambda value: value.to_json())
-"""What has a digest is shown as it was digested: absent members stay absent, where pydantic would write null."""
+"""Writes a document that has a digest as it was digested: absent members stay absent, where pydantic writes null."""
 Parameter = SafeInteger | bool | Annotated[str, Field(max_length=200)]
 
 
@@ -31,7 +31,7 @@ class UserRange(Request):
 
     @property
     def count(self) -> int:
-        """How many numbers these are."""
+        """Number of users in the range."""
         return min(self.users, MAX_USER - self.first_user)
 
 
@@ -105,7 +105,7 @@ class StudyModel(BaseModel):
     study: Annotated[StudySpec, CANONICAL]
     rounds: list[RoundModel]
     gateway_token: str | None = None
-    """For gateways of a simulated study; only the operator who created it is told."""
+    """For gateways of a simulated study; shown only to the operator who created it."""
 
 
 class BulletinModel(BaseModel):

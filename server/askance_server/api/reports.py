@@ -11,15 +11,13 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from askance_protocol.errors import ProtocolError
+from askance_protocol.errors import AskanceError, ProtocolError
 from askance_protocol.reports import MAX_REPORT_BYTES, decode_report
 from askance_server import problems
 from askance_server.aggregator import Aggregator
 from askance_server.api.version import HEADER, VERSION, version_problem
-from askance_server.auth import AuthError, ForbiddenError
-from askance_server.group_commit import QueueFullError
-from askance_server.ledger import LedgerError, NotFoundError, Verdict
-from askance_server.problems import ProblemError
+from askance_server.ledger import Verdict
+from askance_server.problems import PROBLEMS, ProblemError, problem_of
 
 PREFIX: Final = "/v1/rounds/"
 SUFFIX: Final = "/reports"
@@ -28,18 +26,18 @@ _Answer = tuple[int, bytes, bytes]
 _JSON: Final = b"application/json"
 _MORE_HEADERS: Final = {
     each.status: tuple((name.lower().encode(), value.encode()) for name, value in each.headers.items())
-    for each in problems.PROBLEMS.values()
+    for each in PROBLEMS.values()
 }
 
 
 class ReportPath:
-    """The hot path in front of the application."""
+    """Answers single reports in front of the application, and passes on everything else."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer reports; pass on the rest."""
+        """Answer a report; pass on anything else."""
         if scope["type"] == "http" and scope["method"] == "POST":
             path: str = scope["path"]
             if path.startswith(PREFIX) and path.endswith(SUFFIX):
@@ -50,22 +48,16 @@ class ReportPath:
         await self._app(scope, receive, send)
 
 
-async def _answer(scope: Scope, receive: Receive, round_: str) -> _Answer:  # noqa: PLR0911 - a return a refusal
-    """The receipt, or the problem."""
+async def _answer(scope: Scope, receive: Receive, round_: str) -> _Answer:
+    """The receipt, or the problem document."""
     try:
         return await _report(scope, receive, round_)
-    except ProblemError as error:
-        return _problem(error.name, error.detail)
-    except AuthError as error:
-        return _problem("forbidden" if isinstance(error, ForbiddenError) else "unauthorized", str(error))
-    except ProtocolError as error:
-        return _problem("invalid-report", str(error))
-    except NotFoundError:
-        return _problem("not-found", "there is no such round")
-    except QueueFullError:
-        return _problem("queue-full", "too many reports wait; nothing was done for this one")
-    except LedgerError:
-        return _problem("not-ready", "the ledger cannot be written; nothing was acknowledged")
+    except (AskanceError, ProblemError) as error:
+        found = problem_of(error)
+        if found.name == "internal":
+            raise
+        document = problems.problem(found.name, found.detail, **found.extra)
+        return PROBLEMS[found.name].status, problems.MEDIA_TYPE.encode(), json.dumps(document).encode()
 
 
 async def _report(scope: Scope, receive: Receive, round_: str) -> _Answer:
@@ -79,7 +71,7 @@ async def _report(scope: Scope, receive: Receive, round_: str) -> _Answer:
     token = aggregator.keys.user_token(headers.get(b"authorization"))
     token.require_epoch(aggregator.ledger.epoch(token.user))
     prepared = aggregator.ledger.round(round_)
-    outcome = decode_report(await _body(receive), prepared.outcomes)
+    outcome = _outcome(await _body(receive), prepared.outcomes)
     verdict = await aggregator.committer.submit(round_, token.user, outcome)
     if verdict > Verdict.REPEATED:
         raise ProblemError(problems.OF_VERDICT[verdict])
@@ -99,9 +91,11 @@ async def _body(receive: Receive) -> bytes:
             return body
 
 
-def _problem(name: str, detail: str) -> _Answer:
-    document = problems.problem(name, detail)
-    return problems.PROBLEMS[name].status, problems.MEDIA_TYPE.encode(), json.dumps(document).encode()
+def _outcome(body: bytes, outcomes: int) -> int:
+    try:
+        return decode_report(body, outcomes)
+    except ProtocolError as error:
+        raise ProblemError("invalid-report", str(error)) from None
 
 
 def _start(status: int, kind: bytes, body: bytes) -> Message:

@@ -1,4 +1,4 @@
-"""The protocol's version on the wire: a header that says which one is spoken. Without it, this one is meant."""
+"""The protocol's version in requests and responses: a header that names it. Without it, this version is meant."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ VERSION: Final = str(PROTOCOL_VERSION).encode()
 
 
 def version_problem(asked: bytes) -> str:
-    """What is said to somebody who speaks another version: both are named."""
+    """The detail of a version mismatch: it names both versions."""
     spoken = asked.decode("ascii", "replace")[:16] if asked.isalnum() else "something else"
     return f"this server speaks Askance-Protocol {VERSION.decode()}, the request {spoken}"

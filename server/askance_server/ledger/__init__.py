@@ -1,4 +1,8 @@
-"""The ledger: one interface, two keepers. See `base` for what both promise."""
+"""The ledger: one interface, and three keepers of it. `base` says what all of them promise.
+
+`sqlite` keeps a data directory for one process, `postgres` a database for several, `memory` nothing beyond its own
+life: it is for tests and for studies that run in one process. `migrations` has the SQL schemas.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,7 @@ from askance_server.ledger.base import (
     Verdict,
     Verdicts,
 )
+from askance_server.ledger.memory import MemoryLedger
 
 __all__ = [
     "Charge",
@@ -26,6 +31,7 @@ __all__ = [
     "LedgerAwayError",
     "LedgerBusyError",
     "LedgerError",
+    "MemoryLedger",
     "NotFoundError",
     "Outcomes",
     "Standing",
@@ -37,7 +43,7 @@ __all__ = [
 
 
 def open_ledger(database: str) -> Ledger:
-    """A PostgreSQL ledger for a URL, the embedded one for the path of a directory."""
+    """Open the PostgreSQL ledger at a URL, or the embedded ledger in a directory."""
     # Imported here: each keeper brings what the other does not need.
     if database.startswith(("postgresql://", "postgres://")):
         from askance_server.ledger.postgres import PostgresLedger  # noqa: PLC0415

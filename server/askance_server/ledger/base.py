@@ -1,9 +1,9 @@
-"""The ledger: every user's lifetime budget, every accepted report, every bulletin. One interface, two keepers.
+"""The interface of a ledger: every user's lifetime budget, every accepted report, every bulletin.
 
 Theory of operation
 -------------------
-A report is accepted and charged in one commit, or not at all. Whoever keeps the ledger decides a whole group of
-reports at a time, because one commit to disk is what costs. For each report, in this order:
+A report is accepted and charged in one commit, or not at all. A ledger decides a whole group of reports at a time,
+because one commit to disk is what costs. For each report, in this order:
 
 1. an unknown user, a user who was not asked, an outcome that her part does not have: refused;
 2. she has reported to this round before: the same outcome gets the same receipt (`REPEATED`), a different one is
@@ -11,7 +11,7 @@ reports at a time, because one commit to disk is what costs. For each report, in
    retry is answered alike whenever it comes;
 3. the round does not take reports: `NOT_OPEN`;
 4. her cap does not cover the charge of her part: `OVER_BUDGET`;
-5. otherwise `ACCEPTED`: one more report in the log, and so much more spent.
+5. otherwise `ACCEPTED`: the report joins the log, and her spending grows by the charge.
 
 Where one user stands several times in a group, the first that is not refused by 1. counts and the others are retries
 of it.
@@ -29,7 +29,8 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from askance_protocol.budget import Account
+from askance_protocol.budget import Account, whole_micro
+from askance_protocol.errors import AskanceError, Code, ProtocolError
 from askance_protocol.rounds import Bulletin, Entry, PreparedRound, RoundState
 from askance_protocol.tally import Tally
 
@@ -39,7 +40,7 @@ Verdicts = NDArray[np.uint8]
 
 
 class Verdict(IntEnum):
-    """What became of one report."""
+    """The decision about one report."""
 
     ACCEPTED = 0
     REPEATED = 1
@@ -51,25 +52,33 @@ class Verdict(IntEnum):
     UNKNOWN_USER = 7
 
 
-class LedgerError(Exception):
+class LedgerError(AskanceError):
     """The ledger cannot be opened, or cannot be trusted any more. Says which file and what to do."""
+
+    code = Code.LEDGER
 
 
 class LedgerBusyError(LedgerError):
     """Another process keeps this ledger."""
 
+    code = Code.LEDGER_BUSY
+
 
 class LedgerAwayError(LedgerError):
     """The ledger cannot be reached now. Nothing it holds is in doubt, and the same call may be made again."""
 
+    code = Code.LEDGER_AWAY
 
-class NotFoundError(LookupError):
+
+class NotFoundError(AskanceError, LookupError):
     """There is no such study, round or user."""
+
+    code = Code.NOT_FOUND
 
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What one round cost one user."""
+    """The charge of one round to one user."""
 
     round: str
     micro_epsilon: int
@@ -77,7 +86,7 @@ class Charge:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One user's account, and what it was spent on."""
+    """One user's account, and the charges that add up to its spending."""
 
     account: Account
     charges: tuple[Charge, ...]
@@ -85,14 +94,21 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that an audit of the ledger found wrong."""
+    """An inconsistency that an audit of the ledger found."""
 
     where: str
     what: str
 
 
+def check_enrolment(count: int, cap: int) -> None:
+    """Refuse a negative number of users, and a cap that pays for nothing."""
+    if count < 0:
+        raise ProtocolError("is negative", where="count")
+    whole_micro(cap, where="cap", least=1)
+
+
 class Ledger(ABC):
-    """What the server needs of a ledger. All methods are synchronous and safe to call from one thread at a time."""
+    """A ledger, as the server uses it. All methods are synchronous and safe to call from one thread at a time."""
 
     # ------------------------------------------------------------------------------------------------------ users
 
@@ -102,7 +118,7 @@ class Ledger(ABC):
 
     @abstractmethod
     def enrolled(self) -> int:
-        """How many users there are: their numbers are 0 .. enrolled − 1."""
+        """Number of users: they are numbered 0 .. enrolled − 1."""
 
     @abstractmethod
     def standing(self, user: int) -> Standing:
@@ -110,15 +126,15 @@ class Ledger(ABC):
 
     @abstractmethod
     def affording(self, users: range, charge: int) -> NDArray[np.bool]:
-        """Which of these users can still pay `charge`."""
+        """Whether each of these users can still pay `charge`. Users who are not enrolled cannot."""
 
     @abstractmethod
     def epoch(self, user: int) -> int:
-        """The epoch that this user's tokens must carry; −1, which none carries, where there is no such user."""
+        """The epoch that this user's tokens must carry; −1, which no token carries, if there is no such user."""
 
     @abstractmethod
     def revoke(self, user: int) -> int:
-        """Make all of a user's tokens void; the new epoch."""
+        """Make all of a user's tokens void, and return the epoch of new ones."""
 
     # -------------------------------------------------------------------------------------- studies and their rounds
 
@@ -126,7 +142,7 @@ class Ledger(ABC):
     def append(self, study: str, entry: Entry) -> Bulletin:
         """Store the next entry of a study's bulletin and what follows from it. The first entry creates the study.
 
-        Raises ProtocolError where the entry does not follow on the last one: another replica may have been faster.
+        Raises ProtocolError if the entry does not follow on the last one: another replica may have been faster.
         """
 
     @abstractmethod
@@ -135,11 +151,11 @@ class Ledger(ABC):
 
     @abstractmethod
     def bulletin(self, study: str) -> Bulletin:
-        """Where a study stands."""
+        """State of a study and of its rounds."""
 
     @abstractmethod
     def entries(self, study: str, after: int = -1) -> list[Entry]:
-        """A study's entries whose sequence is larger than `after`."""
+        """Entries of a study whose sequence is larger than `after`."""
 
     @abstractmethod
     def round(self, id_: str) -> PreparedRound:
@@ -147,23 +163,23 @@ class Ledger(ABC):
 
     @abstractmethod
     def state(self, id_: str) -> RoundState:
-        """Where a round stands."""
+        """State of a round."""
 
     # ---------------------------------------------------------------------------------------------------- reports
 
     @abstractmethod
     def charge(self, id_: str, users: Users, outcomes: Outcomes) -> Verdicts:
-        """Decide and store a group of reports to one round in one commit. What is returned is on disk."""
+        """Decide and store a group of reports to one round in one commit. Verdicts are returned once it is on disk."""
 
     @abstractmethod
     def received(self, id_: str) -> int:
-        """How many reports of a round were accepted."""
+        """Number of accepted reports of a round."""
 
     @abstractmethod
     def tallies(self, id_: str) -> list[Tally]:
-        """What the accepted reports of a round add up to, part by part: from the log."""
+        """Tallies of the accepted reports of a round, one per part, counted from the log."""
 
-    # ---------------------------------------------------------------------------------------------------- upkeep
+    # ---------------------------------------------------------------------------------------------------- health
 
     @abstractmethod
     def verify(self) -> list[Fault]:
@@ -175,4 +191,4 @@ class Ledger(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""

@@ -58,7 +58,9 @@ from askance_server.app import create_app
 from askance_server.auth import TokenFiles
 from askance_server.ledger import Ledger, Outcomes, Users, Verdicts, open_ledger, postgres, sqlite
 from askance_server.ledger.postgres import PostgresLedger
+from askance_server.ledger.postgres import ledger as postgres_ledger
 from askance_server.ledger.sqlite import FILE, SqliteLedger
+from askance_server.ledger.sqlite.log import checksum
 from askance_server.settings import Settings
 
 T = TypeVar("T")
@@ -164,7 +166,7 @@ def marked_sqlite(kind: type[SqliteLedger], marks: Marks) -> type[SqliteLedger]:
 
 def marked_postgres(kind: type[PostgresLedger], marks: Marks) -> type[PostgresLedger]:
     """The PostgreSQL ledger, saying when it decides a group."""
-    decide = postgres._decide
+    decide = postgres_ledger._decide
 
     def marking(link: Link, *rest: Any) -> Any:
         link.execute("SELECT 1").fetchone()  # Until something is fetched, not even BEGIN was sent.
@@ -180,7 +182,7 @@ def marked_postgres(kind: type[PostgresLedger], marks: Marks) -> type[PostgresLe
             finally:
                 marks.ended()
 
-    postgres._decide = marking
+    postgres_ledger._decide = marking
     return Marked
 
 
@@ -223,7 +225,7 @@ class SpendsApart(SqliteLedger):
                 self._checkpoint(db)
                 ((last, spent),) = db.execute("SELECT last_group, spent FROM checkpoints").fetchall()
                 # As it will be once the group is written.
-                row = (last + 1, sqlite._checksum(last + 1, spent, b""))
+                row = (last + 1, checksum(last + 1, spent, b""))
                 db.execute("UPDATE checkpoints SET last_group = ?, checksum = ?", row)
         with super()._commit() as db:
             yield db
@@ -234,10 +236,12 @@ class SpendsApartInPostgres(PostgresLedger):
 
     def __init__(self, url: str, link: Link) -> None:
         super().__init__(url, link)
-        postgres._store = _store_apart
+        postgres_ledger._store = _store_apart
 
 
-def _store_apart(link: Link, key: int, group: postgres._Group, accepted: np.ndarray[Any, np.dtype[np.intp]]) -> None:
+def _store_apart(
+    link: Link, key: int, group: postgres_ledger._Group, accepted: np.ndarray[Any, np.dtype[np.intp]]
+) -> None:
     users, outcomes, charges = group.users[accepted], group.outcomes[accepted], group.charges[accepted]
     link.execute(
         "UPDATE users SET spent = spent + charge FROM unnest(%s, %s) AS given (who, charge) WHERE number = who",

@@ -117,13 +117,13 @@ class SqliteKeeper(Keeper):
 
     def plant_overspend(self, user: int) -> None:
         """One more report of hers in the log, to a round that she has not answered."""
-        from askance_server.ledger import sqlite
+        from askance_server.ledger.sqlite.log import append_group
 
         ledger: Any = self.ledger
         answered = {charge.round for charge in ledger.standing(user).charges}
         number = next(number for id_, number in ledger._numbers.items() if id_ not in answered)
         with ledger._commit() as db:
-            sqlite._append_group(db, number, np.array([user], np.uint64), np.array([0], np.uint32))
+            append_group(db, number, np.array([user], np.uint64), np.array([0], np.uint32))
 
 
 class PostgresKeeper(Keeper):

@@ -1,4 +1,4 @@
-"""What every keeper of the ledger promises (`askance_server.ledger.base`), over both; then what PostgreSQL promises."""
+"""What every keeper of the ledger promises (`askance_server.ledger.base`), over all three; then PostgreSQL's own."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, LiteralString
 
 import numpy as np
@@ -34,11 +35,13 @@ from askance_protocol.rounds import (
     prepare_round,
 )
 from askance_protocol.tally import tally_round
-from askance_server.ledger import open_ledger, postgres
+from askance_server.ledger import open_ledger
 from askance_server.ledger.base import Charge, Ledger, LedgerError, NotFoundError, Standing, Verdict
 from askance_server.ledger.postgres import PostgresLedger
+from askance_server.ledger.postgres import ledger as postgres
 from tests.protocol.studies import HEIGHT, LN_3, MASKED_BIT, TABLE, part, round_of, study
-from tests.server.ledger.ledgers import Keeper, publish
+from tests.server.ledger.ledgers import Keeper, PostgresKeeper, SqliteKeeper, publish
+from tests.server.ledger.memory_ledger import MemoryKeeper
 
 pytest_plugins = ("tests.server.ledger.ledgers",)
 
@@ -61,6 +64,20 @@ PARTED = round_of(
 )
 PREPARED = prepare_round(PARTED_STUDY, PARTED)
 P = PREPARED.id
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def keeper(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Keeper]:
+    """Each of the three, empty."""
+    match request.param:
+        case "memory":
+            kept: Keeper = MemoryKeeper()
+        case "sqlite":
+            kept = SqliteKeeper(tmp_path / "data")
+        case _:
+            kept = PostgresKeeper(request.getfixturevalue("database"))
+    yield kept
+    kept.ledger.close()
 
 
 def report(ledger: Ledger, round_: str, *reports: tuple[int, int]) -> list[Verdict]:
@@ -464,6 +481,22 @@ def test_an_empty_group_is_decided(ledger: Ledger) -> None:
     assert ledger.received(A) == 0
 
 
+def test_arguments_that_do_not_fit_are_refused_and_change_nothing(ledger: Ledger) -> None:
+    ledger.enrol(2, MICRO)
+    publish(ledger, STUDY, FIRST)
+
+    for wrong in (
+        lambda: ledger.charge(A, np.arange(2, dtype=np.uint64), np.zeros(1, np.uint32)),
+        lambda: ledger.enrol(-1, MICRO),
+        lambda: ledger.enrol(1, -1),
+        lambda: ledger.enrol(1, 0),
+    ):
+        with pytest.raises(ProtocolError):
+            wrong()
+    assert (ledger.enrolled(), ledger.received(A), ledger.verify()) == (2, 0, [])
+    assert report(ledger, A, (0, 1)) == [Verdict.ACCEPTED]
+
+
 def test_users_who_enrol_later_take_part(ledger: Ledger) -> None:
     publish(ledger, STUDY, FIRST)
     assert report(ledger, A, (0, 1)) == [Verdict.UNKNOWN_USER]
@@ -811,7 +844,7 @@ def test_a_report_whose_acknowledgement_was_lost_is_a_retry(
     decide = postgres._decide
     lost: list[int] = []
 
-    def losing(link: postgres.Link, key: int, group: postgres._Group) -> object:
+    def losing(link: postgres.Link, key: int, group: Any) -> object:
         decided = decide(link, key, group)
         if not lost:
             lost.append(1)

@@ -1,4 +1,4 @@
-"""Whatever is done to a ledger, in whatever order, it says what thirty lines of dictionaries say.
+"""Whatever is done to a ledger, in whatever order, it says what a small model of dictionaries says.
 
 Hypothesis makes up the lives of a ledger: users enrol, rounds open and close, reports come alone and in groups, are
 sent again, contradict each other, run out of budget, come late, and the ledger is closed and opened again. After
@@ -47,15 +47,18 @@ from askance_protocol.rounds import (
     prepare_round,
 )
 from askance_protocol.tally import tally_round
-from askance_server.ledger import Charge, Ledger, NotFoundError, Outcomes, Standing, Users, Verdict, Verdicts, sqlite
+from askance_server.ledger import Charge, Ledger, NotFoundError, Outcomes, Standing, Users, Verdict, Verdicts
+from askance_server.ledger.memory import MemoryLedger
 from askance_server.ledger.postgres import PostgresLedger
 from askance_server.ledger.sqlite import FILE, SqliteLedger
+from askance_server.ledger.sqlite import ledger as sqlite
 from tests.protocol.studies import HEIGHT, LN_3, MASKED_BIT, MASKED_CELL, TABLE, WHICH, part, round_of, study
 
 pytest_plugins = ("tests.server.ledger.ledgers",)
 
 TORTURE = os.environ.get("ASKANCE_TORTURE") == "1"
 RUNS = 5_000 if TORTURE else 500
+MEMORY_RUNS = 1_000 if TORTURE else 100
 POSTGRES_RUNS = 500 if TORTURE else 50
 STEPS = 50
 
@@ -405,6 +408,17 @@ def test_the_embedded_ledger_is_the_model_whatever_is_done_to_it(directory: Path
 
 
 @pytest.mark.slow
+def test_the_ledger_in_memory_is_the_model_whatever_is_done_to_it() -> None:
+    """It is never opened again: `restart` audits it and goes on with it."""
+
+    def fresh() -> Opener:
+        ledger = MemoryLedger()
+        return lambda: ledger
+
+    assert_all_verdicts(live(fresh, MEMORY_RUNS))
+
+
+@pytest.mark.slow
 def test_the_postgres_ledger_is_the_model_whatever_is_done_to_it(postgres_server: str) -> None:
     numbers = count()
     with closing(psycopg.connect(postgres_server.format("postgres"), autocommit=True)) as admin:
@@ -423,7 +437,7 @@ class ChargingRetries(SqliteLedger):
     def charge(self, id_: str, users: Users, outcomes: Outcomes) -> Verdicts:
         verdicts = super().charge(id_, users, outcomes)
         again = users[verdicts == Verdict.REPEATED]
-        self._spent[again] += self.round(id_).charge
+        self._spending.spent[again] += self.round(id_).charge
         return verdicts
 
 

@@ -20,9 +20,9 @@ import pytest
 from askance_protocol.budget import MICRO
 from askance_protocol.errors import ProtocolError
 from askance_protocol.rounds import Bulletin, Cohort, RoundClosed, RoundPublished, StudyPublished
-from askance_server.ledger import postgres
 from askance_server.ledger.base import Outcomes, Users, Verdict, Verdicts
 from askance_server.ledger.postgres import PostgresLedger
+from askance_server.ledger.postgres import ledger as postgres
 from tests.protocol.studies import part, round_of, study
 from tests.server.ledger.ledgers import Charging, judge, orders_for, publish, storm, storm_in_processes
 

@@ -1,8 +1,7 @@
-"""One connection to PostgreSQL: how it is opened, what it must promise, and what may be said of its failures."""
+"""One connection to PostgreSQL: how it is opened, what it must promise, and what an error may tell about it."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Final, LiteralString
 
 import numpy as np
@@ -16,10 +15,10 @@ from psycopg.pq import Format
 from psycopg.rows import TupleRow
 
 from askance_server.ledger.base import LedgerAwayError, LedgerError
+from askance_server.ledger.schemas import migrations
 
 Link = Connection[TupleRow]
 
-MIGRATIONS: Final = Path(__file__).with_name("migrations") / "postgres"
 LOCKS: Final = 0x61736B
 """The first half of all advisory locks of this ledger; a round's second half is its key."""
 
@@ -41,7 +40,7 @@ class _Integers(Dumper):
 
 
 def ask(link: Link, query: LiteralString, parameters: tuple[Any, ...] = ()) -> Cursor[TupleRow]:
-    """One statement, its values in PostgreSQL's binary form."""
+    """Execute one statement, its values in PostgreSQL's binary form."""
     return link.execute(query, parameters, binary=True)
 
 
@@ -83,7 +82,7 @@ def _settle(link: Link, url: str) -> None:
 
 def migrate(link: Link, url: str) -> None:
     """Apply what is missing, each migration in a transaction of its own, one program at a time."""
-    scripts = {int(path.name.split("_")[0]): path for path in sorted(MIGRATIONS.glob("*.sql"))}
+    scripts = migrations("postgres")
     if (version := _version(link)) > max(scripts):
         raise LedgerError(
             f"{shown(url)} has schema {version}, this program knows {max(scripts)}: start a newer askance."
@@ -92,7 +91,7 @@ def migrate(link: Link, url: str) -> None:
         with link.transaction():
             ask(link, "SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, _MIGRATING))
             if _version(link) < number:
-                link.execute(scripts[number].read_bytes())
+                link.execute(scripts[number].encode())
                 ask(link, "INSERT INTO schema_version (version) VALUES (%s)", (number,))
 
 
@@ -105,7 +104,7 @@ def _version(link: Link) -> int:
 
 
 def shown(url: str) -> str:
-    """The URL without its password and options."""
+    """The URL without its password and options, to be shown."""
     parts = {"host": "", "port": "", "user": "", "dbname": "", **conninfo_to_dict(url)}
     user = f"{parts['user']}@" if parts["user"] else ""
     port = f":{parts['port']}" if parts["port"] else ""
@@ -113,17 +112,17 @@ def shown(url: str) -> str:
 
 
 def failure(url: str, error: psycopg.Error) -> LedgerError:
-    """What the database said, but for what it may say about rows: its details, and errors about values."""
+    """The error to raise for one of the database, without what the database may tell about rows."""
     if isinstance(error, psycopg.OperationalError):
-        said = " ".join((error.diag.message_primary or str(error)).split())
+        message = " ".join((error.diag.message_primary or str(error)).split())
         if password := conninfo_to_dict(url).get("password"):
-            said = said.replace(str(password), "***")
+            message = message.replace(str(password), "***")
         return LedgerAwayError(
-            f"{shown(url)}: {said}. See that the server runs and takes connections, then try again:"
+            f"{shown(url)}: {message}. See that the server runs and takes connections, then try again:"
             " what was acknowledged is stored, and a report may be sent again."
         )
-    said = "a value was refused" if isinstance(error, psycopg.DataError) else error.diag.message_primary or ""
+    message = "a value was refused" if isinstance(error, psycopg.DataError) else error.diag.message_primary or ""
     return LedgerError(
-        f"{shown(url)}: {type(error).__name__} ({error.sqlstate}): {said}. Nothing was stored. Check the role's"
+        f"{shown(url)}: {type(error).__name__} ({error.sqlstate}): {message}. Nothing was stored. Check the role's"
         " rights and the server's log, and verify the ledger before going on."
     )

@@ -1,4 +1,4 @@
-"""What stands in the tables: rounds, bulletins, users and reports, read by the ledger and by its audit."""
+"""Reading the tables: rounds, bulletins, users and reports, for the ledger and for its audit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from askance_protocol.rounds import Bulletin, PreparedRound, RoundState, StudyState, prepare_round, read_entry
 from askance_protocol.rounds.bulletin import RoundPublished, StudyPublished
 from askance_server.ledger.base import LedgerError, NotFoundError, Outcomes, Users, Verdict, Verdicts
-from askance_server.ledger.postgres_link import Link, ask, first
+from askance_server.ledger.postgres.link import Link, ask, first
 
 _BLOCK: Final = 1 << 20
 """Users of whom reports are read at a time: 16 MB at most."""
@@ -21,7 +21,7 @@ _REPORT: Final = np.dtype([("user", ">i8"), ("outcome", ">i4")])
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
-    """A published round, and what deciding about its reports needs."""
+    """A published round, with the charges and limits that deciding about its reports needs."""
 
     key: int
     round: PreparedRound
@@ -30,12 +30,12 @@ class Known:
 
     @classmethod
     def of(cls, key: int, round_: PreparedRound) -> Known:
-        """What its parts allow and cost."""
+        """Number of outcomes and charge of each part."""
         limits = np.array([part.channel.outcomes for part in round_.parts], np.int64)
         return cls(key, round_, limits, np.array([part.part.charge for part in round_.parts], np.int64))
 
     def refused(self, users: Users, outcomes: Outcomes, enrolled: int) -> Verdicts:
-        """What public data refuse; `ACCEPTED` stands for the rest."""
+        """Verdicts as far as public data decide them; `ACCEPTED` for the rest."""
         verdicts = np.full(len(users), Verdict.UNKNOWN_USER, np.uint8)
         known = np.flatnonzero(users < enrolled)
         asked = self.round.asked(users[known])
@@ -46,7 +46,7 @@ class Known:
         return verdicts
 
     def charged(self, users: Users) -> NDArray[np.int64]:
-        """What a report costs each of these users."""
+        """The charge of a report by each of these users."""
         return self.charges[self._dealt(users)]
 
     def _dealt(self, users: Users) -> NDArray[np.intp]:
@@ -54,7 +54,7 @@ class Known:
 
 
 def bulletin_of(link: Link, study: str) -> Bulletin:
-    """Where a study stands; an empty bulletin, if there is none."""
+    """State of a study and of its rounds; an empty bulletin, if there is no such study."""
     position = ask(link, "SELECT head, length, state FROM studies WHERE id = %s", (study,)).fetchone()
     if position is None or not position[1]:
         return Bulletin()
@@ -63,7 +63,7 @@ def bulletin_of(link: Link, study: str) -> Bulletin:
 
 
 def rounds_of(link: Link, study: str) -> tuple[tuple[str, RoundState], ...]:
-    """The rounds of a study in their order, and where each stands."""
+    """The rounds of a study in their order, and the state of each."""
     rows = ask(link, "SELECT id, state FROM rounds WHERE study = %s ORDER BY number", (study,))
     return tuple((id_, RoundState(state)) for id_, state in rows)
 
@@ -94,18 +94,18 @@ def load_study(link: Link, study: str) -> StudyPublished:
 
 
 def count_users(link: Link) -> int:
-    """How many are enrolled: numbers have no gaps."""
+    """Number of users: their numbers have no gaps."""
     return int(first(ask(link, "SELECT coalesce(max(number) + 1, 0) FROM users")))
 
 
 def blocks(users: range) -> Iterator[range]:
-    """These users, so many at a time as fit into memory."""
+    """These users in blocks of which all reports fit into memory."""
     for begin in range(users.start, users.stop, _BLOCK):
         yield range(begin, min(begin + _BLOCK, users.stop))
 
 
 def reports_of(link: Link, key: int, block: range) -> tuple[Users, Outcomes]:
-    """Who of these users reported what, as one value: a row for each would be an object for each."""
+    """The reports of these users, read as one value: a row for each would be an object for each."""
     query = """
         SELECT string_agg(int8send(user_number) || int4send(outcome), ''::bytea) FROM reports
         WHERE round = %s AND user_number >= %s AND user_number < %s"""

@@ -1,4 +1,4 @@
-"""The audit of a PostgreSQL ledger: everything worked out again from the bulletins and the log."""
+"""The audit of a PostgreSQL ledger: everything is worked out again from the bulletins and the log."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from numpy.typing import NDArray
 from askance_protocol.errors import ProtocolError
 from askance_protocol.rounds import Bulletin, Entry, StudyState, read_entry
 from askance_server.ledger.base import Fault, LedgerError, Verdict
-from askance_server.ledger.postgres_link import Link, ask, first
-from askance_server.ledger.postgres_rows import Known, blocks, count_users, load_round, reports_of, rounds_of
+from askance_server.ledger.postgres.link import Link, ask, first
+from askance_server.ledger.postgres.rows import Known, blocks, count_users, load_round, reports_of, rounds_of
 
 _ACCOUNT: Final = np.dtype([("number", ">i8"), ("cap", ">i8"), ("spent", ">i8")])
 
 
 def audit(link: Link) -> list[Fault]:
-    """Follow every bulletin and every report."""
+    """Faults found by following every bulletin and every report."""
     return [*_audit_bulletins(link), *_audit_counts(link), *_audit_users(link)]
 
 
 def _audit_bulletins(link: Link) -> Iterator[Fault]:
-    """Replay every bulletin and compare with where its study is said to stand."""
+    """Replay every bulletin and compare with the stored state of its study."""
     query = "SELECT id, head, length, state FROM studies ORDER BY ordinal"
     for study, head, length, state in ask(link, query).fetchall():
         try:
@@ -38,7 +38,7 @@ def _audit_bulletins(link: Link) -> Iterator[Fault]:
 
 
 def _replay(link: Link, study: str) -> Bulletin:
-    """The entries one by one: a study's are more than fits at once."""
+    """Append the entries one by one: those of a study may not fit into memory at once."""
     replayed = Bulletin()
     sequences = ask(link, "SELECT sequence FROM entries WHERE study = %s ORDER BY sequence", (study,)).fetchall()
     for (sequence,) in sequences:

@@ -4,7 +4,7 @@ Theory of operation
 -------------------
 *One commit a group.* `charge` sorts out what public data refuse, and decides the rest in one transaction:
 
-1. it takes the round's lock, shared. Whoever closes the round takes it exclusively, so that a group is decided
+1. it takes the round's lock, shared. To close the round is to take it exclusively, so that a group is decided
    wholly before the closing or wholly after it, and nothing is accepted once a closing is on the bulletin. The lock
    is an advisory one and not a lock of the round's row: row locks let newcomers share past a waiting closer, who
    under load would wait for ever; advisory locks are given in the order of asking;
@@ -58,18 +58,19 @@ from askance_server.ledger.base import (
     Users,
     Verdict,
     Verdicts,
+    check_enrolment,
 )
-from askance_server.ledger.postgres_audit import audit
-from askance_server.ledger.postgres_link import LOCKS, Link, ask, connect, failure, first, migrate, shown
-from askance_server.ledger.postgres_rows import Known, blocks, bulletin_of, count_users, load_round, reports_of
+from askance_server.ledger.postgres.audit import audit
+from askance_server.ledger.postgres.link import LOCKS, Link, ask, connect, failure, first, migrate, shown
+from askance_server.ledger.postgres.rows import Known, blocks, bulletin_of, count_users, load_round, reports_of
 
 T = TypeVar("T")
 Beginning = Callable[[Link], AbstractContextManager[object]]
 
 ATTEMPTS: Final = 8
-"""How often a transaction is tried that the database gives up for the sake of others."""
+"""Number of attempts at a transaction that the database gives up for the sake of others."""
 
-_ENROLLING: Final = -1  # The second half of the advisory lock that whoever enrols takes.
+_ENROLLING: Final = -1  # The second half of the advisory lock that an enrolment takes.
 _SHARDS: Final = 16
 _REMEMBERED: Final = 64
 """Prepared rounds that are kept."""
@@ -77,16 +78,16 @@ _REMEMBERED: Final = 64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Group:
-    """The reports that only the ledger can decide. The first report of each user stands for her."""
+    """Reports that only the tables can decide. The first report of each user stands for her."""
 
     users: NDArray[np.int64]
     """Ascending, each once."""
     outcomes: NDArray[np.int64]
     charges: NDArray[np.int64]
     firsts: NDArray[np.intp]
-    """Where in the group each user's first report is."""
+    """The place in the group of each user's first report."""
     owners: NDArray[np.intp]
-    """For each report of the group, whose it is."""
+    """For each report of the group, the place of its user in `users`."""
 
     @classmethod
     def of(cls, known: Known, users: Users, outcomes: Outcomes) -> _Group:
@@ -96,7 +97,7 @@ class _Group:
 
 
 class PostgresLedger(Ledger):
-    """See the module. Open one with `PostgresLedger.open`; it holds one connection."""
+    """The ledger in a PostgreSQL database. Open one with `PostgresLedger.open`; it holds one connection."""
 
     @classmethod
     def open(cls, url: str) -> PostgresLedger:
@@ -115,16 +116,14 @@ class PostgresLedger(Ledger):
     def __init__(self, url: str, link: Link) -> None:
         self._url, self._link = url, link
         self._closed = False
-        self._enrolled = 0  # At least so many are enrolled: users only become more.
+        self._enrolled = 0  # At least this many are enrolled: users only become more.
         self._rounds: dict[str, Known] = {}
 
     # ------------------------------------------------------------------------------------------------------ users
 
     def enrol(self, count: int, cap: int) -> range:
-        """One enrolment at a time, so that numbers are consecutive and have no gaps."""
-        whole_micro(cap, where="cap")
-        if count < 0:
-            raise ProtocolError("is negative", where="count")
+        """Give new users the next numbers, one enrolment at a time, so that numbers have no gaps."""
+        check_enrolment(count, cap)
 
         def work(link: Link) -> range:
             ask(link, "SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, _ENROLLING))
@@ -138,12 +137,12 @@ class PostgresLedger(Ledger):
         return self._run(work, Link.transaction)
 
     def enrolled(self) -> int:
-        """The largest number, and one."""
+        """Number of users: the largest number and one."""
         self._enrolled = self._run(count_users, nullcontext, repeatable=True)
         return self._enrolled
 
     def standing(self, user: int) -> Standing:
-        """One statement, so that spending and charges are of the same moment."""
+        """Account and charges of one user, read in one statement so that they are of the same moment."""
         # The inner query is a scalar so that each round is looked up in the log's index; there are few rounds.
         query = """
             SELECT cap, spent, ARRAY(
@@ -154,7 +153,7 @@ class PostgresLedger(Ledger):
         return Standing(Account(cap, spent), tuple(Charge(id_, self.round(id_).charge_of(user)) for id_ in rounds))
 
     def affording(self, users: range, charge: int) -> NDArray[np.bool]:
-        """A byte a user, as the database's boolean is sent. Who is not enrolled affords nothing."""
+        """Whether each of these users can still pay `charge`, read as a byte per user."""
         whole_micro(charge, where="charge")
         query = """
             SELECT string_agg(boolsend(spent + %s <= cap), ''::bytea ORDER BY number) FROM users
@@ -166,50 +165,50 @@ class PostgresLedger(Ledger):
         return affords
 
     def epoch(self, user: int) -> int:
-        """From the user's row."""
+        """The epoch of a user's tokens, from her row."""
         query = "SELECT coalesce((SELECT epoch FROM users WHERE number = %s), -1)"
         return int(self._one(query, (user,), "user")[0])
 
     def revoke(self, user: int) -> int:
-        """One more epoch; two, where the database was lost in between: her tokens are void all the same."""
+        """Count a user's epoch up: by two, if the connection was lost in between. Her tokens are void all the same."""
         query = "UPDATE users SET epoch = epoch + 1 WHERE number = %s RETURNING epoch"
         return int(self._one(query, (user,), f"user {user}")[0])
 
     # -------------------------------------------------------------------------------------- studies and their rounds
 
     def append(self, study: str, entry: Entry) -> Bulletin:
-        """Lock the study's row, let its bulletin judge, and store. Of two who append the same place, one is late."""
+        """Lock the study's row, check the entry against the bulletin, store it. Of two for a place, one is late."""
         return self._run(lambda link: _append(link, study, entry), Link.transaction)
 
     def studies(self) -> list[str]:
-        """In the order of their first entries."""
+        """The ids of all studies, in the order of their first entries."""
         return [id_ for (id_,) in self._all("SELECT id FROM studies ORDER BY ordinal")]
 
     def bulletin(self, study: str) -> Bulletin:
-        """From the projections, in one snapshot."""
+        """State of a study and of its rounds, from the projections, in one snapshot."""
         bulletin = self._run(lambda link: bulletin_of(link, study), _snapshot, repeatable=True)
         if not bulletin.length:
             raise NotFoundError("there is no such study")
         return bulletin
 
     def entries(self, study: str, after: int = -1) -> list[Entry]:
-        """As they were stored, read again."""
+        """Entries of a study whose sequence is larger than `after`."""
         query = "SELECT body FROM entries WHERE study = %s AND sequence > %s ORDER BY sequence"
         self._one("SELECT FROM studies WHERE id = %s", (study,), "study")
         return [read_entry(body) for (body,) in self._all(query, (study, after))]
 
     def round(self, id_: str) -> PreparedRound:
-        """Prepared once, as long as it is remembered."""
+        """A published round, prepared at its first use and remembered for a while."""
         return self._known(id_).round
 
     def state(self, id_: str) -> RoundState:
-        """From the round's row."""
+        """State of a round, from its row."""
         return RoundState(self._one("SELECT state FROM rounds WHERE id = %s", (id_,), "round")[0])
 
     # ---------------------------------------------------------------------------------------------------- reports
 
     def charge(self, id_: str, users: Users, outcomes: Outcomes) -> Verdicts:
-        """See the module's theory of operation."""
+        """Decide and store a group of reports, as the module's theory of operation says."""
         if len(users) != len(outcomes):
             raise ProtocolError("and users are not equally many", where="outcomes")
         known = self._known(id_)
@@ -227,12 +226,12 @@ class PostgresLedger(Ledger):
         return verdicts
 
     def received(self, id_: str) -> int:
-        """The counters of the round."""
+        """Number of accepted reports of a round: the sum of its counters."""
         query = "SELECT sum(reports)::bigint FROM received WHERE round = %s"
         return int(self._one(query, (self._known(id_).key,), "round")[0])
 
     def tallies(self, id_: str) -> list[Tally]:
-        """From the log, a block of users after the other, in one snapshot."""
+        """Tallies of the accepted reports, from the log, one block of users after the other, in one snapshot."""
         known = self._known(id_)
 
         def work(link: Link) -> list[Tally]:
@@ -244,14 +243,14 @@ class PostgresLedger(Ledger):
 
         return self._run(work, _snapshot, repeatable=True)
 
-    # ---------------------------------------------------------------------------------------------------- upkeep
+    # ---------------------------------------------------------------------------------------------------- health
 
     def verify(self) -> list[Fault]:
         """Follow every bulletin and every report, in one snapshot: replicas may go on writing."""
         return self._run(audit, _snapshot, repeatable=True)
 
     def check_writable(self) -> None:
-        """Write a row of the schema's versions anew."""
+        """Write one row of the schema's versions again."""
         self._one("UPDATE schema_version SET version = version WHERE version = 1 RETURNING version", (), "schema")
 
     def close(self) -> None:
@@ -262,7 +261,7 @@ class PostgresLedger(Ledger):
     # ----------------------------------------------------------------------------------------------- transactions
 
     def _run(self, work: Callable[[Link], T], begin: Beginning, *, repeatable: bool = False) -> T:
-        """Do this work; again, where the database gave it up, or was lost before it said that it was done."""
+        """Do this work; again, if the database gave it up, or was lost before it said that it was done."""
         for attempt in range(ATTEMPTS):
             link = self._connected()
             try:
@@ -289,13 +288,13 @@ class PostgresLedger(Ledger):
         return rows[0]
 
     def _all(self, query: LiteralString, parameters: tuple[Any, ...] = ()) -> list[TupleRow]:
-        """One statement, which is a transaction by itself."""
+        """All rows of one statement, which is a transaction by itself."""
         return self._run(lambda link: ask(link, query, parameters).fetchall(), nullcontext, repeatable=True)
 
-    # ------------------------------------------------------------------------------------------ what is remembered
+    # ------------------------------------------------------------------------------------------ remembered rounds
 
     def _known(self, id_: str) -> Known:
-        """A round; it never changes, its state does and is not in here."""
+        """A published round. It never changes; its state does, and is not part of it."""
         if id_ not in self._rounds:
             known = self._run(lambda link: load_round(link, id_), _snapshot, repeatable=True)
             if len(self._rounds) >= _REMEMBERED:
@@ -304,7 +303,7 @@ class PostgresLedger(Ledger):
         return self._rounds[id_]
 
     def _enrolled_for(self, users: Users) -> int:
-        """How many are enrolled, asked again only where one of these users would not be."""
+        """Number of users, asked again only if one of these users would not be enrolled."""
         if len(users) and int(users.max()) >= self._enrolled:
             return self.enrolled()
         return self._enrolled
@@ -329,7 +328,7 @@ def _pipelined(link: Link) -> Generator[None]:
 
 
 def _decide(link: Link, key: int, group: _Group) -> tuple[Verdicts, NDArray[np.int64]]:
-    """For each user: what becomes of her first report, and the outcome that then stands in the log, or −1."""
+    """For each user the verdict on her first report, and the outcome that then stands in the log, or −1."""
     # Three statements: each sees what was committed until it began, so the order of locking is the order of seeing.
     ask(link, "SELECT pg_advisory_xact_lock_shared(%s, %s)", (LOCKS, key))
     accounts = ask(
@@ -411,7 +410,7 @@ def _append(link: Link, study: str, entry: Entry) -> Bulletin:
 
 
 def _publish(link: Link, row: tuple[str, str, int, int, str]) -> None:
-    """A round, and its counters."""
+    """Store a round and its counters."""
     insert = "INSERT INTO rounds (id, study, entry, number, state) VALUES (%s, %s, %s, %s, %s) RETURNING key"
     key = first(ask(link, insert, row))
     ask(link, "INSERT INTO received (round, shard) SELECT %s, generate_series(0, %s - 1)", (key, _SHARDS))
@@ -424,5 +423,5 @@ def _turn(link: Link, id_: str, state: RoundState) -> None:
 
 
 def _table(rows: Cursor[TupleRow]) -> NDArray[np.int64]:
-    """Pairs of integers."""
+    """The rows, which are pairs of integers, as an array."""
     return np.array(rows.fetchall(), np.int64).reshape(-1, 2)

@@ -1,0 +1,113 @@
+"""`/v1/rounds`: a round, its tally, its end, and batches of reports. Single reports are answered in `reports`."""
+
+from __future__ import annotations
+
+import numpy as np
+from fastapi import APIRouter, Request
+
+from askance_protocol.reports import decode_columns, decode_raw
+from askance_protocol.rounds import PreparedPart, RoundState
+from askance_protocol.tally import Tally
+from askance_server.aggregator import Aggregator
+from askance_server.api.dependencies import (
+    JSON,
+    Authorization,
+    Digest,
+    Operator,
+    Working,
+    media_type,
+    token_text,
+)
+from askance_server.api.description import BATCH_BODY
+from askance_server.api.models import BatchVerdicts, EstimateModel, RoundModel, TallyModel
+from askance_server.auth import GatewayToken
+from askance_server.core.estimators import estimate
+from askance_server.ledger import Verdict, Verdicts
+from askance_server.problems import OF_VERDICT, ProblemError, responses
+
+router = APIRouter(prefix="/v1")
+
+
+@router.get("/rounds/{round_}", responses=responses("not-found"))
+async def get_round(round_: Digest, aggregator: Working) -> RoundModel:
+    """One round, as it was published."""
+    return round_model(aggregator, round_)
+
+
+@router.get("/rounds/{round_}/tally", responses=responses("not-found"))
+async def get_tally(round_: Digest, aggregator: Working) -> TallyModel:
+    """The counts of a round that is closed; of an open one only how many reports there are."""
+    state = aggregator.ledger.state(round_)
+    counted = aggregator.ledger.tallies(round_) if state in {RoundState.CLOSED, RoundState.ANSWERED} else []
+    return TallyModel(
+        round=round_,
+        state=state.value,
+        received=aggregator.ledger.received(round_),
+        tallies=[[list(row) for row in tally.to_rows()] for tally in counted],
+        estimates=[_estimate(*each) for each in zip(aggregator.ledger.round(round_).parts, counted, strict=False)],
+    )
+
+
+def _estimate(part: PreparedPart, tally: Tally) -> EstimateModel | None:
+    if not tally.received:
+        return None
+    found = estimate(part, tally)
+    return EstimateModel(
+        values=found.values.tolist(), low=found.low.tolist(), high=found.high.tolist(), confidence=found.confidence
+    )
+
+
+@router.post("/rounds/{round_}/close", responses=responses("not-found", "unauthorized", "round-not-open"))
+async def close_round(round_: Digest, aggregator: Working, _: Operator) -> RoundModel:
+    """Close a round before its time; its study goes on with what came in."""
+    if aggregator.ledger.state(round_) is not RoundState.OPEN:
+        raise ProblemError("round-not-open", "the round is not open")
+    aggregator.close_round(round_)
+    return round_model(aggregator, round_)
+
+
+@router.post(
+    "/rounds/{round_}/batches",
+    responses=responses("not-found", "unauthorized", "forbidden", "invalid-request", "unsupported-media-type"),
+    openapi_extra=BATCH_BODY,
+)
+async def post_batch(
+    round_: Digest, request: Request, aggregator: Working, authorization: Authorization = ""
+) -> BatchVerdicts:
+    """Reports of many simulated users, from a gateway that speaks for them."""
+    token = aggregator.keys.read(token_text(authorization), GatewayToken)
+    prepared = aggregator.ledger.round(round_)
+    nobody = np.zeros(0, np.uint64)
+    token.require(prepared.spec.study, simulated=prepared.study.simulated, users=nobody)
+    kind, body = media_type(request), await request.body()
+    if kind == JSON:
+        batch = decode_columns(body)
+    elif kind == "application/octet-stream":
+        batch = decode_raw(body)
+    else:
+        raise ProblemError("unsupported-media-type", "send application/json or application/octet-stream")
+    token.require(prepared.spec.study, simulated=prepared.study.simulated, users=batch.users)
+    verdicts = aggregator.committer.submit_batch(round_, batch.users, batch.outcomes)
+    return _batch_verdicts(verdicts)
+
+
+def _batch_verdicts(verdicts: Verdicts) -> BatchVerdicts:
+    counts = np.bincount(verdicts, minlength=len(Verdict)).tolist()
+    refused = {verdict: counts[verdict] for verdict in Verdict if counts[verdict] and verdict > Verdict.REPEATED}
+    return BatchVerdicts(
+        accepted=counts[Verdict.ACCEPTED],
+        repeated=counts[Verdict.REPEATED],
+        refused={OF_VERDICT[verdict]: count for verdict, count in refused.items()},
+        first_refused={OF_VERDICT[verdict]: int((verdicts == verdict).argmax()) for verdict in refused},
+    )
+
+
+def round_model(aggregator: Aggregator, round_: str) -> RoundModel:
+    """A round as it is shown: its specification, and where it stands."""
+    prepared = aggregator.ledger.round(round_)
+    return RoundModel(
+        id=round_,
+        state=aggregator.ledger.state(round_).value,
+        received=aggregator.ledger.received(round_),
+        round=prepared.spec,
+    )

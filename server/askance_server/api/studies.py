@@ -1,0 +1,133 @@
+"""`/v1/studies`: create, list, watch and cancel studies; their bulletins, events and results."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Depends, Header, Query
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+
+from askance_protocol.rounds import ENDED, StudyEnded
+from askance_server.aggregator import Aggregator
+from askance_server.api.dependencies import Digest, Operator, Working, json_body
+from askance_server.api.models import BulletinModel, NewStudy, ResultModel, StudyModel
+from askance_server.api.rounds import round_model
+from askance_server.auth import GatewayToken
+from askance_server.ledger import NotFoundError
+from askance_server.problems import ProblemError, responses
+
+# Not `str.isdigit`, for which ² is a digit.
+_EVENT_ID: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
+
+router = APIRouter(prefix="/v1")
+
+
+@router.post(
+    "/studies",
+    status_code=201,
+    responses=responses("invalid-request", "unauthorized", "unsupported-media-type", "too-many-studies"),
+    dependencies=[Depends(json_body)],
+)
+async def create_study(new: NewStudy, aggregator: Working, _: Operator) -> StudyModel:
+    """Publish a study. A strategy's first round is open when this returns, or the study says why it failed."""
+    study = aggregator.create(new.title, new.strategy, new.parameters, simulated=new.simulated)
+    gateway = GatewayToken(study, new.gateway.first_user, new.gateway.count) if new.simulated else None
+    return _study_model(aggregator, study, gateway)
+
+
+@router.get("/studies")
+async def list_studies(aggregator: Working) -> list[StudyModel]:
+    """All studies, oldest first."""
+    return [_study_model(aggregator, study) for study in aggregator.ledger.studies()]
+
+
+@router.get("/studies/{study}", responses=responses("not-found"))
+async def get_study(study: Digest, aggregator: Working) -> StudyModel:
+    """One study, its rounds, and the head of its bulletin."""
+    return _study_model(aggregator, study)
+
+
+@router.get("/studies/{study}/bulletin", responses=responses("not-found"))
+async def get_bulletin(
+    study: Digest, aggregator: Working, after: Annotated[int, Query(ge=-1, le=1 << 53)] = -1
+) -> BulletinModel:
+    """The entries behind `after`."""
+    bulletin = aggregator.ledger.bulletin(study)
+    entries = aggregator.ledger.entries(study, after)
+    return BulletinModel(head=bulletin.head, length=bulletin.length, entries=entries)
+
+
+@router.get("/studies/{study}/result", responses=responses("not-found"))
+async def get_result(study: Digest, aggregator: Working) -> ResultModel:
+    """What the study has come to: its hypothesis, once it has finished."""
+    bulletin = aggregator.ledger.bulletin(study)
+    reasons = [e.notice.reason for e in aggregator.ledger.entries(study) if isinstance(e.notice, StudyEnded)]
+    hypothesis = aggregator.driver.result(study)
+    return ResultModel(
+        state=bulletin.state.value,
+        reason=reasons[0] if reasons else "",
+        hypothesis=None if hypothesis is None else hypothesis.value,
+        text=None if hypothesis is None else hypothesis.text,
+    )
+
+
+@router.post("/studies/{study}/cancel", responses=responses("not-found", "unauthorized", "study-over"))
+async def cancel_study(study: Digest, aggregator: Working, _: Operator) -> StudyModel:
+    """End a study. What was charged stays charged."""
+    if aggregator.ledger.bulletin(study).state in ENDED:
+        raise ProblemError("study-over", "the study has ended already")
+    aggregator.cancel(study)
+    return _study_model(aggregator, study)
+
+
+async def known_study(study: Digest, aggregator: Working) -> str:
+    """A study that there is. Looked up before a stream begins: inside it, nobody can be told any more."""
+    aggregator.ledger.bulletin(study)
+    return study
+
+
+@router.get("/studies/{study}/events", response_class=EventSourceResponse, responses=responses("not-found"))
+async def get_events(
+    study: Annotated[str, Depends(known_study)], aggregator: Working, last_event_id: Annotated[str, Header()] = ""
+) -> AsyncIterator[ServerSentEvent]:
+    """The bulletin as it grows, an event an entry, and counts in between. `Last-Event-ID` resumes."""
+    after = int(last_event_id) if _EVENT_ID.fullmatch(last_event_id) else -1
+    counted = ""
+    while True:
+        changed = aggregator.changed(study)
+        for entry in aggregator.ledger.entries(study, after):
+            after = entry.sequence
+            yield ServerSentEvent(raw_data=entry.to_bytes().decode(), event=entry.notice.kind, id=str(after))
+        if aggregator.ledger.bulletin(study).state in ENDED:
+            return
+        counts = json.dumps(_received(aggregator, study))
+        if counts != counted:
+            counted = counts
+            yield ServerSentEvent(raw_data=counts, event="received")
+        try:
+            await asyncio.wait_for(changed.wait(), timeout=1.0)
+        except TimeoutError:
+            continue
+
+
+def _study_model(aggregator: Aggregator, study: str, gateway: GatewayToken | None = None) -> StudyModel:
+    bulletin = aggregator.ledger.bulletin(study)
+    if bulletin.study is None:
+        raise NotFoundError(study)
+    return StudyModel(
+        id=study,
+        state=bulletin.state.value,
+        head=bulletin.head,
+        length=bulletin.length,
+        study=bulletin.study,
+        rounds=[round_model(aggregator, id_) for id_, _ in bulletin.rounds],
+        gateway_token=None if gateway is None else aggregator.keys.mint(gateway),
+    )
+
+
+def _received(aggregator: Aggregator, study: str) -> dict[str, int]:
+    return {id_: aggregator.ledger.received(id_) for id_, _ in aggregator.ledger.bulletin(study).rounds}

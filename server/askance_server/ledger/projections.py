@@ -1,0 +1,388 @@
+"""What a ledger of one process holds in memory, and how it decides from it.
+
+Theory of operation
+-------------------
+*The log is the truth.* Everything here is a projection of it: who has spent how much, who has reported what, where
+studies and rounds stand. They are numpy arrays by user number, because a decision about a group is a few operations on
+arrays. `ProjectedLedger` answers every question from them; what it must not forget it hands to its subclass, through
+five methods whose names begin with `_keep` or `_logged`.
+
+*Order of writing.* Arrays are changed just before the group is kept. If keeping it fails, the arrays are ahead of the
+log, so the subclass has to refuse everything from then on. Users and entries are kept first and noted afterwards.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from askance_protocol.budget import Account
+from askance_protocol.errors import ProtocolError
+from askance_protocol.rounds import (
+    Bulletin,
+    Entry,
+    PreparedRound,
+    RoundPublished,
+    RoundSpec,
+    RoundState,
+    prepare_round,
+)
+from askance_protocol.tally import Tally, tally_round
+from askance_server.ledger.base import (
+    Charge,
+    Fault,
+    Ledger,
+    NotFoundError,
+    Outcomes,
+    Standing,
+    Users,
+    Verdict,
+    Verdicts,
+    check_enrolment,
+)
+
+Item = TypeVar("Item", bound=np.generic)
+
+
+@dataclass(slots=True)
+class Spending:
+    """Cap and spending of every user, by user number."""
+
+    enrolled: int = 0
+    spent: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    """Micro-ε of each user; longer than there are users, and zero there."""
+    _starts: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
+    """The first user of each run of users with the same cap."""
+    _caps: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    @property
+    def last_cap(self) -> int | None:
+        """The cap of the user who enrolled last."""
+        return int(self._caps[-1]) if len(self._caps) else None
+
+    def extend(self, count: int, cap: int) -> None:
+        """Add users behind those there are."""
+        if cap != self.last_cap:
+            self._starts = np.append(self._starts, np.uint64(self.enrolled))
+            self._caps = np.append(self._caps, np.int64(cap))
+        self.enrolled += count
+        self.spent = _lengthened(self.spent, self.enrolled)
+
+    def cap_of(self, users: Users) -> NDArray[np.int64]:
+        """The cap of each of these users."""
+        if len(self._caps) == 1:
+            return np.broadcast_to(self._caps, len(users))
+        return self._caps[np.searchsorted(self._starts, users, side="right") - 1]
+
+    def affording(self, users: range, charge: int) -> NDArray[np.bool]:
+        """Whether each of these users can still pay `charge`."""
+        known = range(users.start, min(users.stop, self.enrolled))
+        affords = np.zeros(len(users), np.bool)
+        caps = self.cap_of(np.arange(known.start, known.stop, dtype=np.uint64))
+        affords[: len(known)] = self.spent[known.start : known.stop] + charge <= caps
+        return affords
+
+
+@dataclass(slots=True)
+class RoundProjection:
+    """The reports of one round, by user number: outcome + 1, and 0 for users who have not reported."""
+
+    round: PreparedRound
+    reported: NDArray[np.unsignedinteger[Any]]
+    received: int = 0
+
+    @classmethod
+    def of(cls, round_: PreparedRound, users: int) -> RoundProjection:
+        """A round without reports, in the narrowest type that holds outcome + 1."""
+        width = np.uint8 if round_.outcomes < 1 << 8 else np.uint16 if round_.outcomes < 1 << 16 else np.uint32
+        return cls(round_, np.zeros(users, width))
+
+    def add(self, users: Users, outcomes: Outcomes) -> None:
+        """Note reports of different users."""
+        self.reported[users] = outcomes + 1
+        self.received += len(users)
+
+    def lengthen(self, users: int) -> NDArray[np.unsignedinteger[Any]]:
+        """`reported`, made as long as there are users."""
+        self.reported = _lengthened(self.reported, users)
+        return self.reported
+
+
+class ProjectedLedger(Ledger):
+    """A ledger that answers from memory. Subclasses keep users, entries and reports where they must be kept."""
+
+    def __init__(self) -> None:
+        self._spending = Spending()
+        self._epochs: dict[int, int] = {}
+        self._bulletins: dict[str, Bulletin] = {}
+        self._states: dict[str, RoundState] = {}
+        self._published: dict[str, RoundSpec] = {}
+        """All rounds, in the order in which they were published."""
+        self._prepared: dict[str, PreparedRound] = {}
+        self._projections: dict[str, RoundProjection] = {}
+
+    # ------------------------------------------------------------------------------------------ what subclasses keep
+
+    @abstractmethod
+    def _keep_users(self, first: int, count: int, cap: int) -> None:
+        """Keep new users, who follow on those there are."""
+
+    @abstractmethod
+    def _keep_epoch(self, user: int, epoch: int) -> None:
+        """Keep the epoch of a user's tokens."""
+
+    @abstractmethod
+    def _keep_entry(self, study: str, entry: Entry, after: Bulletin) -> None:
+        """Keep an entry; `after` is the bulletin with it."""
+
+    @abstractmethod
+    def _keep_group(self, id_: str, users: Users, outcomes: Outcomes) -> None:
+        """Append accepted reports to the log."""
+
+    @abstractmethod
+    def _logged(self, id_: str) -> Iterator[tuple[Users, Outcomes]]:
+        """The accepted reports of a round from the log, group by group."""
+
+    # ------------------------------------------------------------------------------------------------------ users
+
+    def enrol(self, count: int, cap: int) -> range:
+        """Give new users the next numbers."""
+        check_enrolment(count, cap)
+        first = self._spending.enrolled
+        if count:
+            self._keep_users(first, count, cap)
+            self._spending.extend(count, cap)
+        return range(first, first + count)
+
+    def enrolled(self) -> int:
+        """Number of users."""
+        return self._spending.enrolled
+
+    def standing(self, user: int) -> Standing:
+        """Account of one user, and the charges of the rounds that she has answered."""
+        self._check_user(user)
+        one = np.array([user], np.uint64)
+        charges = [
+            Charge(id_, int(charges_of(projection.round, one)[0]))
+            for id_, projection in ((id_, self._projection(id_)) for id_ in self._published)
+            if projection.reported[user]
+        ]
+        account = Account(int(self._spending.cap_of(one)[0]), int(self._spending.spent[user]))
+        return Standing(account, tuple(charges))
+
+    def affording(self, users: range, charge: int) -> NDArray[np.bool]:
+        """Whether each of these users can still pay `charge`."""
+        return self._spending.affording(users, charge)
+
+    def epoch(self, user: int) -> int:
+        """The epoch of a user's tokens: 0 until they are revoked."""
+        return self._epochs.get(user, 0) if 0 <= user < self._spending.enrolled else -1
+
+    def revoke(self, user: int) -> int:
+        """Count the epoch of a user's tokens up by one."""
+        self._check_user(user)
+        epoch = self.epoch(user) + 1
+        self._keep_epoch(user, epoch)
+        self._epochs[user] = epoch
+        return epoch
+
+    def _check_user(self, user: int) -> None:
+        if not 0 <= user < self._spending.enrolled:
+            raise NotFoundError(f"there is no such user {user}")
+
+    # -------------------------------------------------------------------------------------- studies and their rounds
+
+    def append(self, study: str, entry: Entry) -> Bulletin:
+        """Check the entry against the bulletin, keep it, and note what follows from it."""
+        after = self._bulletins.get(study, Bulletin()).append(entry)
+        if after.study is None or after.study.digest() != study:
+            raise NotFoundError("the entry is of another study")
+        self._keep_entry(study, entry, after)
+        self._note(study, after, [entry])
+        return after
+
+    def _note(self, study: str, after: Bulletin, entries: Iterable[Entry]) -> None:
+        """Take over a study's state after its last `entries`."""
+        published = [entry.notice.round for entry in entries if isinstance(entry.notice, RoundPublished)]
+        new = after.rounds[len(after.rounds) - len(published) :]
+        self._published |= {id_: spec for (id_, _), spec in zip(new, published, strict=True)}
+        self._states |= after.rounds
+        self._bulletins[study] = after
+
+    def studies(self) -> list[str]:
+        """The ids of all studies, in the order of their first entries."""
+        return list(self._bulletins)
+
+    def bulletin(self, study: str) -> Bulletin:
+        """State of a study and of its rounds."""
+        if study not in self._bulletins:
+            raise NotFoundError("there is no such study")
+        return self._bulletins[study]
+
+    def round(self, id_: str) -> PreparedRound:
+        """A published round, prepared at its first use."""
+        if id_ not in self._prepared:
+            spec = self._spec(id_)
+            study = self._bulletins[spec.study].study
+            assert study is not None  # noqa: S101 - the bulletin has refused rounds of anything else
+            self._prepared[id_] = prepare_round(study, spec)
+        return self._prepared[id_]
+
+    def state(self, id_: str) -> RoundState:
+        """State of a round."""
+        self._spec(id_)
+        return self._states[id_]
+
+    def _spec(self, id_: str) -> RoundSpec:
+        if id_ not in self._published:
+            raise NotFoundError("there is no such round")
+        return self._published[id_]
+
+    # ---------------------------------------------------------------------------------------------------- reports
+
+    def charge(self, id_: str, users: Users, outcomes: Outcomes) -> Verdicts:
+        """Decide from the projections, then keep what was accepted."""
+        if len(users) != len(outcomes):
+            raise ProtocolError("and users are not equally many", where="outcomes")
+        projection = self._projection(id_)
+        verdicts = np.empty(len(users), np.uint8)
+        for turn in _turns(users):
+            verdicts[turn] = self._decide(projection, users[turn], outcomes[turn])
+        accepted = verdicts == Verdict.ACCEPTED
+        if not accepted.all():
+            users, outcomes = users[accepted], outcomes[accepted]
+        if len(users):
+            self._keep_group(id_, users, outcomes)
+        return verdicts
+
+    def _decide(self, projection: RoundProjection, users: Users, outcomes: Outcomes) -> Verdicts:
+        """Verdicts for reports of different users, and the arrays changed accordingly."""
+        known = users < self._spending.enrolled
+        if known.all():
+            return self._decide_known(projection, users, outcomes)
+        verdicts = np.full(len(users), Verdict.UNKNOWN_USER, np.uint8)
+        verdicts[known] = self._decide_known(projection, users[known], outcomes[known])
+        return verdicts
+
+    def _decide_known(self, projection: RoundProjection, users: Users, outcomes: Outcomes) -> Verdicts:
+        spending = self._spending
+        before = projection.reported[users]
+        spent = spending.spent[users] + charges_of(projection.round, users)
+        over = spent > spending.cap_of(users)
+        outside = outcomes >= _limits_of(projection.round, users)
+        asked = projection.round.asked(users)
+        verdicts = np.zeros(len(users), np.uint8)
+        is_open = self._states[projection.round.id] is RoundState.OPEN
+        if is_open and asked.all() and not (before.any() or over.any() or outside.any()):
+            # The usual group, all of it accepted: nothing to pick out.
+            projection.add(users, outcomes)
+            spending.spent[users] = spent
+            return verdicts
+        # Later lines win: the order of base.py, read from its end.
+        verdicts[over] = Verdict.OVER_BUDGET
+        if not is_open:
+            verdicts[:] = Verdict.NOT_OPEN
+        verdicts[before != 0] = Verdict.CONFLICT
+        verdicts[(before != 0) & (before == outcomes.astype(np.int64) + 1)] = Verdict.REPEATED
+        verdicts[outside] = Verdict.OUTSIDE
+        verdicts[~asked] = Verdict.NOT_ASKED
+        accepted = verdicts == Verdict.ACCEPTED
+        projection.add(users[accepted], outcomes[accepted])
+        spending.spent[users[accepted]] = spent[accepted]
+        return verdicts
+
+    def _projection(self, id_: str) -> RoundProjection:
+        """A round's reports, read from the log at first use; its array is as long as there are users."""
+        projection = self._projections.get(id_)
+        if projection is None:
+            projection = RoundProjection.of(self.round(id_), self._spending.enrolled)
+            for users, outcomes in self._logged(id_):
+                projection.add(users, outcomes)
+            self._projections[id_] = projection
+        projection.lengthen(self._spending.enrolled)
+        return projection
+
+    def received(self, id_: str) -> int:
+        """Number of accepted reports of a round."""
+        return self._projection(id_).received
+
+    def tallies(self, id_: str) -> list[Tally]:
+        """Tallies of the accepted reports, counted from the log a group at a time."""
+        round_ = self.round(id_)
+        total = tally_round(round_, np.zeros(0, np.uint64), np.zeros(0, np.uint32))
+        for users, outcomes in self._logged(id_):
+            total = [sum_ + more for sum_, more in zip(total, tally_round(round_, users, outcomes), strict=True)]
+        return total
+
+    # ----------------------------------------------------------------------------------------------------- health
+
+    def verify(self) -> list[Fault]:
+        """Work out spending and reports from the log alone and compare; follow every bulletin."""
+        return [*self._verify_bulletins(), *self._verify_reports()]
+
+    def _verify_bulletins(self) -> Iterator[Fault]:
+        for study, bulletin in self._bulletins.items():
+            try:
+                if Bulletin().extend(self.entries(study)) != bulletin:
+                    yield Fault(f"study {study}", "the stored entries lead to another state")
+            except ValueError as error:
+                yield Fault(f"study {study}", str(error))
+
+    def _verify_reports(self) -> Iterator[Fault]:
+        """Round by round, then user by user."""
+        spent = np.zeros(self._spending.enrolled, np.int64)
+        for id_ in self._published:
+            projection = self._projection(id_)
+            groups = [users for users, _ in self._logged(id_)]
+            users = np.concatenate(groups) if groups else np.zeros(0, np.uint64)
+            np.add.at(spent, users, charges_of(projection.round, users))
+            if len(np.unique(users)) < len(users):
+                yield Fault(f"round {id_}", "a user stands twice in the log")
+            if len(users) != projection.received:
+                yield Fault(f"round {id_}", "the log and the count of reports differ")
+        wrong = np.flatnonzero(spent != self._spending.spent[: len(spent)])
+        if len(wrong):
+            yield Fault(f"user {wrong[0]}", f"spending differs from the log for {len(wrong)} users")
+        over = np.flatnonzero(spent > self._spending.cap_of(np.arange(len(spent), dtype=np.uint64)))
+        if len(over):
+            yield Fault(f"user {over[0]}", f"the cap is exceeded by {len(over)} users")
+
+
+def charges_of(round_: PreparedRound, users: Users) -> NDArray[np.int64]:
+    """The charge of a report by each of these users: that of her part."""
+    if len(round_.parts) == 1:
+        return np.full(len(users), round_.charge, np.int64)
+    return np.array([part.part.charge for part in round_.parts], np.int64)[round_.questions(users)[0]]
+
+
+def _limits_of(round_: PreparedRound, users: Users) -> NDArray[np.int64] | int:
+    """The number of outcomes that each of these users has."""
+    if len(round_.parts) == 1:
+        return round_.outcomes
+    return np.array([part.channel.outcomes for part in round_.parts])[round_.questions(users)[0]]
+
+
+def _lengthened(array: NDArray[Item], length: int) -> NDArray[Item]:
+    """An array of at least this length, zeros behind what was there; twice as long as before if it has to grow."""
+    if len(array) >= length:
+        return array
+    longer = np.zeros(max(length, 2 * len(array)), array.dtype)
+    longer[: len(array)] = array
+    return longer
+
+
+def _turns(users: Users) -> Iterator[NDArray[np.intp] | slice]:
+    """Places such that no user stands twice in one turn, and her reports come in their order."""
+    if (users[1:] > users[:-1]).all() or len(np.unique(users)) == len(users):
+        yield slice(None)
+        return
+    rest = np.arange(len(users))
+    while len(rest):
+        _, first = np.unique(users[rest], return_index=True)
+        yield rest[np.sort(first)]
+        rest = np.delete(rest, first)

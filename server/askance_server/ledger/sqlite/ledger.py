@@ -1,0 +1,183 @@
+"""The embedded ledger: projections in memory over a log in SQLite.
+
+Theory of operation
+-------------------
+*The log is the truth.* Accepted reports are appended to `report_groups`, a row per group. What is asked all the time,
+who has spent how much and who has reported what, is held in the arrays of `ProjectedLedger` and rebuilt from the log
+when the file is opened; a checkpoint of the spending, written when a round closes, keeps that short.
+
+*One commit a group.* WAL with `synchronous=FULL`: when `charge` returns, its group is on disk. The arrays are changed
+just before the commit; if the commit fails, the arrays are no longer what the file says, so the ledger refuses
+everything from then on and the process has to end.
+
+*One keeper.* The directory is locked by the process that has it open.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from askance_protocol.rounds import Bulletin, Entry, RoundClosed, RoundPublished, read_entry
+from askance_server.ledger.base import Fault, LedgerError, Outcomes, Users, Verdicts
+from askance_server.ledger.projections import ProjectedLedger, charges_of
+from askance_server.ledger.sqlite.log import Log, append_group, write_checkpoint
+from askance_server.ledger.sqlite.opening import FILE, connect, lock
+
+CHECKPOINT_AFTER: Final = 100_000
+"""Reports after which closing a round writes a checkpoint."""
+
+
+class SqliteLedger(ProjectedLedger):
+    """The ledger in a data directory. Open one with `SqliteLedger.open`."""
+
+    @classmethod
+    def open(cls, directory: Path) -> SqliteLedger:
+        """Lock a data directory, create or migrate its file, and rebuild the projections."""
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        held = lock(directory)
+        try:
+            return cls(directory / FILE, held)
+        except BaseException:
+            os.close(held)
+            raise
+
+    def __init__(self, path: Path, held: int) -> None:
+        super().__init__()
+        self._path, self._lock = path, held
+        self._broken: str | None = None
+        self._db = connect(path)
+        self._log = Log(self._db, path)
+        self._numbers: dict[str, int] = {}
+        """The number in the log of each round."""
+        self._since_checkpoint = 0
+        self._load_users()
+        self._load_bulletins()
+        self._load_spending()
+
+    # ------------------------------------------------------------------------------------------------- rebuilding
+
+    def _load_users(self) -> None:
+        for users, cap in self._db.execute("SELECT users, cap FROM enrolments ORDER BY first_user"):
+            self._spending.extend(users, cap)
+        self._epochs = dict(self._db.execute("SELECT user, epoch FROM epochs"))
+
+    def _load_bulletins(self) -> None:
+        self._numbers = {
+            id_: number for number, id_ in self._db.execute("SELECT number, id FROM rounds ORDER BY number")
+        }
+        for (study,) in self._db.execute("SELECT study FROM entries WHERE sequence = 0 ORDER BY rowid").fetchall():
+            entries = self._read_entries(study)
+            self._note(study, Bulletin().extend(entries), entries)
+        # Over all studies, in the order of publication.
+        self._published = {id_: self._published[id_] for id_ in self._numbers}
+
+    def _load_spending(self) -> None:
+        """What users had spent at the checkpoint, and what the groups behind it charge."""
+        last, held = self._log.read_checkpoint()
+        spent = self._spending.spent
+        spent[: len(held)] = held
+        ids = {number: id_ for id_, number in self._numbers.items()}
+        for group in self._log.groups(last, self._spending.enrolled):
+            np.add.at(spent, group.users, charges_of(self.round(ids[group.round]), group.users))
+            self._since_checkpoint += len(group.users)
+
+    # ---------------------------------------------------------------------------------------------------- reading
+
+    def entries(self, study: str, after: int = -1) -> list[Entry]:
+        """Entries of a study whose sequence is larger than `after`, from the file."""
+        self.bulletin(study)
+        return self._read_entries(study, after)
+
+    def _read_entries(self, study: str, after: int = -1) -> list[Entry]:
+        query = "SELECT body FROM entries WHERE study = ? AND sequence > ? ORDER BY sequence"
+        return [read_entry(body) for (body,) in self._db.execute(query, (study, after))]
+
+    def _logged(self, id_: str) -> Iterator[tuple[Users, Outcomes]]:
+        for group in self._log.groups_of(self._numbers[id_], self._spending.enrolled):
+            yield group.users, group.outcomes
+
+    def verify(self) -> list[Fault]:
+        """Work out spending and reports from the log alone and compare; follow every bulletin."""
+        try:
+            return super().verify()
+        except LedgerError as error:
+            return [Fault(str(self._path), str(error))]
+
+    # ---------------------------------------------------------------------------------------------------- writing
+
+    def charge(self, id_: str, users: Users, outcomes: Outcomes) -> Verdicts:
+        """Decide from the projections, append what was accepted to the log, and return when it is on disk."""
+        self._check_whole()
+        return super().charge(id_, users, outcomes)
+
+    def check_writable(self) -> None:
+        """Count one more heartbeat."""
+        with self._commit() as db:
+            db.execute("INSERT INTO heartbeat VALUES (1, 1) ON CONFLICT (one) DO UPDATE SET beats = beats + 1")
+
+    def close(self) -> None:
+        """Close the file, then release the directory."""
+        self._db.close()
+        os.close(self._lock)
+
+    def _keep_users(self, first: int, count: int, cap: int) -> None:
+        """Extend the last run if the cap is the same, else begin a new one."""
+        with self._commit() as db:
+            if cap == self._spending.last_cap:
+                update = """
+                    UPDATE enrolments SET users = users + ?
+                    WHERE first_user = (SELECT max(first_user) FROM enrolments)"""
+                db.execute(update, (count,))
+            else:
+                db.execute("INSERT INTO enrolments VALUES (?, ?, ?)", (first, count, cap))
+
+    def _keep_epoch(self, user: int, epoch: int) -> None:
+        with self._commit() as db:
+            db.execute("INSERT OR REPLACE INTO epochs VALUES (?, ?)", (user, epoch))
+
+    def _keep_entry(self, study: str, entry: Entry, after: Bulletin) -> None:
+        with self._commit() as db:
+            row = (study, entry.sequence, after.head, entry.to_bytes())
+            db.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", row)
+            if isinstance(entry.notice, RoundPublished):
+                id_ = after.rounds[-1][0]
+                insert = "INSERT INTO rounds (id, study) VALUES (?, ?) RETURNING number"
+                ((self._numbers[id_],),) = db.execute(insert, (id_, study)).fetchall()
+            if isinstance(entry.notice, RoundClosed) and self._since_checkpoint >= CHECKPOINT_AFTER:
+                self._checkpoint(db)
+
+    def _keep_group(self, id_: str, users: Users, outcomes: Outcomes) -> None:
+        with self._commit() as db:
+            append_group(db, self._numbers[id_], users, outcomes)
+        self._since_checkpoint += len(users)
+
+    def _checkpoint(self, db: sqlite3.Connection) -> None:
+        """Inside the caller's transaction: replace the checkpoint."""
+        write_checkpoint(db, self._spending.spent[: self._spending.enrolled])
+        self._since_checkpoint = 0
+
+    def _check_whole(self) -> None:
+        if self._broken is not None:
+            raise LedgerError(self._broken)
+
+    @contextlib.contextmanager
+    def _commit(self) -> Generator[sqlite3.Connection]:
+        """One transaction. If it cannot be committed, the ledger is not to be used any more."""
+        self._check_whole()
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            yield self._db
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._broken = (
+                f"{self._path} cannot be written: {error}. Free some space or repair the disk, then start again:"
+                " everything that was acknowledged is on disk."
+            )
+            raise LedgerError(self._broken) from error

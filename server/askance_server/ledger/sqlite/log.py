@@ -1,0 +1,125 @@
+"""The log of accepted reports: groups as columns of bytes with a checksum, and the checkpoint of spending beside them.
+
+A column has the narrowest type that holds it, which its length and the number of reports tell. A group or checkpoint
+whose checksum is wrong raises `LedgerError`: nothing is skipped silently.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from askance_server.ledger.base import LedgerError, Outcomes, Users
+
+PIECE: Final = 1 << 20
+"""Bytes of a checkpoint that are handed to SQLite at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedGroup:
+    """One row of the log: reports of different users to one round."""
+
+    id: int
+    round: int
+    users: Users
+    outcomes: Outcomes
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """The tables `report_groups` and `checkpoints` of one file."""
+
+    db: sqlite3.Connection
+    path: Path
+
+    def groups(self, after: int, enrolled: int) -> Iterator[LoggedGroup]:
+        """The groups behind `after`, in the order of acceptance."""
+        return self._groups("SELECT * FROM report_groups WHERE id > ? ORDER BY id", after, enrolled)
+
+    def groups_of(self, number: int, enrolled: int) -> Iterator[LoggedGroup]:
+        """The groups of one round, in the order of acceptance."""
+        return self._groups("SELECT * FROM report_groups WHERE round = ? ORDER BY id", number, enrolled)
+
+    def _groups(self, query: str, value: int, enrolled: int) -> Iterator[LoggedGroup]:
+        for id_, number, reports, *columns, checksum_ in self.db.execute(query, (value,)):
+            if checksum(number, *columns) != checksum_:
+                raise self._damaged(id_, "its checksum is wrong")
+            users, outcomes = unpack(reports, *columns)
+            if int(users.max()) >= enrolled:
+                raise self._damaged(id_, "it names a user who was never enrolled")
+            yield LoggedGroup(id_, number, users, outcomes)
+
+    def _damaged(self, group: int, what: str) -> LedgerError:
+        return LedgerError(
+            f"{self.path}: group {group} of table report_groups is damaged: {what}."
+            " Restore the directory from a backup; nothing was changed."
+        )
+
+    def read_checkpoint(self) -> tuple[int, NDArray[np.int64]]:
+        """The last group that is counted in, and what each user had spent by then; 0 and nothing without one."""
+        row = self.db.execute("SELECT last_group, spent, checksum FROM checkpoints ORDER BY last_group DESC").fetchone()
+        if row is None:
+            return 0, np.zeros(0, np.int64)
+        last, blob, checksum_ = row
+        if checksum(last, blob, b"") != checksum_:
+            raise LedgerError(
+                f"{self.path}: the checkpoint at group {last} is damaged. Restore the directory from a backup; or, to"
+                " rebuild it from the log, delete the rows of table checkpoints and start again."
+            )
+        return int(last), np.frombuffer(blob, "<i8")
+
+
+def append_group(db: sqlite3.Connection, number: int, users: Users, outcomes: Outcomes) -> None:
+    """Inside the caller's transaction: one more group of reports to the round of this number."""
+    columns = pack_users(users), pack_outcomes(outcomes)
+    row = (number, len(users), *columns, checksum(number, *columns))
+    db.execute("INSERT INTO report_groups (round, reports, users, outcomes, checksum) VALUES (?, ?, ?, ?, ?)", row)
+
+
+def write_checkpoint(db: sqlite3.Connection, spending: NDArray[np.int64]) -> None:
+    """Inside the caller's transaction: replace the checkpoint by one that counts all groups in."""
+    (last,) = db.execute("SELECT coalesce(max(id), 0) FROM report_groups").fetchone()
+    spent = spending.astype("<i8", copy=False).view(np.uint8).data
+    db.execute("DELETE FROM checkpoints")
+    row = (last, len(spent), checksum(last, spent, b""))
+    db.execute("INSERT INTO checkpoints VALUES (?, zeroblob(?), ?)", row)
+    # In pieces: as a parameter the whole would be copied, and its copy stay with the cached statement.
+    with db.blobopen("checkpoints", "spent", last) as blob:
+        for begin in range(0, len(spent), PIECE):
+            blob.write(spent[begin : begin + PIECE])
+
+
+def pack_users(users: Users) -> bytes:
+    """The column in 4 bytes each, or 8 if one needs them."""
+    return _pack(users, ("<u4", "<u8"))
+
+
+def pack_outcomes(outcomes: Outcomes) -> bytes:
+    """The column in 1, 2 or 4 bytes each."""
+    return _pack(outcomes, ("<u1", "<u2", "<u4"))
+
+
+def _pack(column: Users | Outcomes, types: tuple[str, ...]) -> bytes:
+    narrow = next(kind for kind in types if int(column.max()) <= np.iinfo(kind).max)
+    return column.astype(narrow).tobytes()
+
+
+def unpack(reports: int, users: bytes, outcomes: bytes) -> tuple[Users, Outcomes]:
+    """The columns of a group, in the types that their lengths tell."""
+    wide_users = np.frombuffer(users, f"<u{len(users) // reports}").astype(np.uint64)
+    return wide_users, np.frombuffer(outcomes, f"<u{len(outcomes) // reports}").astype(np.uint32)
+
+
+def checksum(number: int, users: bytes | memoryview, outcomes: bytes) -> bytes:
+    """BLAKE2b of a number and two columns."""
+    digest = hashlib.blake2b(number.to_bytes(8, "little"), digest_size=16)
+    digest.update(users)
+    digest.update(outcomes)
+    return digest.digest()
