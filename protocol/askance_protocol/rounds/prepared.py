@@ -213,11 +213,11 @@ def build_channel(part: Part, schema: Schema) -> Channel:  # noqa: PLR0911 - one
     """The channel of a part. Which channel goes with which query is this table."""
     match part.query, part.channel:
         case BooleanQuery(), BinarySpec(micro_epsilon=asked):
-            return BinaryResponse(asked)
+            return _binary(asked)
         case RealQuery(denominator=denominator), BinarySpec(micro_epsilon=asked):
-            return BinaryResponse(asked, 2 * denominator)
+            return _binary(asked, 2 * denominator)
         case CellQuery(), BinarySpec(micro_epsilon=asked):
-            return BinaryResponse(asked, 2)
+            return _binary(asked, 2)
         case CellQuery() as query, KarySpec(micro_epsilon=asked):
             return _kary(asked, _cells(query, schema))
         case RealQuery(denominator=denominator), GeometricSpec(micro_epsilon=asked):
@@ -235,6 +235,7 @@ def build_channel(part: Part, schema: Schema) -> Channel:  # noqa: PLR0911 - one
 
 
 # Certifying takes a moment for a large table, and a round is prepared more often than its channels change.
+_binary = lru_cache(maxsize=256)(BinaryResponse)
 _kary = lru_cache(maxsize=64)(KaryResponse)
 _geometric = lru_cache(maxsize=64)(TwoSidedGeometric)
 _laplace = lru_cache(maxsize=64)(DiscreteLaplace)
