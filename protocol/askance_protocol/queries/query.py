@@ -18,7 +18,7 @@ from pydantic import Field, TypeAdapter
 
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns, Example
-from askance_protocol.queries.expressions import MAX_ENTRIES, AnyNumber, AnyTest, Expression, Integers
+from askance_protocol.queries.language import MAX_ENTRIES, AnyNumber, AnyTest, Expression, Integers
 from askance_protocol.schema import Schema
 from askance_protocol.values import Value, read
 
