@@ -6,7 +6,7 @@ from typing import Any
 
 from askance_protocol.budget import MICRO
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
-from askance_protocol.queries.expressions import And, Bit, Clamp, FieldValue, If, Integer, Label
+from askance_protocol.queries.language import And, Bit, Clamp, FieldValue, If, Integer, Label
 from askance_protocol.rounds import (
     BinarySpec,
     Cohort,

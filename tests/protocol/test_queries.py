@@ -31,7 +31,7 @@ from askance_protocol.queries import (
     prepare,
     read_query,
 )
-from askance_protocol.queries.expressions import (
+from askance_protocol.queries.language import (
     MAX_ENTRIES,
     Affine,
     And,

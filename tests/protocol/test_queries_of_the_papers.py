@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from askance_protocol.examples import Columns
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery, prepare, read_query
-from askance_protocol.queries.expressions import (
+from askance_protocol.queries.language import (
     Affine,
     And,
     AnyNumber,

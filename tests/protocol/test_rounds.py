@@ -13,7 +13,7 @@ from askance_protocol.channels import BinaryResponse
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns, Example
 from askance_protocol.queries import CellQuery
-from askance_protocol.queries.expressions import FieldValue, Integer
+from askance_protocol.queries.language import FieldValue, Integer
 from askance_protocol.randomness import SimulatedRandom
 from askance_protocol.rounds import (
     BinarySpec,

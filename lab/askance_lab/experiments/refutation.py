@@ -12,7 +12,7 @@ from typing import Final
 
 from askance_lab.theory.masked_parity import klnrs08_nonadaptive_stated
 from askance_protocol.queries import RealQuery
-from askance_protocol.queries.expressions import And, AnyTest, Compare, FieldValue, If, Integer, Not, Xor
+from askance_protocol.queries.language import And, AnyTest, Compare, FieldValue, If, Integer, Not, Xor
 from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
 from askance_server.strategies.masked_parity import MINUS, SHOWN, dimension, schema
 from askance_server.strategies.masked_parity_noninteractive import bent, dual

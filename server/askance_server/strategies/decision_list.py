@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from askance_protocol import parameters as read
-from askance_protocol.queries.expressions import AnyNumber, Compare, Dot, If, Integer
+from askance_protocol.queries.language import AnyNumber, Compare, Dot, If, Integer
 from askance_protocol.schema import Schema
 from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
 from askance_server.strategies.shared import bits
