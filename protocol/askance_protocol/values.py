@@ -9,11 +9,13 @@ from typing import Annotated, Any, Final, Self, TypeAlias, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from askance_protocol import canonical
+from askance_protocol.budget import LARGEST
 from askance_protocol.errors import ProtocolError
 
 Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}\z")]
 Digest: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}\z")]
 SafeInteger: TypeAlias = Annotated[int, Field(ge=-canonical.MAX_SAFE_INTEGER, le=canonical.MAX_SAFE_INTEGER)]
+MicroEpsilon: TypeAlias = Annotated[int, Field(ge=1, le=LARGEST)]
 
 V = TypeVar("V", bound="Value")
 

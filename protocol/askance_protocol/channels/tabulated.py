@@ -6,15 +6,29 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from askance_protocol.channels.channel import Channel, Inputs, Outcomes, check_size, extremes
+from askance_protocol.channels.channel import (
+    BaseChannelSpec,
+    Channel,
+    ChannelKind,
+    Inputs,
+    Outcomes,
+    check_size,
+    extremes,
+)
 from askance_protocol.channels.ratio import WORD, certified_micro_epsilon
 from askance_protocol.errors import ProtocolError
+from askance_protocol.queries import Query
 from askance_protocol.randomness import Words
+from askance_protocol.schema import Schema
+
+Words64: TypeAlias = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,19})\z")]
+"""A number of 64-bit words, as decimal text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,3 +96,25 @@ def _check_row(row: Sequence[object], length: int, where: str) -> None:
 @lru_cache(maxsize=1024)
 def _cuts(channel: TabulatedChannel, given: int) -> NDArray[np.uint64]:
     return np.array([end for end, _ in channel.segments(given)][:-1], np.uint64)
+
+
+class TableSpec(BaseChannelSpec):
+    """Any channel, by its weights: decimal text, since they go beyond 2⁵³."""
+
+    kind: Literal["table"] = "table"
+    weights: Annotated[tuple[tuple[Words64, ...], ...], Field(min_length=2)]
+
+    def build(self, query: Query, schema: Schema) -> TabulatedChannel:
+        """The table itself. It needs one row for each answer of the query."""
+        channel, inputs = _tabulated(self.weights), query.inputs(schema)
+        if channel.inputs != inputs:
+            raise ProtocolError(f"has {channel.inputs} rows, the query {inputs} answers", where="channel.weights")
+        return channel
+
+
+@lru_cache(maxsize=64)
+def _tabulated(weights: tuple[tuple[str, ...], ...]) -> TabulatedChannel:
+    return TabulatedChannel(tuple(tuple(map(int, row)) for row in weights))
+
+
+CHANNEL = ChannelKind("table", "any finite channel, by its weights", TableSpec)

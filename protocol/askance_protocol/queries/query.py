@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import numpy as np
 from pydantic import Field, TypeAdapter
@@ -47,8 +47,16 @@ class BooleanQuery(Value):
         return int(self.test.value(example))
 
     def answers(self, columns: Columns) -> Integers:
-        """Ones and zeros."""
+        """One or zero for each example."""
         return self.test.column(columns).astype(np.int64)
+
+    def inputs(self, schema: Schema) -> int:  # noqa: ARG002 - the other queries need it
+        """The number of inputs of a channel that has one for each answer."""
+        return 2
+
+    def input_of(self, answer: Any) -> Any:
+        """The number of an answer, or of each of an array of them, among these inputs."""
+        return answer
 
 
 class RealQuery(Value):
@@ -73,6 +81,14 @@ class RealQuery(Value):
     def answers(self, columns: Columns) -> Integers:
         """The numerators, clamped."""
         return self.numerator.column(columns).clip(-self.denominator, self.denominator)
+
+    def inputs(self, schema: Schema) -> int:  # noqa: ARG002 - the other queries need it
+        """The number of inputs of a channel that has one for each numerator."""
+        return 2 * self.denominator + 1
+
+    def input_of(self, answer: Any) -> Any:
+        """The number of a numerator, or of each of an array of them, among these inputs."""
+        return answer + self.denominator
 
 
 class CellQuery(Value):
@@ -107,6 +123,21 @@ class CellQuery(Value):
         cell = self.cell.column(columns)
         answers = np.where((cell >= 0) & (cell < self.cells), cell + 1, 0)
         return answers if self.negative is None else np.where(self.negative.column(columns), -answers, answers)
+
+    def inputs(self, schema: Schema) -> int:
+        """The number of inputs of a channel that names cells. It has none for an example that lies in no cell."""
+        low, high = self.cell.bounds(schema)
+        if low < 0 or high >= self.cells:
+            raise ProtocolError(
+                f"the cell lies in {low} .. {high}, not always in 0 .. {self.cells - 1}",
+                where="query.cell",
+                remedy="clamp it, or use a binary channel, which has an answer for no cell",
+            )
+        return self.cells if self.negative is None else 2 * self.cells
+
+    def input_of(self, answer: Any) -> Any:
+        """The number of a cell with its sign, or of each of an array of them, among these inputs."""
+        return answer - 1 if self.negative is None else 2 * (abs(answer) - 1) + (answer < 0)
 
 
 Query: TypeAlias = Annotated[BooleanQuery | RealQuery | CellQuery, Field(discriminator="kind")]
