@@ -48,6 +48,11 @@ TABLE = TableSpec(weights=((str(3 << 62), str(1 << 62)), (str(1 << 62), str(3 <<
 LN_3 = 1_098_613
 
 
+def wrong(value: object) -> Any:
+    """A value of a type that a type checker would refuse, for tests that it is refused at run time too."""
+    return value
+
+
 def part(query: Any = MASKED_BIT, channel: Any = None, charge: int = MICRO, share: int = 1) -> Part:
     return Part(query=query, channel=channel or BinarySpec(micro_epsilon=MICRO), charge=charge, share=share)
 

@@ -203,7 +203,7 @@ def test_a_parity_of_the_mask_is_asked_before_it_is_known() -> None:
             assert mean(query, columns) == (Fraction(1 - 2 * a, 2) if (s == r).all() else 0)
 
 
-# -------------------------------------------------------------- the refutation of KLNRS08, Thm 5.1 (THEORY, trap 1)
+# --------------------------------------------------------------------- the refutation of KLNRS08, Thm 5.1
 
 
 def bent(d: int) -> Xor:
