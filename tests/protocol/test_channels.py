@@ -6,7 +6,6 @@ from collections.abc import Callable
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
@@ -396,8 +395,8 @@ def verdict(channel: Channel, claimed: int) -> AuditVerdict:
     streams = [SimulatedRandom(5, stream=stream) for stream in range(2)]
     ends = [0, channel.inputs - 1]
 
-    def sampler(given: int, stream: SimulatedRandom) -> Callable[[int], NDArray[np.integer[Any]]]:
-        return lambda n: channel.sample(np.full(n, given), stream).outcomes
+    def sampler(given: int, stream: SimulatedRandom) -> Callable[[int], NDArray[np.int64]]:
+        return lambda n: channel.sample(np.full(n, given), stream).outcomes.astype(np.int64)
 
     samplers = [sampler(given, stream) for given, stream in zip(ends, streams, strict=True)]
     return audit_channel(samplers[0], samplers[1], SAMPLES[claimed], claimed, outcomes=channel.outcomes)[1]

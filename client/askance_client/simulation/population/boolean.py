@@ -9,11 +9,10 @@ from typing import Final
 
 from askance_client.population import Population
 from askance_client.simulation.population import draws
-from askance_client.simulation.population import parameters as read
 from askance_client.simulation.population.features import BitsFeature, PointMass, UniformFeature
-from askance_client.simulation.population.parameters import Parameters
 from askance_client.simulation.population.source import Source
 from askance_client.simulation.population.synthetic import labelled
+from askance_protocol import parameters as read
 from askance_protocol.concepts import (
     ConjunctionConcept,
     DecisionListConcept,
@@ -21,6 +20,7 @@ from askance_protocol.concepts import (
     ParityConcept,
     PointConcept,
 )
+from askance_protocol.parameters import Parameters
 from askance_protocol.rounds.spec import MAX_PARTS
 from askance_protocol.schema import MAX_WIDTH, IntegerField
 

@@ -8,9 +8,9 @@ from typing import Final
 
 from askance_client.population import Population
 from askance_client.simulation.population import boolean, heart, numeric
-from askance_client.simulation.population import parameters as read
-from askance_client.simulation.population.parameters import Parameters
+from askance_protocol import parameters as read
 from askance_protocol.errors import ProtocolError
+from askance_protocol.parameters import Parameters
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,14 @@ import numpy as np
 
 from askance_client.population import Population
 from askance_client.simulation.population import draws
-from askance_client.simulation.population import parameters as read
 from askance_client.simulation.population.boolean import noise
 from askance_client.simulation.population.features import TabledFeature, TwoPoint, UniformFeature
-from askance_client.simulation.population.parameters import Parameters
 from askance_client.simulation.population.source import Source
 from askance_client.simulation.population.synthetic import labelled, unlabelled
+from askance_protocol import parameters as read
 from askance_protocol.concepts import SeparatorConcept, ThresholdConcept
 from askance_protocol.examples import Column
+from askance_protocol.parameters import Parameters
 from askance_protocol.queries.query import MAX_CELLS, MAX_DENOMINATOR
 from askance_protocol.randomness import Words
 from askance_protocol.schema import MAX_MAGNITUDE, IntegerField, RealField
