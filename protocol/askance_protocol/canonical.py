@@ -69,7 +69,7 @@ def digest(value: Json) -> str:
 
 
 def _check(value: Json, where: str, depth: int = 1) -> None:
-    """Refuse what has no canonical form."""
+    """Refuse a value that has no canonical form."""
     if depth > MAX_DEPTH and isinstance(value, Mapping | list | tuple):
         raise ProtocolError(f"is nested deeper than {MAX_DEPTH}", where=where)
     match value:

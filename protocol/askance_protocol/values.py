@@ -45,7 +45,7 @@ class Value(BaseModel):
         return self.model_dump(mode="json", exclude_none=True)
 
     def to_bytes(self) -> bytes:
-        """The canonical form."""
+        """The canonical form, which the digest is of."""
         kept: bytes | None = getattr(self, "_canonical", None)
         if kept is None:
             kept = canonical.dumps(self.to_json())
@@ -114,7 +114,7 @@ def _read(kind: type[V] | TypeAdapter[V], data: bytes | str, limit: int) -> tupl
 
 
 def refused(error: ValidationError) -> ProtocolError:
-    """The first complaint of pydantic, in this project's words."""
+    """The error for the first thing that pydantic found wrong."""
     first = error.errors(include_url=False, include_input=False)[0]
     place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"]).lstrip(".")
     if first["type"] == "extra_forbidden":

@@ -54,7 +54,7 @@ _TIE: Final = np.iinfo(np.int16).max
 
 @dataclass(frozen=True, slots=True)
 class AdditiveNoise(Channel):
-    """Inputs 0 .. range; outcomes reach `pad` further on both sides."""
+    """Clamped integer noise on inputs 0 .. range; outcomes reach `pad` further on both sides."""
 
     micro_epsilon: int
     range: int
@@ -75,7 +75,7 @@ class AdditiveNoise(Channel):
     @property
     @abstractmethod
     def pad(self) -> int:
-        """How far outcomes reach beyond the inputs."""
+        """The number of outcomes beyond the inputs, on each side."""
 
     @abstractmethod
     def tail(self, step: int) -> int:
@@ -88,17 +88,17 @@ class AdditiveNoise(Channel):
 
     @property
     def inputs(self) -> int:
-        """One for each point of the grid."""
+        """The number of points of the grid."""
         return self.range + 1
 
     @property
     def outcomes(self) -> int:
-        """The grid and what it is padded with."""
+        """The number of points of the padded grid."""
         return self.inputs + 2 * self.pad
 
     @property
     def certified_micro_epsilon(self) -> int:
-        """From the smallest and largest weight of every outcome."""
+        """Certified from the smallest and the largest weight of every outcome."""
         return self._certified
 
     def scores(self, target: Floats) -> Floats:
@@ -108,17 +108,17 @@ class AdditiveNoise(Channel):
         return target[0] + (target[-1] - target[0]) / self.range * _unclamped(self)
 
     def segments(self, given: int) -> Iterator[tuple[int, int]]:
-        """The outcomes in their order."""
+        """One segment for each outcome, in their order."""
         for outcome in range(self.outcomes - 1):
             yield self._at_most(outcome - self.pad - given), outcome
         yield WORD, self.outcomes - 1
 
     def decide(self, given: Inputs, words: Words) -> Outcomes:
-        """Find the noise of each word, add it, clamp."""
+        """Find the noise of each word, add it to the input, and clamp."""
         return self._clamped(given, np.searchsorted(_noise_cuts(self), words, side="right") - self.reach)
 
     def settle(self, given: Inputs, leads: Leads) -> tuple[Outcomes, Positions]:
-        """Look up the noise of each lead."""
+        """Look up the noise of each lead; leads that do not decide it are ties."""
         noise = _guide(self)[leads]
         return self._clamped(given, noise), np.flatnonzero(noise == _TIE)
 

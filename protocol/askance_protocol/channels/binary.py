@@ -48,7 +48,7 @@ _SHIFT: Final = 64 - LEAD_BITS
 
 @dataclass(frozen=True, slots=True)
 class BinaryResponse(Channel):
-    """Two outcomes; inputs 0 .. steps. With one step the input is the bit itself, with two it may also be "neither"."""
+    """Binary response on inputs 0 .. steps: one step for a bit, two if it may also be "neither", more for a value."""
 
     kind: ClassVar[str] = "binary"
     micro_epsilon: int
@@ -67,17 +67,17 @@ class BinaryResponse(Channel):
 
     @property
     def inputs(self) -> int:
-        """One for each step, and one for the start."""
+        """The number of steps, and one for the start."""
         return self.steps + 1
 
     @property
     def outcomes(self) -> int:
-        """Zero and one."""
+        """Two: zero and one."""
         return 2
 
     @property
     def certified_micro_epsilon(self) -> int:
-        """From the two extreme inputs: every other threshold lies between theirs."""
+        """Certified from the two extreme inputs: every other threshold lies between theirs."""
         return certified_micro_epsilon([(WORD - self.keep, self.keep)])
 
     @property

@@ -15,17 +15,20 @@ from askance_protocol.schema import Schema
 
 @dataclass(frozen=True, slots=True)
 class TwoSidedGeometric(AdditiveNoise):
-    """N21, §2: Pr[noise = k] = α^(−|k|) · (α − 1)/(α + 1), α^range = e^ε, clamped to the range itself."""
+    """Two-sided geometric noise, clamped to the inputs (N21, §2).
+
+    Pr[noise = k] = α^(−|k|) · (α − 1)/(α + 1) with α^range = e^ε.
+    """
 
     kind: ClassVar[str] = "geometric"
 
     @property
     def pad(self) -> int:
-        """Outcomes are the inputs."""
+        """None: the outcomes are the inputs."""
         return 0
 
     def tail(self, step: int) -> int:
-        """2⁶⁴ · α^(1−step)/(α + 1) = 2⁶⁴ / (α^step + α^(step−1))."""
+        """The tail in words: 2⁶⁴ · α^(1−step)/(α + 1) = 2⁶⁴ / (α^step + α^(step−1))."""
         return (WORD << SCALE_BITS) // (self._power(step) + self._power(step - 1))
 
     def _power(self, step: int) -> int:

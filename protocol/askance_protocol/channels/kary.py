@@ -43,7 +43,7 @@ _SHIFT: Final = 64 - LEAD_BITS
 
 @dataclass(frozen=True, slots=True)
 class KaryResponse(Channel):
-    """k inputs, the same k outcomes."""
+    """k-ary response: k inputs, and the same k outcomes."""
 
     kind: ClassVar[str] = "kary"
     micro_epsilon: int
@@ -62,12 +62,12 @@ class KaryResponse(Channel):
 
     @property
     def inputs(self) -> int:
-        """One for each cell."""
+        """The number of cells."""
         return self.k
 
     @property
     def outcomes(self) -> int:
-        """One for each cell."""
+        """The number of cells."""
         return self.k
 
     @property
@@ -77,11 +77,11 @@ class KaryResponse(Channel):
 
     @property
     def certified_micro_epsilon(self) -> int:
-        """From p and q: no other weight occurs."""
+        """Certified from p and q: no other weight occurs."""
         return certified_micro_epsilon([(self.lie, self.truth)])
 
     def scores(self, target: Floats) -> Floats:
-        """The truth is named by p of the words, any other cell by q: Σ_w Pr[w|u] · f(w) undone term by term."""
+        """One score for each cell that is named: by p of the words if it is the truth, by q if not."""
         spread = self.truth - self.lie
         return target * ((WORD - self.lie) / spread) + (target.sum() - target) * (-self.lie / spread)
 

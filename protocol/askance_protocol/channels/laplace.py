@@ -15,7 +15,7 @@ from askance_protocol.schema import Schema
 
 @dataclass(frozen=True, slots=True)
 class DiscreteLaplace(AdditiveNoise):
-    """KLNRS11, §5.1.1: R(u) = g(u) + Lap(2b/ε), rounded to the grid and clamped one whole range beyond it.
+    """Laplace noise, rounded to a grid and clamped: R(u) = g(u) + Lap(2b/ε) of KLNRS11, §5.1.1.
 
     The grid has `range` steps from −b to b, so noise of scale 2b/ε is noise of scale range/ε in steps. Rounding
     and clamping are post-processing: the ε is that of the paper.
@@ -25,11 +25,11 @@ class DiscreteLaplace(AdditiveNoise):
 
     @property
     def pad(self) -> int:
-        """One range on each side."""
+        """One whole range on each side."""
         return self.range
 
     def tail(self, step: int) -> int:
-        """2⁶⁴ · Pr[Lap(range/ε) ≤ −(step − ½)] = 2⁶³ · e^(−(step − ½)·ε/range)."""
+        """The tail in words: 2⁶⁴ · Pr[Lap(range/ε) ≤ −(step − ½)] = 2⁶³ · e^(−(step − ½)·ε/range)."""
         exponent = (self.micro_epsilon * 1000 - SLACK_NANO) * (2 * step - 1)
         return (WORD << SCALE_BITS - 1) // exp_scaled(exponent, 2 * NANO * self.range)
 

@@ -33,7 +33,7 @@ Words64: TypeAlias = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,19})\z")]
 
 @dataclass(frozen=True, slots=True)
 class TabulatedChannel(Channel):
-    """Rows of positive integer weights, each summing to 2⁶⁴."""
+    """A channel given by rows of positive integer weights, each summing to 2⁶⁴."""
 
     kind: ClassVar[str] = "table"
     rows: tuple[tuple[int, ...], ...]
@@ -49,25 +49,25 @@ class TabulatedChannel(Channel):
 
     @property
     def inputs(self) -> int:
-        """One for each row."""
+        """The number of rows."""
         return len(self.rows)
 
     @property
     def outcomes(self) -> int:
-        """One for each column."""
+        """The number of columns."""
         return len(self.rows[0])
 
     @property
     def certified_micro_epsilon(self) -> int:
-        """From the smallest and largest weight of every column."""
+        """Certified from the smallest and the largest weight of every column."""
         return self._certified
 
     def segments(self, given: int) -> Iterator[tuple[int, int]]:
-        """The outcomes in their order."""
+        """One segment for each outcome, in their order."""
         return zip(accumulate(self.rows[given]), range(self.outcomes), strict=True)
 
     def decide(self, given: Inputs, words: Words) -> Outcomes:
-        """Search each input's own cut-points."""
+        """Search the cut-points of each input."""
         outcomes = np.empty(len(given), self.outcome_type)
         for one in np.unique(given):
             mine = np.flatnonzero(given == one)
@@ -102,6 +102,7 @@ class TableSpec(BaseChannelSpec):
     """Any channel, by its weights: decimal text, since they go beyond 2⁵³."""
 
     kind: Literal["table"] = "table"
+    answers = "a query that has an answer for each row"
     weights: Annotated[tuple[tuple[Words64, ...], ...], Field(min_length=2)]
 
     def build(self, query: Query, schema: Schema) -> TabulatedChannel:

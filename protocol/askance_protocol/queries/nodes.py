@@ -40,11 +40,11 @@ class Expression(Value):
     """A node of a query."""
 
     def parts(self) -> Iterator[Expression]:
-        """The nodes directly below."""
+        """The nodes directly below this one."""
         return iter(())
 
     def entries(self) -> int:
-        """How many numbers of a table or list this node carries."""
+        """The number of table entries and weights that this node carries."""
         return 0
 
     def refuse(self, what: str, remedy: str = "") -> ProtocolError:
@@ -61,11 +61,11 @@ class BaseTest(Expression):
 
     @abstractmethod
     def value(self, example: Example) -> bool:
-        """Whether it holds of one example."""
+        """Whether the test holds of one example."""
 
     @abstractmethod
     def column(self, columns: Columns) -> Truths:
-        """Of which of many examples it holds."""
+        """Whether the test holds, for each of many examples."""
 
 
 class BaseNumber(Expression):
@@ -77,11 +77,11 @@ class BaseNumber(Expression):
 
     @abstractmethod
     def value(self, example: Example) -> int:
-        """Its value on one example."""
+        """The number's value on one example."""
 
     @abstractmethod
     def column(self, columns: Columns) -> Integers:
-        """Its values on many examples."""
+        """The number's values on many examples."""
 
 
 def bits_field(node: Expression, schema: Schema, name: str) -> BitsField:

@@ -34,15 +34,15 @@ class Integer(BaseNumber):
     of: SafeInteger
 
     def bounds(self, schema: Schema) -> Bounds:
-        """Itself."""
+        """The integer itself."""
         return self.of, self.of
 
     def value(self, example: Example) -> int:
-        """Itself."""
+        """The integer itself."""
         return self.of
 
     def column(self, columns: Columns) -> Integers:
-        """Itself, for each."""
+        """The integer, for each example."""
         return np.full(len(columns), self.of, np.int64)
 
 
@@ -60,11 +60,11 @@ class FieldValue(BaseNumber):
         return field.least, field.most
 
     def value(self, example: Example) -> int:
-        """What is held."""
+        """The integer that the field holds."""
         return example[self.field]
 
     def column(self, columns: Columns) -> Integers:
-        """What is held."""
+        """The integer that the field holds."""
         return columns[self.field].astype(np.int64, copy=False)
 
 
@@ -77,17 +77,17 @@ class Slice(BaseNumber):
     width: Annotated[int, Field(ge=1, le=52)]
 
     def bounds(self, schema: Schema) -> Bounds:
-        """All binary numbers of this width."""
+        """From 0 to the largest binary number of this width."""
         if self.first + self.width > bits_field(self, schema, self.field).width:
             raise self.refuse(f"reaches beyond the bits of {self.field!r}")
         return 0, (1 << self.width) - 1
 
     def value(self, example: Example) -> int:
-        """Shift and mask."""
+        """The selected bits, shifted down."""
         return example[self.field] >> self.first & (1 << self.width) - 1
 
     def column(self, columns: Columns) -> Integers:
-        """Add the bits up, each in its place."""
+        """The selected bits of each example, each in its place."""
         bits = range(self.width)
         return _sum(len(columns), (bit_column(columns[self.field], self.first + bit) << bit for bit in bits))
 
@@ -100,22 +100,22 @@ class Dot(BaseNumber):
     weights: Annotated[tuple[SafeInteger, ...], Field(min_length=1, max_length=4096)]
 
     def bounds(self, schema: Schema) -> Bounds:
-        """All negative weights, to all positive weights."""
+        """From the sum of the negative weights to that of the positive."""
         if len(self.weights) != bits_field(self, schema, self.field).width:
             raise self.refuse(f"has {len(self.weights)} weights", f"give one for each bit of {self.field!r}")
         # Partial sums come in any order, so they are bounded one by one: Σ |w_i|.
         return _safe(self, -sum(-w for w in self.weights if w < 0), sum(w for w in self.weights if w > 0))
 
     def entries(self) -> int:
-        """One for each weight."""
+        """One entry for each weight."""
         return len(self.weights)
 
     def value(self, example: Example) -> int:
-        """Add the weights of the bits that are set."""
+        """The sum of the weights of the bits that are set."""
         return sum(weight for index, weight in enumerate(self.weights) if example[self.field] >> index & 1)
 
     def column(self, columns: Columns) -> Integers:
-        """Add the weights of the bits that are set."""
+        """The sum of the weights of the bits that are set."""
         bits = columns[self.field]
         return _sum(
             len(columns), (bit_column(bits, index) * weight for index, weight in enumerate(self.weights) if weight)
@@ -137,11 +137,11 @@ class Affine(BaseNumber):
     terms: Annotated[tuple[Term, ...], Field(min_length=1, max_length=255)]
 
     def parts(self) -> Iterator[Expression]:
-        """The numbers."""
+        """The numbers that are added up."""
         return (term.of for term in self.terms)
 
     def entries(self) -> int:
-        """One for each weight."""
+        """One entry for each weight."""
         return len(self.terms)
 
     def bounds(self, schema: Schema) -> Bounds:
@@ -152,11 +152,11 @@ class Affine(BaseNumber):
         return sum(low for low, _ in summands), sum(high for _, high in summands)
 
     def value(self, example: Example) -> int:
-        """Add up."""
+        """The constant and the weighted numbers, added up."""
         return self.constant + sum(term.weight * term.of.value(example) for term in self.terms)
 
     def column(self, columns: Columns) -> Integers:
-        """Add up."""
+        """The constant and the weighted numbers, added up."""
         terms = (term.of.column(columns) * term.weight for term in self.terms)
         return _sum(len(columns), terms) + self.constant
 
@@ -170,11 +170,11 @@ class Lookup(BaseNumber):
     default: SafeInteger = 0
 
     def parts(self) -> Iterator[Expression]:
-        """The index."""
+        """The number that the table is indexed by."""
         yield self.index
 
     def entries(self) -> int:
-        """One for each entry."""
+        """One entry for each number of the table."""
         return len(self.table)
 
     def bounds(self, schema: Schema) -> Bounds:
@@ -186,12 +186,12 @@ class Lookup(BaseNumber):
         return min(reached), max(reached)
 
     def value(self, example: Example) -> int:
-        """Look up."""
+        """The entry at the index, or the default."""
         index = self.index.value(example)
         return self.table[index] if 0 <= index < len(self.table) else self.default
 
     def column(self, columns: Columns) -> Integers:
-        """Look up in the table with the default behind its end."""
+        """The entry for each example, from the table with the default behind its end."""
         index = self.index.column(columns)
         missed = (index < 0) | (index >= len(self.table))
         return np.array([*self.table, self.default], np.int64)[np.where(missed, len(self.table), index)]
@@ -212,7 +212,7 @@ class If(BaseNumber):
         yield self.otherwise
 
     def bounds(self, schema: Schema) -> Bounds:
-        """The bounds of both."""
+        """The bounds of both numbers, joined."""
         self.test.check(schema)
         (low, high), (other_low, other_high) = self.then.bounds(schema), self.otherwise.bounds(schema)
         return min(low, other_low), max(high, other_high)
@@ -241,7 +241,7 @@ class Clamp(BaseNumber):
         return self
 
     def parts(self) -> Iterator[Expression]:
-        """The number."""
+        """The number that is clamped."""
         yield self.of
 
     def bounds(self, schema: Schema) -> Bounds:
@@ -250,11 +250,11 @@ class Clamp(BaseNumber):
         return min(max(low, self.low), self.high), min(max(high, self.low), self.high)
 
     def value(self, example: Example) -> int:
-        """Clamp."""
+        """Evaluate the number, then clamp it."""
         return min(max(self.of.value(example), self.low), self.high)
 
     def column(self, columns: Columns) -> Integers:
-        """Clamp."""
+        """Evaluate the number, then clamp it."""
         return self.of.column(columns).clip(self.low, self.high)
 
 

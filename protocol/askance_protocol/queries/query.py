@@ -43,7 +43,7 @@ class BooleanQuery(Value):
         self.test.check(schema)
 
     def answer(self, example: Example) -> int:
-        """One, or zero."""
+        """One if the test holds, else zero."""
         return int(self.test.value(example))
 
     def answers(self, columns: Columns) -> Integers:
@@ -79,7 +79,7 @@ class RealQuery(Value):
         return min(max(self.numerator.value(example), -self.denominator), self.denominator)
 
     def answers(self, columns: Columns) -> Integers:
-        """The numerators, clamped."""
+        """The clamped numerator of each example."""
         return self.numerator.column(columns).clip(-self.denominator, self.denominator)
 
     def inputs(self, schema: Schema) -> int:  # noqa: ARG002 - the other queries need it
@@ -119,7 +119,7 @@ class CellQuery(Value):
         return sign * (cell + 1) if 0 <= cell < self.cells else 0
 
     def answers(self, columns: Columns) -> Integers:
-        """The same of many."""
+        """The signed cell number of each example, zero for none."""
         cell = self.cell.column(columns)
         answers = np.where((cell >= 0) & (cell < self.cells), cell + 1, 0)
         return answers if self.negative is None else np.where(self.negative.column(columns), -answers, answers)
@@ -162,12 +162,12 @@ class PreparedQuery:
     cost: Cost
 
     def answer(self, example: Example) -> int:
-        """The answer of one example."""
+        """The answer for one example."""
         _same(self.schema, example.schema)
         return self.query.answer(example)
 
     def answers(self, columns: Columns) -> Integers:
-        """The answers of many."""
+        """The answers for many examples."""
         _same(self.schema, columns.schema)
         return self.query.answers(columns)
 

@@ -27,14 +27,14 @@ class Constant(BaseTest):
     truth: bool
 
     def check(self, schema: Schema) -> None:
-        """Nothing to check."""
+        """Accept every schema: a constant looks at nothing."""
 
     def value(self, example: Example) -> bool:
-        """The constant."""
+        """Return the constant."""
         return self.truth
 
     def column(self, columns: Columns) -> Truths:
-        """The constant, for each."""
+        """Return the constant for each example."""
         return np.full(len(columns), self.truth)
 
 
@@ -46,16 +46,16 @@ class Bit(BaseTest):
     index: Annotated[int, Field(ge=0)]
 
     def check(self, schema: Schema) -> None:
-        """The field has such a bit."""
+        """Refuse a field that has no such bit."""
         if self.index >= bits_field(self, schema, self.field).width:
             raise self.refuse(f"{self.field!r} has no bit {self.index}", "bits are numbered from 0")
 
     def value(self, example: Example) -> bool:
-        """Look at the bit."""
+        """Whether the bit is set."""
         return bool(example[self.field] >> self.index & 1)
 
     def column(self, columns: Columns) -> Truths:
-        """Look at the bit in its word."""
+        """Whether the bit is set, for each example."""
         return bit_column(columns[self.field], self.index).astype(np.bool)
 
 
@@ -68,21 +68,21 @@ class Parity(BaseTest):
     """r as a hexadecimal integer: r_i is bit i."""
 
     def check(self, schema: Schema) -> None:
-        """The mask fits the field."""
+        """Refuse a mask that selects bits beyond the field."""
         width = bits_field(self, schema, self.field).width
         if int(self.mask, 16) >> width:
             raise self.refuse(f"the mask selects bits that {self.field!r} does not have", f"use {width} bits at most")
 
     def entries(self) -> int:
-        """A number for each word of the mask."""
+        """One entry for each 64-bit word of the mask."""
         return -(-len(self.mask) // 16)
 
     def value(self, example: Example) -> bool:
-        """Count the selected bits."""
+        """Whether an odd number of the selected bits is set."""
         return bool((example[self.field] & int(self.mask, 16)).bit_count() & 1)
 
     def column(self, columns: Columns) -> Truths:
-        """Fold the selected words into one, then count its bits."""
+        """The parity of the selected bits of each example: fold their words into one, then count its bits."""
         words = columns[self.field]
         folded = np.zeros(len(columns), np.uint64)
         for word, mask in zip(words, words_of(int(self.mask, 16), 64 * len(words)), strict=True):
@@ -99,7 +99,7 @@ class Is(BaseTest):
     category: str
 
     def check(self, schema: Schema) -> None:
-        """There is such a value."""
+        """Refuse a category that the field does not declare."""
         field = schema.field(self.field)
         if not isinstance(field, CategoryField):
             raise self.refuse(f"{self.field!r} is not a category")
@@ -107,11 +107,11 @@ class Is(BaseTest):
             raise self.refuse(f"{self.field!r} has no such value", "use one of the declared values")
 
     def value(self, example: Example) -> bool:
-        """Compare indexes."""
+        """Compare the index that is held with that of the category."""
         return example[self.field] == _category(example.schema, self.field, self.category)
 
     def column(self, columns: Columns) -> Truths:
-        """Compare indexes."""
+        """Compare the index that is held with that of the category."""
         return columns[self.field] == _category(columns.schema, self.field, self.category)
 
 
@@ -122,16 +122,16 @@ class Label(BaseTest):
     sign: Annotated[Literal[1, -1], WHOLE]
 
     def check(self, schema: Schema) -> None:
-        """Examples are labelled."""
+        """Refuse examples without a label."""
         if schema.label is None:
             raise self.refuse("the examples have no label")
 
     def value(self, example: Example) -> bool:
-        """Compare the label."""
+        """Whether the label has this sign."""
         return example[_label(example.schema)] == self.sign
 
     def column(self, columns: Columns) -> Truths:
-        """Compare the labels."""
+        """Whether the label of each example has this sign."""
         return columns[_label(columns.schema)] == self.sign
 
 
@@ -142,19 +142,19 @@ class Not(BaseTest):
     of: AnyTest
 
     def parts(self) -> Iterator[Expression]:
-        """The test."""
+        """The test that is negated."""
         yield self.of
 
     def check(self, schema: Schema) -> None:
-        """The test is answerable."""
+        """Refuse what the test refuses."""
         self.of.check(schema)
 
     def value(self, example: Example) -> bool:
-        """The opposite."""
+        """The opposite of the test."""
         return not self.of.value(example)
 
     def column(self, columns: Columns) -> Truths:
-        """The opposite."""
+        """The opposite of the test."""
         return ~self.of.column(columns)
 
 
@@ -162,11 +162,11 @@ class _Several(BaseTest):
     of: Annotated[tuple[AnyTest, ...], Field(min_length=1, max_length=255)]
 
     def parts(self) -> Iterator[Expression]:
-        """The tests."""
+        """The tests that are joined."""
         return iter(self.of)
 
     def check(self, schema: Schema) -> None:
-        """The tests are answerable."""
+        """Refuse what any of the tests refuses."""
         for test in self.of:
             test.check(schema)
 
@@ -182,7 +182,7 @@ class And(_Several):
         return all(truths)
 
     def column(self, columns: Columns) -> Truths:
-        """Join the columns."""
+        """Evaluate every test on all examples, then join."""
         return _join(np.bitwise_and, [test.column(columns) for test in self.of])
 
 
@@ -197,7 +197,7 @@ class Or(_Several):
         return any(truths)
 
     def column(self, columns: Columns) -> Truths:
-        """Join the columns."""
+        """Evaluate every test on all examples, then join."""
         return _join(np.bitwise_or, [test.column(columns) for test in self.of])
 
 
@@ -207,11 +207,11 @@ class Xor(_Several):
     op: Literal["xor"] = "xor"
 
     def value(self, example: Example) -> bool:
-        """Count modulo two."""
+        """Whether an odd number of the tests holds."""
         return bool(sum(test.value(example) for test in self.of) & 1)
 
     def column(self, columns: Columns) -> Truths:
-        """Join the columns."""
+        """Evaluate every test on all examples, then join."""
         return _join(np.bitwise_xor, [test.column(columns) for test in self.of])
 
 
@@ -234,21 +234,21 @@ class Compare(BaseTest):
     right: AnyNumber
 
     def parts(self) -> Iterator[Expression]:
-        """Both numbers."""
+        """The two numbers that are compared."""
         yield self.left
         yield self.right
 
     def check(self, schema: Schema) -> None:
-        """Both are answerable."""
+        """Refuse what either number refuses."""
         self.left.bounds(schema)
         self.right.bounds(schema)
 
     def value(self, example: Example) -> bool:
-        """Compare."""
+        """Evaluate both numbers, then compare."""
         return bool(_RELATIONS[self.relation](self.left.value(example), self.right.value(example)))
 
     def column(self, columns: Columns) -> Truths:
-        """Compare."""
+        """Evaluate both numbers, then compare."""
         truths: Truths = _RELATIONS[self.relation](self.left.column(columns), self.right.column(columns))
         return truths
 

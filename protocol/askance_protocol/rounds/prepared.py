@@ -71,7 +71,7 @@ class PreparedRound:
 
     @property
     def outcomes(self) -> int:
-        """The most outcomes that a part has: every report of the round is written with the same length."""
+        """The largest number of outcomes of a part: every report of the round is written with the same length."""
         return max(part.channel.outcomes for part in self.parts)
 
     @property
@@ -80,7 +80,7 @@ class PreparedRound:
         return max(part.part.charge for part in self.parts)
 
     def charge_of(self, user: int) -> int:
-        """What a user pays: the charge of her part."""
+        """The charge of the part that a user is dealt."""
         return self.parts[0 if len(self.parts) == 1 else self.question(user).part].part.charge
 
     def asks(self, user: int) -> bool:
@@ -98,7 +98,7 @@ class PreparedRound:
         return inside & (slots >= cohort.first_slot) & (slots < cohort.first_slot + cohort.slot_count)
 
     def question(self, user: int) -> Question:
-        """What one user is asked."""
+        """The part and the row of one user."""
         dealt, public_rows = self.questions(range(user, user + 1))
         return Question(int(dealt[0]), int(public_rows[0]))
 
@@ -119,7 +119,7 @@ class PreparedRound:
         return part.channel.randomize(part.encode(part.query.answer(example), question.row), source)
 
     def respond_all(self, users: Users, columns: Columns, source: RandomSource) -> Sample:
-        """The reports of many users, a part after the other."""
+        """The reports of many users, computed part by part."""
         if len(users) != len(columns):
             raise ProtocolError("and examples are not equally many", where="users")
         dealt, public_rows = self.questions(users)

@@ -95,10 +95,10 @@ class RoundSpec(Value):
 
 
 def read_study(data: bytes | str) -> StudySpec:
-    """A study from its published form."""
+    """Read a study from its published form."""
     return read_exactly(StudySpec, data, limit=MAX_DOCUMENT)
 
 
 def read_round(data: bytes | str) -> RoundSpec:
-    """A round from its published form."""
+    """Read a round from its published form."""
     return read_exactly(RoundSpec, data, limit=MAX_DOCUMENT)

@@ -48,7 +48,7 @@ POOLED: Final = np.array([-1.0, 0.0, 1.0])
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimates:
-    """One estimate a query, or one a cell: value, standard error, and an interval with this confidence."""
+    """One estimate for a query, or one for each cell: value, standard error, and an interval with this confidence."""
 
     values: Floats
     standard_errors: Floats
@@ -73,7 +73,7 @@ def estimate(part: PreparedPart, tally: Tally, confidence: float = 0.95) -> Esti
 
 
 def _pooled(query: CellQuery, channel: Channel, tally: Tally, confidence: float) -> Estimates:
-    """Every cell at once. In cell j a report agrees where it equals H[row, j]: a binomial count of n."""
+    """Estimate every cell at once. In cell j a report agrees where it equals H[row, j]: a binomial count of n."""
     signed = hadamard.transform(tally.counts[:, 1] - tally.counts[:, 0])[: query.cells]
     agreeing = (tally.received + signed) // 2
     lowest = 0.0 if query.negative is None else -1.0

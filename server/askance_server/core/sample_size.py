@@ -39,14 +39,14 @@ def _needed(channel: Channel, target: Floats, tolerance: float, failure: float) 
 
 @lru_cache(maxsize=256)
 def _two_valued(low: float, high: float, span: float, tolerance: float, failure: float) -> int:
-    """By exact tails. All cells of a part ask the same, so it is worked out once."""
+    """Reports needed by exact binomial tails. Cells of one part ask for the same, so it is computed once."""
     if span == 1:
         return planners.users_kary(high, low, tolerance, failure)
     return planners.users_two_valued(low, high, span, tolerance, failure)
 
 
 def _bounded(channel: Channel, target: Floats, tolerance: float, failure: float) -> int:
-    """Bernstein, for the score of one target: Var f ≤ E(f − c)² for every c, and no mixture exceeds the worst input."""
+    """Reports needed by Bernstein's inequality: Var f ≤ E(f − c)² for every c, bounded at the worst input."""
     score = channel.scores(target)
     centred = (score - (target.max() + target.min()) / 2) ** 2
     table = np.array([[float(weight) for weight in row] for row in channel.table()]) / 2.0**64
