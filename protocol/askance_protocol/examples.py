@@ -68,7 +68,9 @@ class Columns:
         if set(arrays) != set(schema.position):
             odd = sorted(set(arrays) ^ set(schema.position))
             raise ProtocolError(
-                f"and schema differ in {', '.join(map(repr, odd))}", where="columns", remedy="give each field once"
+                f"do not have the fields of the schema: they differ in {', '.join(map(repr, odd))}",
+                where="columns",
+                remedy="give each field once",
             )
         for field in schema.fields:
             _refuse_shape(field, arrays[field.name])

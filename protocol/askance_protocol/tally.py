@@ -45,7 +45,9 @@ class Tally:
 def tally_round(round_: PreparedRound, users: Users, outcomes: NDArray[np.integer[Any]]) -> list[Tally]:
     """Count the reports of a round: one tally for each part."""
     if len(users) != len(outcomes):
-        raise ProtocolError("and users are not equally many", where="outcomes")
+        raise ProtocolError(
+            f"has {len(outcomes)} entries, users has {len(users)}", where="outcomes", remedy="give one outcome a user"
+        )
     counters = _Counters(round_)
     for begin in range(0, len(outcomes), _CHUNK):
         counters.count(users[begin : begin + _CHUNK], outcomes[begin : begin + _CHUNK])

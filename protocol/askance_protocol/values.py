@@ -79,9 +79,9 @@ def read_exactly(kind: type[V], data: bytes | str, *, limit: int) -> V:
     value, parsed = _read(kind, data, limit)
     if parsed is not None and value.to_bytes() != canonical.dumps(parsed):
         raise ProtocolError(
-            "leaves out or adds what its canonical form does not",
+            "leaves out a member, or adds a null, that its canonical form has not",
             where=kind.__name__,
-            remedy="publish every member, no nulls",
+            remedy="publish every member, defaults too, and no nulls",
         )
     return value
 

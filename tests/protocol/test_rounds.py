@@ -161,7 +161,9 @@ def refusal(*parts: Any, **changes: Any) -> str:
 
 def test_a_charge_that_is_one_micro_epsilon_too_low_is_refused() -> None:
     assert prepared(part(charge=MICRO)).charge == MICRO
-    assert refusal(part(), part(charge=MICRO - 1)).startswith("parts[1].charge: 999999 micro-ε is claimed, 1000000 is")
+    assert refusal(part(), part(charge=MICRO - 1)).startswith(
+        "parts[1].charge: 999999 micro-ε is charged, but the channel is certified for 1000000"
+    )
 
 
 def test_a_table_is_charged_at_what_is_certified() -> None:

@@ -109,7 +109,11 @@ class TableSpec(BaseChannelSpec):
         """The table itself. It needs one row for each answer of the query."""
         channel, inputs = _tabulated(self.weights), query.inputs(schema)
         if channel.inputs != inputs:
-            raise ProtocolError(f"has {channel.inputs} rows, the query {inputs} answers", where="channel.weights")
+            raise ProtocolError(
+                f"has {channel.inputs} rows, the query {inputs} answers",
+                where="channel.weights",
+                remedy="give one row for each answer",
+            )
         return channel
 
 

@@ -121,7 +121,11 @@ class PreparedRound:
     def respond_all(self, users: Users, columns: Columns, source: RandomSource) -> Sample:
         """The reports of many users, computed part by part."""
         if len(users) != len(columns):
-            raise ProtocolError("and examples are not equally many", where="users")
+            raise ProtocolError(
+                f"has {len(users)} entries, examples has {len(columns)}",
+                where="users",
+                remedy="give one example a user",
+            )
         dealt, public_rows = self.questions(users)
         outcomes = np.zeros(len(columns), np.uint32)
         for number, part in enumerate(self.parts):
@@ -171,7 +175,7 @@ def _prepare_part(part: Part, schema: Schema) -> PreparedPart:
     channel = part.channel.build(part.query, schema)
     if part.charge < channel.certified_micro_epsilon:
         raise ProtocolError(
-            f"{part.charge} micro-ε is claimed, {channel.certified_micro_epsilon} is certified",
+            f"{part.charge} micro-ε is charged, but the channel is certified for {channel.certified_micro_epsilon}",
             where="charge",
             remedy="charge what the channel costs, or more",
         )
