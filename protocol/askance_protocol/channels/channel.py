@@ -174,6 +174,7 @@ class BaseChannelSpec(Value):
     """The queries it answers, for people to read."""
 
     if TYPE_CHECKING:
+        # Each form declares its own literal; a field here would come first in all of them.
         kind: Any
 
     @abstractmethod
