@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from askance_protocol.budget import MICRO
 from askance_protocol.channels import BinaryResponse, Channel, DiscreteLaplace, KaryResponse, TwoSidedGeometric
 from askance_protocol.queries import CellQuery
-from askance_protocol.queries.expressions import FieldValue
+from askance_protocol.queries.language import FieldValue
 from askance_protocol.randomness import SimulatedRandom
 from askance_protocol.rounds import BinarySpec, Cohort, Part, PreparedRound, RoundSpec, StudySpec, prepare_round
 from askance_protocol.schema import IntegerField, Schema

@@ -1,7 +1,7 @@
-"""What client and server must agree on: pure values, no I/O, no clock, no framework.
+"""The protocol that client and server share: pure values, no I/O, no clock, no framework.
 
-A user's device needs no more than what is named here. What the aggregator's side needs besides, `estimators`,
-`needs` and `bounds`, is imported by name, because it brings scipy.
+A user's device needs no more than this package, which needs numpy, pydantic and cryptography. Estimates and sample
+sizes belong to the aggregator: `askance_server.core`.
 """
 
 from askance_protocol.budget import Account, BudgetExceededError, charge_from_text, limit_from_text

@@ -1,4 +1,4 @@
-"""Pre-conditions of the bounds, and the one ceiling that turns a formula into a count of people."""
+"""Pre-conditions of formulas, and the ceiling that turns a formula into a number of users."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from askance_protocol.errors import ProtocolError
 
 
 def require(holds: bool, what: str, *, where: str, remedy: str) -> None:
-    """A theorem's side condition, written as code."""
+    """Refuse parameters that violate a theorem's side condition."""
     if not holds:
         raise ProtocolError(what, where=where, remedy=remedy)
 
 
 def positive(name: str, value: float) -> float:
-    """A tolerance, an ε, a scale: finite and above 0 (NaN fails every comparison)."""
+    """`value`, if it is finite and above 0, as a tolerance, an ε or a scale must be (NaN fails every comparison)."""
     require(
         0 < value < math.inf, f"must be positive and finite, not {value}", where=name, remedy="give a number above 0"
     )
@@ -22,20 +22,20 @@ def positive(name: str, value: float) -> float:
 
 
 def open_unit(name: str, value: float) -> float:
-    """A failure probability, an error rate: strictly between 0 and 1."""
+    """`value`, if it lies strictly between 0 and 1, as a failure probability or an error rate must."""
     require(0 < value < 1, f"must lie strictly between 0 and 1, not {value}", where=name, remedy="try 0.05")
     return value
 
 
 def between(name: str, value: float, lowest: float, highest: float) -> float:
-    """A number from a closed interval."""
+    """`value`, if it lies in a closed interval."""
     remedy = f"give a number from {lowest} to {highest}"
     require(lowest <= value <= highest, f"must lie in [{lowest}, {highest}], not {value}", where=name, remedy=remedy)
     return value
 
 
 def count(name: str, value: int, *, least: int = 1) -> int:
-    """A number of queries, users, bits: whole, and as large as Python likes (|H| may be 2**4096)."""
+    """`value`, if it is a whole number of queries, users, bits or hypotheses (there may be 2**4096 of them)."""
     require(
         value >= least and value % 1 == 0,
         f"must be a whole number of at least {least}",
@@ -46,7 +46,7 @@ def count(name: str, value: int, *, least: int = 1) -> int:
 
 
 def keep_probability(name: str, value: float) -> float:
-    """Probability that randomized response tells the truth: above ½, or the report says nothing."""
+    """`value`, if randomized response can tell the truth with this probability: above ½, or it says nothing."""
     require(0.5 < value < 1, f"must lie strictly between 1/2 and 1, not {value}", where=name, remedy="use e^ε/(1+e^ε)")
     return value
 
@@ -66,7 +66,7 @@ def whole(value: float, what: str = "users") -> int:
 
 
 def power(base: float, exponent: float) -> float:
-    """base**exponent, where too large is infinity, so that `whole` can refuse it in words."""
+    """base**exponent, or infinity where that is too large, so that `whole` can refuse it in words."""
     try:
         return math.pow(base, exponent)
     except OverflowError:
@@ -74,12 +74,12 @@ def power(base: float, exponent: float) -> float:
 
 
 def exp(exponent: float) -> float:
-    """e**exponent, where too large is infinity."""
+    """e**exponent, or infinity where that is too large."""
     return power(math.e, exponent)
 
 
 def attainable(name: str, value: float) -> float:
-    """A tolerance that some finite number of users can meet: not one that has underflowed to 0."""
+    """`value`, if a finite number of users can meet this tolerance: if it has not underflowed to 0."""
     require(
         value > 0, "underflows to 0: no finite number of users reaches it", where=name, remedy="use a smaller ε or d"
     )

@@ -58,7 +58,7 @@ class Coin:
 
 
 def check_users(users: NDArray[np.integer[Any]]) -> None:
-    """Refuse what is not an array of user numbers."""
+    """Refuse anything but an array of user numbers."""
     if users.ndim != 1 or users.dtype.kind not in "iu":
         raise ProtocolError("are not a one-dimensional array of integers", where="users")
     if len(users) and not 0 <= int(users.min()) <= int(users.max()) < MAX_USER:

@@ -1,4 +1,4 @@
-"""The target concepts: which label an example deserves."""
+"""Target concepts: the functions from examples to labels that learners are tested on."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Concept(Protocol):
         ...
 
     def positive(self, columns: Mapping[str, Column]) -> Truths:
-        """Who is labelled +1, were there no noise."""
+        """Which examples are labelled +1 if there is no noise."""
         ...
 
 
@@ -39,14 +39,14 @@ class ParityConcept:
 
     @property
     def truth(self) -> Mapping[str, object]:
-        """Which bits count."""
+        """The mask r, x_0 first."""
         return {"r": self.r}
 
     def __str__(self) -> str:
         return f"y = (-1)^(r.x) with r = {self.r}"
 
     def positive(self, columns: Mapping[str, Column]) -> Truths:
-        """An even number of the bits that count is 1."""
+        """Whether an even number of the masked bits is 1, for each example."""
         return ~odd(columns["x"], self.r)
 
 
@@ -59,34 +59,34 @@ class MaskedParityConcept:
 
     @property
     def truth(self) -> Mapping[str, object]:
-        """As the learners of it say it."""
+        """The mask r and the offset a, in the form that its learners return."""
         return {"r": self.r, "a": self.a}
 
     def __str__(self) -> str:
         return f"y = (-1)^(r.x + a) where b = 0, (-1)^(r_i) where b = 1, with r = {self.r}, a = {self.a}"
 
     def positive(self, columns: Mapping[str, Column]) -> Truths:
-        """The exponent is even."""
+        """Whether the exponent is even, for each example."""
         shown = np.array([bit == "1" for bit in self.r], np.bool)[columns["i"].astype(np.intp)]
         return ~np.where(columns["b"][0] == 1, shown, odd(columns["x"], self.r) ^ bool(self.a))
 
 
 @dataclass(frozen=True, slots=True)
 class ConjunctionConcept:
-    """All of some bits are 1: a monotone conjunction, BB-notes, Thm 5."""
+    """A monotone conjunction: +1 where all of these bits are 1 (BB-notes, Thm 5)."""
 
     variables: tuple[int, ...]
 
     @property
     def truth(self) -> Mapping[str, object]:
-        """As the learner of it says it."""
+        """The variables, in the form that its learner returns."""
         return {"variables": list(self.variables)}
 
     def __str__(self) -> str:
         return "y = +1 where " + (" and ".join(f"x_{i}" for i in self.variables) or "true")
 
     def positive(self, columns: Mapping[str, Column]) -> Truths:
-        """No bit that is asked for is missing."""
+        """Whether all of the bits are 1, for each example."""
         x = columns["x"].view(np.uint64)
         wanted = mask(sum(1 << i for i in self.variables), 64 * len(x))
         return ((x & wanted) == wanted).all(axis=0)
@@ -94,14 +94,14 @@ class ConjunctionConcept:
 
 @dataclass(frozen=True, slots=True)
 class DecisionListConcept:
-    """The first rule (i, v, label) with x_i = v decides; where none does, the last label."""
+    """A decision list: the first rule (i, v, label) with x_i = v decides; if none does, the last label."""
 
     rules: tuple[tuple[int, int, int], ...]
     otherwise: int
 
     @property
     def truth(self) -> Mapping[str, object]:
-        """The rules in their order."""
+        """The rules in order, and the last label."""
         return {"rules": [list(rule) for rule in self.rules], "otherwise": self.otherwise}
 
     def __str__(self) -> str:
@@ -109,7 +109,7 @@ class DecisionListConcept:
         return f"y: {tests}{self.otherwise:+d}"
 
     def positive(self, columns: Mapping[str, Column]) -> Truths:
-        """From the last rule to the first, each overrides those after it."""
+        """Apply the rules from the last to the first: each overrides those after it."""
         truths = np.full(columns["x"].shape[1], self.otherwise == 1)
         for i, v, label in reversed(self.rules):
             truths[bit(columns["x"], i) == (v == 1)] = label == 1
@@ -124,14 +124,14 @@ class PointConcept:
 
     @property
     def truth(self) -> Mapping[str, object]:
-        """The point."""
+        """The point that is labelled +1."""
         return {"point": self.point}
 
     def __str__(self) -> str:
         return f"y = +1 where x = {self.point}"
 
     def positive(self, columns: Mapping[str, Column]) -> Truths:
-        """All bits are those of the point."""
+        """Whether all bits are those of the point, for each example."""
         return (columns["x"] == mask(int(self.point[::-1], 2), len(self.point))).all(axis=0)
 
 
@@ -143,14 +143,14 @@ class ThresholdConcept:
 
     @property
     def truth(self) -> Mapping[str, object]:
-        """The first number that is not below."""
+        """The threshold j."""
         return {"threshold": self.end}
 
     def __str__(self) -> str:
         return f"y = +1 where x < {self.end}"
 
     def positive(self, columns: Mapping[str, Column]) -> Truths:
-        """Below it."""
+        """Whether x is below the threshold, for each example."""
         return columns["x"] < self.end
 
 
@@ -163,7 +163,7 @@ class SeparatorConcept:
 
     @property
     def truth(self) -> Mapping[str, object]:
-        """The weights, up to a factor, and the margin."""
+        """The weights, up to a factor, and the margin that examples keep."""
         return {"weights": list(self.weights), "margin": self.margin}
 
     def __str__(self) -> str:
@@ -171,7 +171,7 @@ class SeparatorConcept:
         return f"y = sign(w.x) with w = ({weights}), |w.x| at least {self.margin} of the sum of |w_j|"
 
     def positive(self, columns: Mapping[str, Column]) -> Truths:
-        """On the side that w points to, in the fields' own numerators."""
+        """Whether w·x ≥ 0, computed in the fields' own numerators."""
         total = np.zeros(len(columns["x0"]), np.int64)
         for j, weight in enumerate(self.weights):
             total += np.int64(weight) * columns[f"x{j}"].astype(np.int64, copy=False)
@@ -179,16 +179,16 @@ class SeparatorConcept:
 
 
 def bit(words: Column, index: int) -> Truths:
-    """Bit `index` of every user."""
+    """Bit `index` of every example."""
     return (words[index // 64].view(np.uint64) >> np.uint64(index % 64) & np.uint64(1)).astype(np.bool)
 
 
 def odd(words: Column, r: str) -> Truths:
-    """Whether r·x is odd."""
+    """Whether r·x is odd, for each example."""
     chosen = words.view(np.uint64) & mask(int(r[::-1], 2), len(r))
     return (np.bitwise_count(chosen).sum(axis=0, dtype=np.uint16) & np.uint16(1)).astype(np.bool)
 
 
 def mask(value: int, width: int) -> NDArray[np.uint64]:
-    """The words of one bit vector, as a column that goes with columns of many."""
+    """The words of one bit vector, as a column that broadcasts over columns of many examples."""
     return np.array(words_of(value, width), np.uint64)[:, None]

@@ -40,7 +40,7 @@ class Example:
 
     @classmethod
     def of(cls, schema: Schema, record: Mapping[str, object]) -> Example:
-        """Read what a person wrote."""
+        """Read an example from what a person wrote."""
         return cls(schema, schema.parse(record))
 
     def __getitem__(self, name: str) -> int:
@@ -50,7 +50,7 @@ class Example:
         return f"Example({len(self.values)} private values)"
 
     def record(self) -> dict[str, str | int | float]:
-        """What a person would write: for the user herself."""
+        """The example as a person would write it: for the user herself."""
         return {field.name: field.show(value) for field, value in zip(self.schema.fields, self.values, strict=True)}
 
 
@@ -68,7 +68,9 @@ class Columns:
         if set(arrays) != set(schema.position):
             odd = sorted(set(arrays) ^ set(schema.position))
             raise ProtocolError(
-                f"and schema differ in {', '.join(map(repr, odd))}", where="columns", remedy="give each field once"
+                f"do not have the fields of the schema: they differ in {', '.join(map(repr, odd))}",
+                where="columns",
+                remedy="give each field once",
             )
         for field in schema.fields:
             _refuse_shape(field, arrays[field.name])
@@ -111,7 +113,7 @@ class Columns:
 
 
 def words_for(width: int) -> int:
-    """How many 64-bit words hold this many bits."""
+    """The number of 64-bit words that hold this many bits."""
     return -(-width // _WORD_BITS)
 
 
@@ -185,7 +187,7 @@ def _refuse_shape(field: AnyField, array: NDArray[Any]) -> None:
 
 
 def _not_of_kind(array: NDArray[Any], kinds: str) -> NDArray[np.bool] | None:
-    """All rows are wrong where the type is; None where it is right."""
+    """Which rows are of a wrong type: all of them, or None where the type is right."""
     return None if array.dtype.kind in kinds else np.ones(len(array), np.bool)
 
 

@@ -17,7 +17,7 @@ NEITHER = 1
 
 
 def rows_for(cells: int) -> int:
-    """The rows of the smallest Sylvester matrix with a column for each cell."""
+    """The number of rows of the smallest Sylvester matrix with a column for each cell."""
     return 1 << (cells - 1).bit_length()
 
 
@@ -30,7 +30,7 @@ def encode(answer: int, row: int) -> int:
 
 
 def encode_all(answers: NDArray[np.signedinteger[Any]], public_rows: NDArray[np.uint16]) -> NDArray[np.uint8]:
-    """The inputs of many: sign bit, parity of row ∧ cell, and none in the middle."""
+    """The inputs of binary response for many answers: sign bit, parity of row ∧ cell, and none in the middle."""
     cells = (np.abs(answers) - 1).astype(np.uint16)
     odd = np.bitwise_count(cells & public_rows) & np.uint8(1) ^ (answers < 0).view(np.uint8)
     inputs = (odd ^ np.uint8(1)) << np.uint8(1)

@@ -38,7 +38,7 @@ Positions = NDArray[np.intp]
 
 
 class Draw(Protocol):
-    """A run of words of which the leads are known and the rest can be asked for."""
+    """A run of random words: their leads are known, and the rest is drawn on demand."""
 
     @property
     def leads(self) -> Leads:
@@ -55,7 +55,7 @@ class RandomSource(Protocol):
 
     @property
     def simulated(self) -> bool:
-        """Whether what is drawn here can be drawn again by whoever knows a seed."""
+        """Whether a seed is enough to draw the same words again."""
         ...
 
     def word(self) -> int:
@@ -72,15 +72,15 @@ class OsRandom:
 
     @property
     def simulated(self) -> bool:
-        """Never."""
+        """Always false: nobody can draw these words again."""
         return False
 
     def word(self) -> int:
-        """One fresh word."""
+        """A fresh word from the operating system."""
         return int.from_bytes(os.urandom(8), "big")
 
     def draw(self, count: int) -> Draw:
-        """Fresh words."""
+        """Fresh words from the operating system."""
         return _OsDraw(np.frombuffer(os.urandom(2 * count), "<u2"))
 
 
@@ -94,7 +94,7 @@ class _OsDraw:
 
 
 class SimulatedRandom:
-    """A seeded AES-128-CTR stream. For simulations only: whoever knows the seed can remove all the noise."""
+    """A seeded AES-128-CTR stream. For simulations only: the seed is enough to remove all the noise."""
 
     def __init__(self, seed: int, *, stream: int = 0) -> None:
         for name, value in (("seed", seed), ("stream", stream)):
@@ -107,7 +107,7 @@ class SimulatedRandom:
 
     @property
     def simulated(self) -> bool:
-        """Always: this is the mark on everything that is drawn here."""
+        """Always true: reports drawn from here are marked as simulated."""
         return True
 
     def word(self) -> int:

@@ -89,13 +89,16 @@ def decode_report(body: bytes, outcomes: int) -> int:
 
 
 def encode_columns(batch: ReportBatch) -> bytes:
-    """JSON columns. The form has no member for the mark of a simulation: only simulated studies take batches."""
+    """Write reports as JSON columns.
+
+    The form has no member for the mark of a simulation: only simulated studies take batches.
+    """
     columns = {"users": batch.users.tolist(), "outcomes": batch.outcomes.tolist()}
     return json.dumps(columns, separators=(",", ":")).encode()
 
 
 def decode_columns(body: bytes) -> ReportBatch:
-    """Reports from JSON columns."""
+    """Read reports from JSON columns."""
     try:
         columns: Any = json.loads(body, object_pairs_hook=_members, parse_constant=_not_a_number)
     except ProtocolError:
@@ -112,13 +115,13 @@ def decode_columns(body: bytes) -> ReportBatch:
 
 
 def encode_raw(batch: ReportBatch) -> bytes:
-    """Raw columns."""
+    """Write reports as raw columns."""
     header = _HEADER.pack(_MAGIC, _VERSION, _SIMULATED if batch.simulated else 0, 0, len(batch))
     return header + batch.users.astype("<u8").tobytes() + batch.outcomes.astype("<u4").tobytes()
 
 
 def decode_raw(body: bytes) -> ReportBatch:
-    """Reports from raw columns."""
+    """Read reports from raw columns."""
     if len(body) < _HEADER.size:
         raise ProtocolError(f"has {len(body)} bytes, the header alone has {_HEADER.size}", where="batch")
     magic, version, flags, zero, count = _HEADER.unpack_from(body)
@@ -138,7 +141,7 @@ def decode_raw(body: bytes) -> ReportBatch:
 
 
 def _explain(body: bytes) -> NoReturn:
-    """What is wrong with a body that is not a report, without repeating it."""
+    """Raise the error that says what is wrong with a body, without repeating it."""
     remedy = 'send {"outcome": i} with a whole number i'
     if len(body) > MAX_REPORT_BYTES:
         raise ProtocolError(

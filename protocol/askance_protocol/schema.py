@@ -65,12 +65,12 @@ class BitsField(_Field):
 
     @property
     def least(self) -> int:
-        """No bit is set."""
+        """Zero: no bit is set."""
         return 0
 
     @property
     def most(self) -> int:
-        """All bits are set."""
+        """The integer of which all bits are set."""
         return (1 << self.width) - 1
 
     def parse(self, value: object) -> int:
@@ -82,7 +82,7 @@ class BitsField(_Field):
         return int(value[::-1], 2)
 
     def show(self, held: int) -> str:
-        """The string, x_0 first."""
+        """The bits as text, x_0 first."""
         return f"{held:0{self.width}b}"[::-1]
 
 
@@ -102,12 +102,12 @@ class CategoryField(_Field):
 
     @property
     def least(self) -> int:
-        """The first category."""
+        """Zero, the index of the first category."""
         return 0
 
     @property
     def most(self) -> int:
-        """The last category."""
+        """The index of the last category."""
         return len(self.values) - 1
 
     @cached_property
@@ -116,14 +116,14 @@ class CategoryField(_Field):
         return {value: index for index, value in enumerate(self.values)}
 
     def parse(self, value: object) -> int:
-        """Look the value up."""
+        """The index of the category that a person named."""
         if type(value) is not str or value not in self.index:
             shown = ", ".join(map(repr, self.values[:5])) + (", …" if len(self.values) > 5 else "")
             raise self.refuse("is not one of the declared values", f"give one of {shown}")
         return self.index[value]
 
     def show(self, held: int) -> str:
-        """The value's name."""
+        """The name of the category."""
         return self.values[held]
 
 
@@ -151,13 +151,13 @@ class IntegerField(_Field):
         return self.high
 
     def parse(self, value: object) -> int:
-        """Take an int as it is."""
+        """The whole number that a person wrote, if it is in range."""
         if type(value) is not int:
             raise self.refuse("is not a whole number", f"give a whole number from {self.low} to {self.high}")
         return self.hold(value)
 
     def show(self, held: int) -> int:
-        """The number."""
+        """The number itself."""
         return held
 
 
@@ -193,7 +193,7 @@ class RealField(_Field):
         return math.floor(float(number) * self.denominator + 0.5)
 
     def show(self, held: int) -> float:
-        """The real, as near as a double comes."""
+        """The nearest double to the held fraction."""
         return held / self.denominator
 
 
@@ -204,22 +204,22 @@ class LabelField(_Field):
 
     @property
     def least(self) -> int:
-        """Minus one."""
+        """−1, the smaller label."""
         return -1
 
     @property
     def most(self) -> int:
-        """Plus one."""
+        """+1, the larger label."""
         return 1
 
     def parse(self, value: object) -> int:
-        """Take +1 or −1 as it is."""
+        """The label that a person wrote, if it is +1 or −1."""
         if type(value) is not int or value not in {-1, 1}:
             raise self.refuse("is not a label", "give 1 or -1")
         return value
 
     def show(self, held: int) -> int:
-        """The label."""
+        """The label itself."""
         return held
 
 
@@ -244,7 +244,7 @@ class Schema(Value):
 
     @cached_property
     def position(self) -> Mapping[str, int]:
-        """Where each field stands."""
+        """The position of each field, by name."""
         return {field.name: position for position, field in enumerate(self.fields)}
 
     @cached_property

@@ -20,32 +20,34 @@ _CHUNK: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tally:
-    """What came in for one part: for each public row, how often each outcome was reported. Tallies add up."""
+    """The reports of one part, counted: for each public row, how often each outcome came. Tallies add up."""
 
     counts: Counts
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[int]]) -> Tally:
-        """From a bulletin's entry."""
+        """Read a tally from the rows of a bulletin entry."""
         return cls(np.array(rows, np.int64))
 
     @property
     def received(self) -> int:
-        """How many reports came in."""
+        """The number of reports that came in."""
         return int(self.counts.sum())
 
     def __add__(self, other: Tally) -> Tally:
         return Tally(self.counts + other.counts)
 
     def to_rows(self) -> tuple[tuple[int, ...], ...]:
-        """For a bulletin's entry."""
+        """The rows as a bulletin entry carries them."""
         return tuple(tuple(row) for row in self.counts.tolist())
 
 
 def tally_round(round_: PreparedRound, users: Users, outcomes: NDArray[np.integer[Any]]) -> list[Tally]:
-    """The tally of each part, from who reported what."""
+    """Count the reports of a round: one tally for each part."""
     if len(users) != len(outcomes):
-        raise ProtocolError("and users are not equally many", where="outcomes")
+        raise ProtocolError(
+            f"has {len(outcomes)} entries, users has {len(users)}", where="outcomes", remedy="give one outcome a user"
+        )
     counters = _Counters(round_)
     for begin in range(0, len(outcomes), _CHUNK):
         counters.count(users[begin : begin + _CHUNK], outcomes[begin : begin + _CHUNK])

@@ -1,19 +1,22 @@
-"""How this room writes its wire forms: frozen pydantic models that take nothing for granted."""
+"""The base of every published document: frozen pydantic models that are read strictly and named by a digest."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, TypeAlias, TypeVar
+import hashlib
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Self, TypeAlias, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from askance_protocol import canonical
+from askance_protocol.budget import LARGEST
 from askance_protocol.errors import ProtocolError
 
 Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}\z")]
 Digest: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}\z")]
 SafeInteger: TypeAlias = Annotated[int, Field(ge=-canonical.MAX_SAFE_INTEGER, le=canonical.MAX_SAFE_INTEGER)]
+MicroEpsilon: TypeAlias = Annotated[int, Field(ge=1, le=LARGEST)]
 
-T = TypeVar("T")
 V = TypeVar("V", bound="Value")
 
 
@@ -28,8 +31,13 @@ WHOLE: Final = BeforeValidator(_whole)
 
 
 class Value(BaseModel):
-    """Frozen, without coercion (`true`, `"1"` and `1.0` are not 1), and closed to unknown members."""
+    """Frozen, without coercion (`true`, `"1"` and `1.0` are not 1), and closed to unknown members.
 
+    A value never changes, so its canonical bytes and its digest are computed once and kept in slots: a copy, a
+    pickle and an equality test look at the fields only, and a copy with other fields starts without them.
+    """
+
+    __slots__ = ("_canonical", "_digest")
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", hide_input_in_errors=True)
 
     def to_json(self) -> dict[str, Any]:
@@ -37,38 +45,76 @@ class Value(BaseModel):
         return self.model_dump(mode="json", exclude_none=True)
 
     def to_bytes(self) -> bytes:
-        """The canonical form."""
-        return canonical.dumps(self.to_json())
+        """The canonical form, which the digest is of."""
+        kept: bytes | None = getattr(self, "_canonical", None)
+        if kept is None:
+            kept = canonical.dumps(self.to_json())
+            object.__setattr__(self, "_canonical", kept)
+        return kept
 
     def digest(self) -> str:
-        """SHA-256 of the canonical form."""
-        return canonical.digest(self.to_json())
+        """SHA-256 of the canonical form, which is the name of a published document."""
+        kept: str | None = getattr(self, "_digest", None)
+        if kept is None:
+            kept = hashlib.sha256(self.to_bytes()).hexdigest()
+            object.__setattr__(self, "_digest", kept)
+        return kept
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy, with some fields replaced. What an object has worked out from its fields is not copied."""
+        copied = super().model_copy(update=update, deep=deep)
+        held = vars(copied)
+        for name in held.keys() - type(self).model_fields.keys():
+            del held[name]
+        return copied
 
 
-def read(kind: type[T] | TypeAdapter[T], data: bytes | str, *, limit: int = 1 << 20) -> T:
-    """Read a wire form strictly, or say what is wrong, where, and what to do."""
-    canonical.loads(data, limit=limit)
-    adapter = kind if isinstance(kind, TypeAdapter) else TypeAdapter(kind)
-    try:
-        return adapter.validate_json(data, strict=True)
-    except ValidationError as error:
-        raise refused(error) from None
+def read(kind: type[V] | TypeAdapter[V], data: bytes | str, *, limit: int = 1 << 20) -> V:
+    """Read a JSON document strictly; an error names the place and the remedy."""
+    return _read(kind, data, limit)[0]
 
 
 def read_exactly(kind: type[V], data: bytes | str, *, limit: int) -> V:
-    """Read what is named by its digest: it has to say everything, defaults too, and nothing else."""
-    value = read(kind, data, limit=limit)
-    if value.to_bytes() != canonical.dumps(canonical.loads(data, limit=limit)):
+    """Read a document that is named by its digest: it has to spell out every member, defaults too."""
+    value, parsed = _read(kind, data, limit)
+    if parsed is not None and value.to_bytes() != canonical.dumps(parsed):
         raise ProtocolError(
-            "leaves out or adds what its canonical form does not",
+            "leaves out a member, or adds a null, that its canonical form has not",
             where=kind.__name__,
-            remedy="publish every member, no nulls",
+            remedy="publish every member, defaults too, and no nulls",
         )
     return value
 
 
+def _read(kind: type[V] | TypeAdapter[V], data: bytes | str, limit: int) -> tuple[V, canonical.Json]:
+    """The value, and the JSON where it had to be parsed by itself: None where `data` is the canonical form.
+
+    Pydantic's parser lets pass what this protocol refuses: a member that stands twice, a number that is too large.
+    But a value's own canonical form has none of that, and almost every document arrives in it. So the bytes are
+    compared, and only where they differ are they parsed a second time, strictly.
+    """
+    canonical.check_length(data, limit)
+    try:
+        if isinstance(kind, TypeAdapter):
+            value = kind.validate_json(data, strict=True)
+        else:
+            value = kind.model_validate_json(data, strict=True)
+    except ValidationError as error:
+        canonical.loads(data, limit=limit)
+        raise refused(error) from None
+    given = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    try:
+        if value.to_bytes() == given:
+            return value, None
+    except ProtocolError:
+        # The strict parser below names the place as it stands in the text.
+        canonical.loads(data, limit=limit)
+        raise
+    return value, canonical.loads(data, limit=limit)
+
+
 def refused(error: ValidationError) -> ProtocolError:
-    """The first complaint of pydantic, in this project's words."""
+    """The error for the first thing that pydantic found wrong."""
     first = error.errors(include_url=False, include_input=False)[0]
     place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"]).lstrip(".")
     if first["type"] == "extra_forbidden":

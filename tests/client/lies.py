@@ -13,7 +13,7 @@ from askance_client import Reason
 from askance_protocol import canonical
 from askance_protocol.budget import LARGEST, MICRO
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
-from askance_protocol.queries.expressions import (
+from askance_protocol.queries.language import (
     And,
     Bit,
     Compare,

@@ -38,7 +38,7 @@ from askance_client import (
 from askance_protocol.budget import MICRO
 from askance_protocol.examples import Example
 from askance_protocol.queries import RealQuery
-from askance_protocol.queries.expressions import FieldValue
+from askance_protocol.queries.language import FieldValue
 from askance_protocol.rounds import Cohort, GeometricSpec, Part
 from askance_protocol.schema import RealField, Schema
 from tests.client.liar import Liar

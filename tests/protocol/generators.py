@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from askance_protocol.canonical import MAX_SAFE_INTEGER
 from askance_protocol.examples import Columns, Example
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery, measure
-from askance_protocol.queries.expressions import (
+from askance_protocol.queries.language import (
     MAX_ENTRIES,
     Affine,
     And,

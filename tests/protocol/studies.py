@@ -6,7 +6,7 @@ from typing import Any
 
 from askance_protocol.budget import MICRO
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
-from askance_protocol.queries.expressions import And, Bit, Clamp, FieldValue, If, Integer, Label
+from askance_protocol.queries.language import And, Bit, Clamp, FieldValue, If, Integer, Label
 from askance_protocol.rounds import (
     BinarySpec,
     Cohort,
@@ -46,6 +46,11 @@ WHICH_SIGNED = CellQuery(cells=D, cell=Clamp(of=FieldValue(field="i"), low=0, hi
 # A table for a boolean question, which keeps the truth for three words of four: ε = ln 3.
 TABLE = TableSpec(weights=((str(3 << 62), str(1 << 62)), (str(1 << 62), str(3 << 62))))
 LN_3 = 1_098_613
+
+
+def wrong(value: object) -> Any:
+    """A value of a type that a type checker would refuse, for tests that it is refused at run time too."""
+    return value
 
 
 def part(query: Any = MASKED_BIT, channel: Any = None, charge: int = MICRO, share: int = 1) -> Part:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from askance_protocol import canonical
 from askance_protocol.errors import ProtocolError
 from tests.protocol.generators import fixed
+from tests.protocol.studies import wrong
 
 SAFE = canonical.MAX_SAFE_INTEGER
 INTEGERS = st.one_of(st.integers(-9, 9), st.integers(-SAFE, SAFE), st.sampled_from([SAFE, -SAFE]))
@@ -288,7 +289,7 @@ def test_a_long_text_is_refused_with_its_length() -> None:
 def test_a_place_is_short() -> None:
     """However long the names that lead to it: naming a place costs little, and an error is a line."""
     with pytest.raises(ProtocolError) as caught:
-        canonical.dumps({"a" * 100_000: [{"b" * 100_000: 0.5}]})
+        canonical.dumps({"a" * 100_000: [{"b" * 100_000: wrong(0.5)}]})
 
     assert caught.value.where == f"{'a' * 64}[0].{'b' * 64}"
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy import stats
 
 from askance_lab.experiments.audit import AuditVerdict, audit_channel
@@ -354,7 +355,7 @@ def test_control_one_word_less_for_each_lie_breaks_the_inequality(asked: int, k:
 
 
 def test_control_conditioning_on_the_range_instead_of_clamping_costs_more_for_neighbours() -> None:
-    """N21, §2 with ε = 1 for one step: clamped 1.000, conditioned 1.209 (THEORY, "Smaller")."""
+    """N21, §2 with ε = 1 for one step: clamped 1.000, conditioned 1.209."""
     reach = 10
     clamped = TwoSidedGeometric(reach * MICRO, reach).table()
     noise = [exp_scaled(step * MICRO, MICRO) for step in range(reach + 1)]
@@ -393,8 +394,9 @@ def test_the_audit_passes_every_channel_and_catches_it_at_fifteen_percent_more(b
 def verdict(channel: Channel, claimed: int) -> AuditVerdict:
     streams = [SimulatedRandom(5, stream=stream) for stream in range(2)]
     ends = [0, channel.inputs - 1]
-    samplers = [
-        lambda n, given=given, stream=stream: channel.sample(np.full(n, given), stream).outcomes
-        for given, stream in zip(ends, streams, strict=True)
-    ]
+
+    def sampler(given: int, stream: SimulatedRandom) -> Callable[[int], NDArray[np.int64]]:
+        return lambda n: channel.sample(np.full(n, given), stream).outcomes.astype(np.int64)
+
+    samplers = [sampler(given, stream) for given, stream in zip(ends, streams, strict=True)]
     return audit_channel(samplers[0], samplers[1], SAMPLES[claimed], claimed, outcomes=channel.outcomes)[1]

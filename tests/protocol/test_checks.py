@@ -1,6 +1,7 @@
 """Pre-conditions are refused in words, and a formula becomes people by one careful ceiling."""
 
 import math
+from collections.abc import Callable
 
 import pytest
 
@@ -8,6 +9,7 @@ from askance_lab.theory import approximate, central, local, masked_parity, parit
 from askance_protocol import checks
 from askance_protocol.errors import ProtocolError
 from askance_server.core import planners, tails
+from tests.protocol.studies import wrong
 
 
 @pytest.mark.parametrize(
@@ -17,8 +19,8 @@ from askance_server.core import planners, tails
         lambda: checks.positive("x", math.inf),
         lambda: checks.open_unit("x", 1.0),
         lambda: checks.count("x", 0),
-        lambda: checks.count("x", 2.5),
-        lambda: checks.count("x", math.nan),
+        lambda: checks.count("x", wrong(2.5)),
+        lambda: checks.count("x", wrong(math.nan)),
         lambda: checks.between("x", math.nan, 0, 1),
         lambda: checks.keep_probability("keep", 0.5),
         lambda: checks.attainable("tolerance", 0.0),
@@ -36,19 +38,19 @@ from askance_server.core import planners, tails
         lambda: planners.worst_proportion(10**16, 0.1),
     ],
 )
-def test_a_bad_parameter_is_refused_in_words(call):
+def test_a_bad_parameter_is_refused_in_words(call: Callable[[], object]) -> None:
     """Nothing is computed from a parameter outside its theorem."""
     with pytest.raises(ProtocolError, match=r".+: .+ \(.+\)"):
         call()
 
 
-def test_a_bound_too_large_for_a_float_is_refused_clearly():
+def test_a_bound_too_large_for_a_float_is_refused_clearly() -> None:
     """2^5000 users is an answer no study can use, not an OverflowError."""
     with pytest.raises(ProtocolError, match="larger than any number"):
         masked_parity.users_masked_parity_noninteractive(dimension=5000, epsilon=1, failure=0.05)
 
 
-def test_hypothesis_classes_may_be_larger_than_any_float():
+def test_hypothesis_classes_may_be_larger_than_any_float() -> None:
     """Only ln|H| enters, so |H| = 2^5000 is fine: at ε = 1, α = .1 the term (4.5/α²)ln(4|H|/β) is the larger."""
     expected = math.ceil(450 * (5002 * math.log(2) + math.log(20)))
 
@@ -59,6 +61,6 @@ def test_hypothesis_classes_may_be_larger_than_any_float():
     ("value", "expected"),
     [(0.2, 1), (7.0, 7), (7.1, 8), (7 + 2**-50, 7), (1e12 + 0.5, 10**12 + 1), (1e300, int(1e300))],
 )
-def test_whole_rounds_up_but_forgives_the_last_places(value, expected):
+def test_whole_rounds_up_but_forgives_the_last_places(value: float, expected: int) -> None:
     """A formula that is 7 on paper and 7.000000000000001 in floats is 7 people; 7.1 is 8."""
     assert expected == checks.whole(value)

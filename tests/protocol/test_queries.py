@@ -31,7 +31,7 @@ from askance_protocol.queries import (
     prepare,
     read_query,
 )
-from askance_protocol.queries.expressions import (
+from askance_protocol.queries.language import (
     MAX_ENTRIES,
     Affine,
     And,
@@ -71,6 +71,7 @@ from tests.protocol.generators import (
     queries,
     schemas,
 )
+from tests.protocol.studies import wrong
 
 # ------------------------------------------------------------------------------------ the meaning, once more
 
@@ -182,7 +183,7 @@ def test_the_generators_reach_the_whole_language() -> None:
     def look(case: tuple[Schema, AnyQuery, list[Example]]) -> None:
         nonlocal tallest, bushiest
         _, query, _ = case
-        seen.update({node.op for node in all_nodes(query)}, {query.kind})
+        seen.update({wrong(node).op for node in all_nodes(query)}, {query.kind})
         tallest = max(tallest, measure(query).depth)
         bushiest = max(bushiest, measure(query).nodes)
 
@@ -416,7 +417,7 @@ def test_a_query_is_frozen() -> None:
     with pytest.raises(ValidationError):
         query.test = Constant(truth=True)
     with pytest.raises(ValidationError):
-        query.test.index = 5
+        wrong(query.test).index = 5
 
 
 # ------------------------------------------------------------------------------------- refusals when reading
@@ -537,19 +538,19 @@ def test_a_wrong_query_is_refused_with_its_place(text: str, place: str) -> None:
     "make",
     [
         lambda: Bit(field="x", index=True),
-        lambda: Bit(field="x", index=1.0),
-        lambda: Label(sign=True),
-        lambda: Label(sign=1.0),
+        lambda: Bit(field="x", index=wrong(1.0)),
+        lambda: Label(sign=wrong(True)),
+        lambda: Label(sign=wrong(1.0)),
         lambda: Integer(of=True),
-        lambda: Integer(of=1.0),
+        lambda: Integer(of=wrong(1.0)),
         lambda: Integer(of=MAX_SAFE_INTEGER + 1),
-        lambda: Constant(truth=1),
-        lambda: Term(weight=1.5, of=Integer(of=1)),
-        lambda: Dot(field="x", weights=(1, 0.5)),
-        lambda: Lookup(index=Integer(of=0), table=(float("nan"),)),
-        lambda: Not(of=Integer(of=1)),
-        lambda: RealQuery(numerator=Integer(of=1), denominator=1.0),
-        lambda: BooleanQuery(test=None),
+        lambda: Constant(truth=wrong(1)),
+        lambda: Term(weight=wrong(1.5), of=Integer(of=1)),
+        lambda: Dot(field="x", weights=(1, wrong(0.5))),
+        lambda: Lookup(index=Integer(of=0), table=(wrong(float("nan")),)),
+        lambda: Not(of=wrong(Integer(of=1))),
+        lambda: RealQuery(numerator=Integer(of=1), denominator=wrong(1.0)),
+        lambda: BooleanQuery(test=wrong(None)),
     ],
 )
 def test_python_is_held_to_the_same_as_json(make: Any) -> None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from askance_protocol.examples import Columns
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery, prepare, read_query
-from askance_protocol.queries.expressions import (
+from askance_protocol.queries.language import (
     Affine,
     And,
     AnyNumber,
@@ -203,7 +203,7 @@ def test_a_parity_of_the_mask_is_asked_before_it_is_known() -> None:
             assert mean(query, columns) == (Fraction(1 - 2 * a, 2) if (s == r).all() else 0)
 
 
-# -------------------------------------------------------------- the refutation of KLNRS08, Thm 5.1 (THEORY, trap 1)
+# --------------------------------------------------------------------- the refutation of KLNRS08, Thm 5.1
 
 
 def bent(d: int) -> Xor:

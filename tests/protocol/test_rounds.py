@@ -13,7 +13,7 @@ from askance_protocol.channels import BinaryResponse
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns, Example
 from askance_protocol.queries import CellQuery
-from askance_protocol.queries.expressions import FieldValue, Integer
+from askance_protocol.queries.language import FieldValue, Integer
 from askance_protocol.randomness import SimulatedRandom
 from askance_protocol.rounds import (
     BinarySpec,
@@ -161,7 +161,9 @@ def refusal(*parts: Any, **changes: Any) -> str:
 
 def test_a_charge_that_is_one_micro_epsilon_too_low_is_refused() -> None:
     assert prepared(part(charge=MICRO)).charge == MICRO
-    assert refusal(part(), part(charge=MICRO - 1)).startswith("parts[1].charge: 999999 micro-ε is claimed, 1000000 is")
+    assert refusal(part(), part(charge=MICRO - 1)).startswith(
+        "parts[1].charge: 999999 micro-ε is charged, but the channel is certified for 1000000"
+    )
 
 
 def test_a_table_is_charged_at_what_is_certified() -> None:

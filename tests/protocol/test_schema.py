@@ -24,6 +24,7 @@ from askance_protocol.schema import (
 )
 from askance_protocol.values import read
 from tests.protocol.generators import examples, extremes, fixed, schemas
+from tests.protocol.studies import wrong
 
 BITS = BitsField(name="x", width=4)
 COLOUR = CategoryField(name="colour", values=("red", "green", "blue"))
@@ -121,13 +122,13 @@ def test_an_error_never_repeats_a_value(field: Any, secret: object) -> None:
         lambda: BitsField(name="x", width=0),
         lambda: BitsField(name="x", width=MAX_WIDTH + 1),
         lambda: BitsField(name="x", width=True),
-        lambda: BitsField(name="x", width="4"),
-        lambda: BitsField(name="x", width=4.0),
+        lambda: BitsField(name="x", width=wrong("4")),
+        lambda: BitsField(name="x", width=wrong(4.0)),
         lambda: BitsField(name="X", width=4),
         lambda: BitsField(name="x\n", width=4),
         lambda: BitsField(name="9x", width=4),
         lambda: BitsField(name="x" * 65, width=4),
-        lambda: BitsField(name="x", width=4, colour="red"),
+        lambda: BitsField(**wrong({"name": "x", "width": 4, "colour": "red"})),
         lambda: CategoryField(name="c", values=("one",)),
         lambda: CategoryField(name="c", values=("one", "one")),
         lambda: CategoryField(name="c", values=("one", "")),
@@ -139,7 +140,7 @@ def test_an_error_never_repeats_a_value(field: Any, secret: object) -> None:
         lambda: IntegerField(name="n", low=False, high=1),
         lambda: RealField(name="r", low=1, high=1, denominator=1),
         lambda: RealField(name="r", low=0, high=1, denominator=0),
-        lambda: RealField(name="r", low=0, high=1.0, denominator=1),
+        lambda: RealField(name="r", low=0, high=wrong(1.0), denominator=1),
         lambda: Schema(fields=()),
         lambda: Schema(fields=(BITS, IntegerField(name="x", low=0, high=1))),
         lambda: Schema(fields=(LABEL, LabelField(name="z"))),

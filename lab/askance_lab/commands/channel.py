@@ -11,7 +11,7 @@ import typer
 
 from askance_lab.commands.shared.channels import (
     ChannelEpsilonOption,
-    ChannelKind,
+    ChannelSetOption,
     KindOption,
     KOption,
     RangeOption,
@@ -52,10 +52,11 @@ def describe(
     epsilon: ChannelEpsilonOption,
     k: KOption = None,
     range_: RangeOption = None,
+    more: ChannelSetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Print a channel's table: for each input, how many of the 2^64 words choose each outcome."""
-    channel = build(kind, epsilon, k, range_)
+    channel = build(kind, epsilon, k, range_, more or [])
     if as_json:
         typer.echo(json.dumps(description(channel, kind)))
     else:
@@ -78,11 +79,12 @@ def sample(
     count: Annotated[int, typer.Option("--n", min=0, help="Number of outcomes to draw.")],
     k: KOption = None,
     range_: RangeOption = None,
+    more: ChannelSetOption = None,
     raw: Annotated[bool, typer.Option("--raw", help="Write little-endian uint32 and nothing else.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Draw outcomes from the operating system's randomness, as a real client does: there is no seed."""
-    channel = build(kind, epsilon, k, range_)
+    channel = build(kind, epsilon, k, range_, more or [])
     inputs = np.full(min(count, _CHUNK), channel.check_input(given), np.uint16)
     if as_json and raw:
         raise UsageError("exclude each other", where="--raw, --json", remedy="choose one")
@@ -100,11 +102,11 @@ def sample(
     sys.stdout.flush()
 
 
-def description(channel: Channel, kind: ChannelKind) -> dict[str, object]:
+def description(channel: Channel, kind: str) -> dict[str, object]:
     """What `describe --json` prints. Weights are text: they are larger than the exact numbers of JSON."""
     return {
         "schema_version": SCHEMA_VERSION,
-        "kind": kind.value,
+        "kind": kind,
         "inputs": channel.inputs,
         "outcomes": channel.outcomes,
         "weights": [[str(weight) for weight in row] for row in channel.table()],
@@ -112,7 +114,7 @@ def description(channel: Channel, kind: ChannelKind) -> dict[str, object]:
     }
 
 
-def _readable(channel: Channel, kind: ChannelKind, epsilon: str) -> str:
+def _readable(channel: Channel, kind: str, epsilon: str) -> str:
     certified = budget.to_text(channel.certified_micro_epsilon)
     lines = [
         f"{kind} channel: {channel.inputs} inputs, {channel.outcomes} outcomes",

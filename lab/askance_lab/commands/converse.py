@@ -76,7 +76,7 @@ def converse(
     simulated, tries = output(randomizer, QueryOracle(users, LIE_SCHEDULES[lie]), accuracy)
     answer: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
-        "kind": kind.value,
+        "kind": kind,
         "epsilon": randomizer.epsilon,
         "inputs": len(users),
         "outcomes": len(simulated),

@@ -25,7 +25,7 @@ from askance_client.tables import FromFile
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns
 from askance_protocol.parameters import Parameters
-from askance_protocol.queries.expressions import AnyTest, Bit, Compare, FieldValue, Integer, Is, Not
+from askance_protocol.queries.language import AnyTest, Bit, Compare, FieldValue, Integer, Is, Not
 from askance_protocol.schema import (
     MAX_FIELDS,
     MAX_WIDTH,

@@ -20,7 +20,7 @@ from askance_lab.oracles.exact import Exact
 from askance_lab.theory.masked_parity import bent_query_bias, klnrs08_nonadaptive_stated
 from askance_protocol import checks
 from askance_protocol.queries import RealQuery
-from askance_protocol.queries.expressions import And, AnyTest, Compare, FieldValue, If, Integer, Not, Xor
+from askance_protocol.queries.language import And, AnyTest, Compare, FieldValue, If, Integer, Not, Xor
 from askance_server.core.run import Run
 from askance_server.core.strategy import Answer, Ask, Asking, Hypothesis, Parameters, Strategy
 from askance_server.strategies.masked_parity import MINUS, SHOWN, dimension, schema

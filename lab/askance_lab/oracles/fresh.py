@@ -36,7 +36,6 @@ from askance_protocol.channels.additive import MAX_RANGE
 from askance_protocol.errors import ProtocolError
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
 from askance_protocol.randomness import SimulatedRandom
-from askance_server.core.estimators import scores
 from askance_server.core.strategy import Answer, Ask
 
 _CHUNK: Final = 1 << 20
@@ -95,7 +94,7 @@ class Fresh(Portioned):
             return self._paper(steps)
         channel = _channel(self.randomizer, self.micro_epsilon, len(steps.counts) - 1)
         reports = self._reports(channel, steps.counts)
-        return float(scores(channel, steps.values) @ reports) / int(reports.sum())
+        return float(channel.scores(steps.values) @ reports) / int(reports.sum())
 
     def _reports(self, channel: Channel, counts: Integers) -> Integers:
         """How often each outcome was reported."""

@@ -1,9 +1,9 @@
-"""Noise added to an integer and clamped: the two-sided geometric (N21, §2) and the discretised Laplace.
+"""Noise added to an integer and clamped: what `geometric` and `laplace` have in common.
 
 Theory of operation
 -------------------
 An input u = 0 .. range is a point of a grid, and the outcome is u plus integer noise, clamped to the outcomes.
-Clamping is post-processing; conditioning on the range instead is *not* private at this ε (THEORY, "Smaller").
+Clamping is post-processing; conditioning on the range instead is *not* private at this ε.
 
 Only the tails are stored: tail(δ) is the number of words whose noise is ≤ −δ, for δ = 1, 2, …, and as many have
 noise ≥ δ. The cut-points of noise and the weights of every row are differences of these integers, so rows sum to
@@ -21,18 +21,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from askance_protocol.channels.channel import Channel, Inputs, Outcomes, check_size, extremes, whole_number
+from askance_protocol.channels.channel import (
+    Channel,
+    Floats,
+    Inputs,
+    Outcomes,
+    check_size,
+    extremes,
+    is_linear,
+    whole_number,
+)
 from askance_protocol.channels.ratio import (
     MIN_WEIGHT,
-    SCALE_BITS,
     WORD,
     certified_micro_epsilon,
-    exp_scaled,
     too_large,
     whole_epsilon,
 )
@@ -40,14 +47,14 @@ from askance_protocol.randomness import LEAD_BITS, Leads, Positions, Words
 
 MAX_RANGE: Final = 1023
 _SHIFT: Final = 64 - LEAD_BITS
-_NANO: Final = 1_000_000_000
-_SLACK_NANO: Final = 4
+NANO: Final = 1_000_000_000
+SLACK_NANO: Final = 4
 _TIE: Final = np.iinfo(np.int16).max
 
 
 @dataclass(frozen=True, slots=True)
 class AdditiveNoise(Channel):
-    """Inputs 0 .. range; outcomes reach `pad` further on both sides."""
+    """Clamped integer noise on inputs 0 .. range; outcomes reach `pad` further on both sides."""
 
     micro_epsilon: int
     range: int
@@ -68,7 +75,7 @@ class AdditiveNoise(Channel):
     @property
     @abstractmethod
     def pad(self) -> int:
-        """How far outcomes reach beyond the inputs."""
+        """The number of outcomes beyond the inputs, on each side."""
 
     @abstractmethod
     def tail(self, step: int) -> int:
@@ -81,31 +88,37 @@ class AdditiveNoise(Channel):
 
     @property
     def inputs(self) -> int:
-        """One for each point of the grid."""
+        """The number of points of the grid."""
         return self.range + 1
 
     @property
     def outcomes(self) -> int:
-        """The grid and what it is padded with."""
+        """The number of points of the padded grid."""
         return self.inputs + 2 * self.pad
 
     @property
     def certified_micro_epsilon(self) -> int:
-        """From the smallest and largest weight of every outcome."""
+        """Certified from the smallest and the largest weight of every outcome."""
         return self._certified
 
+    def scores(self, target: Floats) -> Floats:
+        """The outcome on the target's own scale, with one number for all that was clamped at each end."""
+        if not is_linear(target):
+            return Channel.scores(self, target)
+        return target[0] + (target[-1] - target[0]) / self.range * _unclamped(self)
+
     def segments(self, given: int) -> Iterator[tuple[int, int]]:
-        """The outcomes in their order."""
+        """One segment for each outcome, in their order."""
         for outcome in range(self.outcomes - 1):
             yield self._at_most(outcome - self.pad - given), outcome
         yield WORD, self.outcomes - 1
 
     def decide(self, given: Inputs, words: Words) -> Outcomes:
-        """Find the noise of each word, add it, clamp."""
+        """Find the noise of each word, add it to the input, and clamp."""
         return self._clamped(given, np.searchsorted(_noise_cuts(self), words, side="right") - self.reach)
 
     def settle(self, given: Inputs, leads: Leads) -> tuple[Outcomes, Positions]:
-        """Look up the noise of each lead."""
+        """Look up the noise of each lead; leads that do not decide it are ties."""
         noise = _guide(self)[leads]
         return self._clamped(given, noise), np.flatnonzero(noise == _TIE)
 
@@ -129,46 +142,6 @@ class AdditiveNoise(Channel):
         yield [WORD - words for words in below[self.reach + self.pad - 1 :]]
 
 
-@dataclass(frozen=True, slots=True)
-class TwoSidedGeometric(AdditiveNoise):
-    """N21, §2: Pr[noise = k] = α^(−|k|) · (α − 1)/(α + 1), α^range = e^ε, clamped to the range itself."""
-
-    kind: ClassVar[str] = "geometric"
-
-    @property
-    def pad(self) -> int:
-        """Outcomes are the inputs."""
-        return 0
-
-    def tail(self, step: int) -> int:
-        """2⁶⁴ · α^(1−step)/(α + 1) = 2⁶⁴ / (α^step + α^(step−1))."""
-        return (WORD << SCALE_BITS) // (self._power(step) + self._power(step - 1))
-
-    def _power(self, step: int) -> int:
-        return exp_scaled((self.micro_epsilon * 1000 - _SLACK_NANO) * step, _NANO * self.range)
-
-
-@dataclass(frozen=True, slots=True)
-class DiscreteLaplace(AdditiveNoise):
-    """KLNRS11, §5.1.1: R(u) = g(u) + Lap(2b/ε), rounded to the grid and clamped one whole range beyond it.
-
-    The grid has `range` steps from −b to b, so noise of scale 2b/ε is noise of scale range/ε in steps. Rounding
-    and clamping are post-processing: the ε is that of the paper.
-    """
-
-    kind: ClassVar[str] = "laplace"
-
-    @property
-    def pad(self) -> int:
-        """One range on each side."""
-        return self.range
-
-    def tail(self, step: int) -> int:
-        """2⁶⁴ · Pr[Lap(range/ε) ≤ −(step − ½)] = 2⁶³ · e^(−(step − ½)·ε/range)."""
-        exponent = (self.micro_epsilon * 1000 - _SLACK_NANO) * (2 * step - 1)
-        return (WORD << SCALE_BITS - 1) // exp_scaled(exponent, 2 * _NANO * self.range)
-
-
 @lru_cache(maxsize=32)
 def _noise_cuts(channel: AdditiveNoise) -> NDArray[np.uint64]:
     """The first word beyond each noise −reach .. reach − 1."""
@@ -185,3 +158,18 @@ def _guide(channel: AdditiveNoise) -> NDArray[np.int16]:
         guide[-(-begin >> _SHIFT) : end >> _SHIFT] = noise
         begin = end
     return guide
+
+
+@lru_cache(maxsize=64)
+def _unclamped(channel: AdditiveNoise) -> Floats:
+    """The outcome in steps, but at the ends the mean of all that was clamped there.
+
+    The tails of this noise are geometric: how far beyond the end a sum would have gone does not depend on the
+    input, so one number for each end undoes the clamping for all inputs. The table itself says which number.
+    """
+    row = np.array([float(weight) for weight in channel.weights(0)]) / 2.0**64
+    inner = np.arange(channel.outcomes, dtype=np.float64) - channel.pad
+    # Unbiased under input 0, with the ends at −e and range + e: the rest follows from the symmetry of the table.
+    beyond = (row[1:-1] @ inner[1:-1] + row[-1] * channel.range) / (row[0] - row[-1])
+    inner[0], inner[-1] = -beyond, channel.range + beyond
+    return inner

@@ -13,12 +13,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from askance_protocol.channels.channel import Channel, Inputs, Outcomes, check_size, whole_number
+from askance_protocol.channels.channel import (
+    Channel,
+    ChannelKind,
+    EpsilonSpec,
+    Floats,
+    Inputs,
+    Outcomes,
+    check_size,
+    is_linear,
+    whole_number,
+)
 from askance_protocol.channels.ratio import (
     MIN_WEIGHT,
     SCALE_BITS,
@@ -28,7 +38,9 @@ from askance_protocol.channels.ratio import (
     too_large,
     whole_epsilon,
 )
+from askance_protocol.queries import BooleanQuery, CellQuery, Query, RealQuery
 from askance_protocol.randomness import LEAD_BITS, Leads, Positions, Words
+from askance_protocol.schema import Schema
 
 MAX_STEPS: Final = (1 << 19) - 1
 _SHIFT: Final = 64 - LEAD_BITS
@@ -36,13 +48,13 @@ _SHIFT: Final = 64 - LEAD_BITS
 
 @dataclass(frozen=True, slots=True)
 class BinaryResponse(Channel):
-    """Two outcomes; inputs 0 .. steps. With one step the input is the bit itself, with two it may also be "neither"."""
+    """Binary response on inputs 0 .. steps: one step for a bit, two if it may also be "neither", more for a value."""
 
     kind: ClassVar[str] = "binary"
     micro_epsilon: int
     steps: int = 1
     keep: int = field(init=False, compare=False)
-    """k: how many of the 2⁶⁴ words tell the truth."""
+    """k: the number of the 2⁶⁴ words that tell the truth."""
 
     def __post_init__(self) -> None:
         odds = exp_lower(whole_epsilon(self.micro_epsilon))
@@ -55,17 +67,17 @@ class BinaryResponse(Channel):
 
     @property
     def inputs(self) -> int:
-        """One for each step, and one for the start."""
+        """The number of steps, and one for the start."""
         return self.steps + 1
 
     @property
     def outcomes(self) -> int:
-        """Zero and one."""
+        """Two: zero and one."""
         return 2
 
     @property
     def certified_micro_epsilon(self) -> int:
-        """From the two extreme inputs: every other threshold lies between theirs."""
+        """Certified from the two extreme inputs: every other threshold lies between theirs."""
         return certified_micro_epsilon([(WORD - self.keep, self.keep)])
 
     @property
@@ -74,7 +86,7 @@ class BinaryResponse(Channel):
         return Fraction(WORD, 2 * self.keep - WORD)
 
     def threshold(self, given: int) -> int:
-        """t(u): how many words choose outcome 1."""
+        """t(u): the number of words that choose outcome 1."""
         return WORD - self.keep + (2 * self.keep - WORD) * given // self.steps
 
     def step_of(self, value: float) -> int:
@@ -84,6 +96,20 @@ class BinaryResponse(Channel):
         """
         clamped = 0.0 if math.isnan(value) else min(max(value, -1.0), 1.0)
         return math.floor((Fraction(clamped) + 1) * self.steps / 2 + Fraction(1, 2))
+
+    def scores(self, target: Floats) -> Floats:
+        """One value for each outcome, ±C around the middle: the mean report is linear in the input."""
+        if not is_linear(target):
+            return Channel.scores(self, target)
+        middle, half = (target[-1] + target[0]) / 2, (target[-1] - target[0]) / 2
+        return middle + half * np.array([-1.0, 1.0]) * float(self.scale)
+
+    def proportions(self, target: Floats) -> tuple[float, float] | None:
+        """How often the two extreme inputs are reported as the upper one: 1 − k/2⁶⁴ and k/2⁶⁴."""
+        if not is_linear(target):
+            return None
+        keep = self.keep / 2.0**64
+        return 1 - keep, keep
 
     def segments(self, given: int) -> Iterator[tuple[int, int]]:
         """Outcome 1 first, then outcome 0."""
@@ -112,3 +138,29 @@ class BinaryResponse(Channel):
 @lru_cache(maxsize=256)
 def _thresholds(channel: BinaryResponse) -> NDArray[np.uint64]:
     return np.array([channel.threshold(step) for step in range(channel.inputs)], np.uint64)
+
+
+class BinarySpec(EpsilonSpec):
+    """Binary response: for a boolean, a real, or by Hadamard rows a cell query."""
+
+    kind: Literal["binary"] = "binary"
+
+    def build(self, query: Query, schema: Schema) -> BinaryResponse:  # noqa: ARG002 - the query says how many steps
+        """One step for a bit, 2D for a numerator over D, two for a pooled cell."""
+        match query:
+            case BooleanQuery():
+                steps = 1
+            case RealQuery(denominator=denominator):
+                steps = 2 * denominator
+            case CellQuery():
+                steps = 2
+        return _response(self.micro_epsilon, steps)
+
+    def pools(self, query: Query) -> bool:
+        """A cell becomes the bit that its row of the Hadamard matrix has in its column."""
+        return isinstance(query, CellQuery)
+
+
+_response = lru_cache(maxsize=256)(BinaryResponse)
+
+CHANNEL = ChannelKind("binary", "one bit, kept with probability e^ε/(1+e^ε)", BinarySpec, build=BinaryResponse)

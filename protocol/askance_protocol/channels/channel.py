@@ -1,25 +1,33 @@
-"""What every randomizer is: a finite channel of integers.
+"""What every randomizer is: a finite channel of integers; and what a file of this package says about its channel.
 
 A channel is a table. For each input u it holds a row of positive integer weights that sum to 2⁶⁴, one for each
 outcome w, and Pr[R(u) = w] is weight / 2⁶⁴ exactly: the channel is transparent (KLNRS11, Def. 5.13) to the last
 bit. A report is the index of an outcome. One uniform 64-bit word chooses it: a channel cuts the 2⁶⁴ words into
 consecutive segments, and the outcome is that of the segment the word falls into.
+
+A channel is whole in its own file: the `Channel`, how it is published (a `BaseChannelSpec`: which queries it answers,
+and what it is for each), the scores that undo it, and at the end `CHANNEL`, a `ChannelKind` by which the package finds
+it. Nothing else lists channels.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, ClassVar, Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from askance_protocol.channels.ratio import WORD
 from askance_protocol.errors import ProtocolError
+from askance_protocol.queries import Query
 from askance_protocol.randomness import Leads, Positions, RandomSource, Words
+from askance_protocol.schema import Schema
+from askance_protocol.values import MicroEpsilon, Value
 
 MAX_CELLS: Final = 1 << 20
 """Inputs × outcomes of a table: enough for 1,024 answers, small enough to print and to check."""
@@ -29,11 +37,12 @@ _CHUNK: Final = 1 << 18
 
 Inputs = NDArray[np.integer[Any]]
 Outcomes = NDArray[np.unsignedinteger[Any]]
+Floats: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
-    """Outcomes of many users, and whether whoever knows a seed could have known them."""
+    """Outcomes of many users, and whether they were drawn from a seeded source."""
 
     outcomes: Outcomes
     simulated: bool
@@ -47,12 +56,12 @@ class Channel(ABC):
     @property
     @abstractmethod
     def inputs(self) -> int:
-        """How many inputs there are."""
+        """The number of inputs."""
 
     @property
     @abstractmethod
     def outcomes(self) -> int:
-        """How many outcomes there are."""
+        """The number of outcomes."""
 
     @property
     @abstractmethod
@@ -117,6 +126,30 @@ class Channel(ABC):
             outcomes[begin : begin + _CHUNK] = settled
         return Sample(outcomes, source.simulated)
 
+    def scores(self, target: Floats) -> Floats:
+        """The score f of each outcome with Σ_w Pr[w|u] · f(w) = target(u) for every input u.
+
+        Where a channel knows no formula: the shortest solution by least squares over its table. Refused where the
+        table does not determine what is asked.
+        """
+        matrix = _matrix(self)
+        solution: Floats = np.linalg.lstsq(matrix, target, rcond=None)[0].astype(np.float64)
+        if not np.allclose(matrix @ solution, target, rtol=0, atol=1e-9 * max(1.0, float(np.abs(solution).max()))):
+            raise ProtocolError(
+                "does not determine what is asked",
+                where="channel",
+                remedy="use a table whose rows are linearly independent",
+            )
+        return solution
+
+    def proportions(self, target: Floats) -> tuple[float, float] | None:  # noqa: ARG002 - a channel that has them needs it
+        """Where the score takes two values: how likely the larger one is under the least and the greatest target.
+
+        Sample sizes are then exact binomial tails. None: they come from Bernstein's inequality, which needs the
+        table only.
+        """
+        return None
+
     def check_input(self, given: int) -> int:
         """`given`, if it is one of the inputs."""
         return _index(given, self.inputs, "input")
@@ -132,6 +165,63 @@ class Channel(ABC):
             raise ProtocolError(
                 f"are not all in 0 .. {self.inputs - 1}", where="inputs", remedy="encode values as input indexes"
             )
+
+
+class BaseChannelSpec(Value):
+    """A channel as it is published: its kind, its numbers, and which channel it is for a query."""
+
+    answers: ClassVar[str] = "every query"
+    """The queries it answers, for people to read."""
+
+    if TYPE_CHECKING:
+        # Each form declares its own literal; a field here would come first in all of them.
+        kind: Any
+
+    @abstractmethod
+    def build(self, query: Query, schema: Schema) -> Channel:
+        """The channel that randomizes the answers of this query; refuses a query that it does not answer."""
+
+    def pools(self, query: Query) -> bool:  # noqa: ARG002 - a channel that pools looks at it
+        """Whether a public Hadamard row turns the cell of this query into one bit, for a channel of inputs −, 0, +."""
+        return False
+
+    def refuse(self, query: Query) -> ProtocolError:
+        """The error for a query that this channel does not answer."""
+        return ProtocolError(
+            f"a {self.kind} channel does not answer a {query.kind} query",
+            where="channel",
+            remedy=f"{self.kind} answers {self.answers}; binary answers every query",
+        )
+
+
+class EpsilonSpec(BaseChannelSpec):
+    """A channel that is published by its ε."""
+
+    micro_epsilon: MicroEpsilon
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelKind:
+    """One kind of channel: its published form, and how the command line builds one."""
+
+    name: str
+    summary: str
+    spec: type[BaseChannelSpec]
+    options: Mapping[str, tuple[int, str]] = field(default_factory=dict[str, tuple[int, str]])
+    """Whole numbers that `build` takes besides the micro-ε, each with its default and its help text."""
+    build: Callable[..., Channel] | None = None
+    """Called as `build(micro_epsilon, **options)`. None: the command line does not offer this kind."""
+
+
+def is_linear(target: Floats) -> bool:
+    """Whether a target grows evenly from the first input to the last, so that its ends say all of it."""
+    even: Floats = np.linspace(float(target[0]), float(target[-1]), len(target))
+    return np.allclose(target, even, rtol=0, atol=1e-12 * float(np.ptp(target)))
+
+
+@lru_cache(maxsize=64)
+def _matrix(channel: Channel) -> Floats:
+    return np.array([[float(weight) for weight in row] for row in channel.table()]) / 2.0**64
 
 
 def extremes(columns: Iterator[Sequence[int]]) -> Iterator[tuple[int, int]]:

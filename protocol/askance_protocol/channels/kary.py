@@ -9,12 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from askance_protocol.channels.channel import Channel, Inputs, Outcomes, check_size, whole_number
+from askance_protocol.channels.channel import (
+    Channel,
+    ChannelKind,
+    EpsilonSpec,
+    Floats,
+    Inputs,
+    Outcomes,
+    check_size,
+    whole_number,
+)
 from askance_protocol.channels.ratio import (
     MIN_WEIGHT,
     SCALE_BITS,
@@ -24,7 +33,9 @@ from askance_protocol.channels.ratio import (
     too_large,
     whole_epsilon,
 )
+from askance_protocol.queries import CellQuery, Query
 from askance_protocol.randomness import LEAD_BITS, Leads, Positions, Words
+from askance_protocol.schema import Schema
 
 MAX_CATEGORIES: Final = 1 << 10
 _SHIFT: Final = 64 - LEAD_BITS
@@ -32,13 +43,13 @@ _SHIFT: Final = 64 - LEAD_BITS
 
 @dataclass(frozen=True, slots=True)
 class KaryResponse(Channel):
-    """k inputs, the same k outcomes."""
+    """k-ary response: k inputs, and the same k outcomes."""
 
     kind: ClassVar[str] = "kary"
     micro_epsilon: int
     k: int
     lie: int = field(init=False, compare=False)
-    """q: how many words name one given wrong cell."""
+    """q: the number of words that name one given wrong cell."""
 
     def __post_init__(self) -> None:
         odds = exp_lower(whole_epsilon(self.micro_epsilon))
@@ -51,23 +62,35 @@ class KaryResponse(Channel):
 
     @property
     def inputs(self) -> int:
-        """One for each cell."""
+        """The number of cells."""
         return self.k
 
     @property
     def outcomes(self) -> int:
-        """One for each cell."""
+        """The number of cells."""
         return self.k
 
     @property
     def truth(self) -> int:
-        """p: how many words name the true cell."""
+        """p: the number of words that name the true cell."""
         return WORD - (self.k - 1) * self.lie
 
     @property
     def certified_micro_epsilon(self) -> int:
-        """From p and q: no other weight occurs."""
+        """Certified from p and q: no other weight occurs."""
         return certified_micro_epsilon([(self.lie, self.truth)])
+
+    def scores(self, target: Floats) -> Floats:
+        """One score for each cell that is named: by p of the words if it is the truth, by q if not."""
+        spread = self.truth - self.lie
+        return target * ((WORD - self.lie) / spread) + (target.sum() - target) * (-self.lie / spread)
+
+    def proportions(self, target: Floats) -> tuple[float, float] | None:
+        """For the share of one cell, how often it is named when it is not the truth, and when it is."""
+        ends = np.unique(target)
+        if len(ends) != 2 or np.count_nonzero(target == ends[1]) != 1:
+            return None
+        return self.lie / 2.0**64, self.truth / 2.0**64
 
     def segments(self, given: int) -> Iterator[tuple[int, int]]:
         """The words that tell the truth, then an equal share for each cell."""
@@ -85,18 +108,43 @@ class KaryResponse(Channel):
 
     def settle(self, given: Inputs, leads: Leads) -> tuple[Outcomes, Positions]:
         """Look up what each lead says: the truth, a cell, or not yet known."""
-        said = _guide(self)[leads]
-        outcomes = np.where(said == self.k, given, said).astype(self.outcome_type)
-        return outcomes, np.flatnonzero(said > self.k)
+        named = _guide(self)[leads]
+        outcomes = np.where(named == self.k, given, named).astype(self.outcome_type)
+        return outcomes, np.flatnonzero(named > self.k)
 
 
 @lru_cache(maxsize=32)
 def _guide(channel: KaryResponse) -> NDArray[np.uint16]:
     """For each lead: the cell that all its words choose, k for the truth, k + 1 where they differ."""
     guide = np.full(1 << LEAD_BITS, channel.k + 1, np.uint16)
-    begin, said = 0, channel.k
+    begin, named = 0, channel.k
     certain = channel.truth - channel.lie
     for end in (certain + cell * channel.lie for cell in range(channel.k + 1)):
-        guide[-(-begin >> _SHIFT) : end >> _SHIFT] = said
-        begin, said = end, 0 if said == channel.k else said + 1
+        guide[-(-begin >> _SHIFT) : end >> _SHIFT] = named
+        begin, named = end, 0 if named == channel.k else named + 1
     return guide
+
+
+class KarySpec(EpsilonSpec):
+    """k-ary response, for a cell query whose cell is never outside the partition."""
+
+    kind: Literal["kary"] = "kary"
+    answers = "a cell query"
+
+    def build(self, query: Query, schema: Schema) -> KaryResponse:
+        """One input and one outcome for each cell, or for each cell and sign."""
+        if not isinstance(query, CellQuery):
+            raise self.refuse(query)
+        return _response(self.micro_epsilon, query.inputs(schema))
+
+
+# Built once: a round is prepared more often than its channels change.
+_response = lru_cache(maxsize=64)(KaryResponse)
+
+CHANNEL = ChannelKind(
+    "kary",
+    "one of k categories: the true one more often than any other",
+    KarySpec,
+    options={"k": (4, "how many categories")},
+    build=KaryResponse,
+)

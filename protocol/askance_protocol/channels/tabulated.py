@@ -6,20 +6,34 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from askance_protocol.channels.channel import Channel, Inputs, Outcomes, check_size, extremes
+from askance_protocol.channels.channel import (
+    BaseChannelSpec,
+    Channel,
+    ChannelKind,
+    Inputs,
+    Outcomes,
+    check_size,
+    extremes,
+)
 from askance_protocol.channels.ratio import WORD, certified_micro_epsilon
 from askance_protocol.errors import ProtocolError
+from askance_protocol.queries import Query
 from askance_protocol.randomness import Words
+from askance_protocol.schema import Schema
+
+Words64: TypeAlias = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,19})\z")]
+"""A number of 64-bit words, as decimal text."""
 
 
 @dataclass(frozen=True, slots=True)
 class TabulatedChannel(Channel):
-    """Rows of positive integer weights, each summing to 2⁶⁴."""
+    """A channel given by rows of positive integer weights, each summing to 2⁶⁴."""
 
     kind: ClassVar[str] = "table"
     rows: tuple[tuple[int, ...], ...]
@@ -35,25 +49,25 @@ class TabulatedChannel(Channel):
 
     @property
     def inputs(self) -> int:
-        """One for each row."""
+        """The number of rows."""
         return len(self.rows)
 
     @property
     def outcomes(self) -> int:
-        """One for each column."""
+        """The number of columns."""
         return len(self.rows[0])
 
     @property
     def certified_micro_epsilon(self) -> int:
-        """From the smallest and largest weight of every column."""
+        """Certified from the smallest and the largest weight of every column."""
         return self._certified
 
     def segments(self, given: int) -> Iterator[tuple[int, int]]:
-        """The outcomes in their order."""
+        """One segment for each outcome, in their order."""
         return zip(accumulate(self.rows[given]), range(self.outcomes), strict=True)
 
     def decide(self, given: Inputs, words: Words) -> Outcomes:
-        """Search each input's own cut-points."""
+        """Search the cut-points of each input."""
         outcomes = np.empty(len(given), self.outcome_type)
         for one in np.unique(given):
             mine = np.flatnonzero(given == one)
@@ -82,3 +96,30 @@ def _check_row(row: Sequence[object], length: int, where: str) -> None:
 @lru_cache(maxsize=1024)
 def _cuts(channel: TabulatedChannel, given: int) -> NDArray[np.uint64]:
     return np.array([end for end, _ in channel.segments(given)][:-1], np.uint64)
+
+
+class TableSpec(BaseChannelSpec):
+    """Any channel, by its weights: decimal text, since they go beyond 2⁵³."""
+
+    kind: Literal["table"] = "table"
+    answers = "a query that has an answer for each row"
+    weights: Annotated[tuple[tuple[Words64, ...], ...], Field(min_length=2)]
+
+    def build(self, query: Query, schema: Schema) -> TabulatedChannel:
+        """The table itself. It needs one row for each answer of the query."""
+        channel, inputs = _tabulated(self.weights), query.inputs(schema)
+        if channel.inputs != inputs:
+            raise ProtocolError(
+                f"has {channel.inputs} rows, the query {inputs} answers",
+                where="channel.weights",
+                remedy="give one row for each answer",
+            )
+        return channel
+
+
+@lru_cache(maxsize=64)
+def _tabulated(weights: tuple[tuple[str, ...], ...]) -> TabulatedChannel:
+    return TabulatedChannel(tuple(tuple(map(int, row)) for row in weights))
+
+
+CHANNEL = ChannelKind("table", "any finite channel, by its weights", TableSpec)

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import numpy as np
 from pydantic import Field, TypeAdapter
 
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns, Example
-from askance_protocol.queries.expressions import MAX_ENTRIES, AnyNumber, AnyTest, Expression, Integers
+from askance_protocol.queries.language import MAX_ENTRIES, AnyNumber, AnyTest, Expression, Integers
 from askance_protocol.schema import Schema
 from askance_protocol.values import Value, read
 
@@ -43,12 +43,20 @@ class BooleanQuery(Value):
         self.test.check(schema)
 
     def answer(self, example: Example) -> int:
-        """One, or zero."""
+        """One if the test holds, else zero."""
         return int(self.test.value(example))
 
     def answers(self, columns: Columns) -> Integers:
-        """Ones and zeros."""
+        """One or zero for each example."""
         return self.test.column(columns).astype(np.int64)
+
+    def inputs(self, schema: Schema) -> int:  # noqa: ARG002 - the other queries need it
+        """The number of inputs of a channel that has one for each answer."""
+        return 2
+
+    def input_of(self, answer: Any) -> Any:
+        """The number of an answer, or of each of an array of them, among these inputs."""
+        return answer
 
 
 class RealQuery(Value):
@@ -71,8 +79,16 @@ class RealQuery(Value):
         return min(max(self.numerator.value(example), -self.denominator), self.denominator)
 
     def answers(self, columns: Columns) -> Integers:
-        """The numerators, clamped."""
+        """The clamped numerator of each example."""
         return self.numerator.column(columns).clip(-self.denominator, self.denominator)
+
+    def inputs(self, schema: Schema) -> int:  # noqa: ARG002 - the other queries need it
+        """The number of inputs of a channel that has one for each numerator."""
+        return 2 * self.denominator + 1
+
+    def input_of(self, answer: Any) -> Any:
+        """The number of a numerator, or of each of an array of them, among these inputs."""
+        return answer + self.denominator
 
 
 class CellQuery(Value):
@@ -103,10 +119,25 @@ class CellQuery(Value):
         return sign * (cell + 1) if 0 <= cell < self.cells else 0
 
     def answers(self, columns: Columns) -> Integers:
-        """The same of many."""
+        """The signed cell number of each example, zero for none."""
         cell = self.cell.column(columns)
         answers = np.where((cell >= 0) & (cell < self.cells), cell + 1, 0)
         return answers if self.negative is None else np.where(self.negative.column(columns), -answers, answers)
+
+    def inputs(self, schema: Schema) -> int:
+        """The number of inputs of a channel that names cells. It has none for an example that lies in no cell."""
+        low, high = self.cell.bounds(schema)
+        if low < 0 or high >= self.cells:
+            raise ProtocolError(
+                f"the cell lies in {low} .. {high}, not always in 0 .. {self.cells - 1}",
+                where="query.cell",
+                remedy="clamp it, or use a binary channel, which has an answer for no cell",
+            )
+        return self.cells if self.negative is None else 2 * self.cells
+
+    def input_of(self, answer: Any) -> Any:
+        """The number of a cell with its sign, or of each of an array of them, among these inputs."""
+        return answer - 1 if self.negative is None else 2 * (abs(answer) - 1) + (answer < 0)
 
 
 Query: TypeAlias = Annotated[BooleanQuery | RealQuery | CellQuery, Field(discriminator="kind")]
@@ -131,12 +162,12 @@ class PreparedQuery:
     cost: Cost
 
     def answer(self, example: Example) -> int:
-        """The answer of one example."""
+        """The answer for one example."""
         _same(self.schema, example.schema)
         return self.query.answer(example)
 
     def answers(self, columns: Columns) -> Integers:
-        """The answers of many."""
+        """The answers for many examples."""
         _same(self.schema, columns.schema)
         return self.query.answers(columns)
 

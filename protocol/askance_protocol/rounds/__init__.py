@@ -1,5 +1,6 @@
 """Rounds: what is published, what it means, and what may follow what."""
 
+from askance_protocol.channels import BinarySpec, GeometricSpec, KarySpec, LaplaceSpec, TableSpec
 from askance_protocol.rounds.bulletin import (
     Bulletin,
     Cause,
@@ -23,19 +24,7 @@ from askance_protocol.rounds.lifecycle import (
     study_after,
 )
 from askance_protocol.rounds.prepared import PreparedPart, PreparedRound, Question, prepare_round
-from askance_protocol.rounds.spec import (
-    BinarySpec,
-    Cohort,
-    GeometricSpec,
-    KarySpec,
-    LaplaceSpec,
-    Part,
-    RoundSpec,
-    StudySpec,
-    TableSpec,
-    read_round,
-    read_study,
-)
+from askance_protocol.rounds.spec import Cohort, Part, RoundSpec, StudySpec, read_round, read_study
 
 __all__ = [
     "ENDED",

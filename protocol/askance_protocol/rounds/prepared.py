@@ -7,7 +7,7 @@ which reports can come and what they mean. Everything that is refused here is re
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
@@ -15,30 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from askance_protocol import hadamard
-from askance_protocol.channels import (
-    BinaryResponse,
-    Channel,
-    DiscreteLaplace,
-    KaryResponse,
-    Sample,
-    TabulatedChannel,
-    TwoSidedGeometric,
-)
+from askance_protocol.channels import Channel, Sample
 from askance_protocol.coins import Coin, Users, choices, rows
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns, Example
-from askance_protocol.queries import BooleanQuery, CellQuery, PreparedQuery, RealQuery, prepare
+from askance_protocol.queries import CellQuery, PreparedQuery, prepare
 from askance_protocol.randomness import RandomSource
-from askance_protocol.rounds.spec import (
-    BinarySpec,
-    GeometricSpec,
-    KarySpec,
-    LaplaceSpec,
-    Part,
-    RoundSpec,
-    StudySpec,
-    TableSpec,
-)
+from askance_protocol.rounds.spec import Part, RoundSpec, StudySpec
 from askance_protocol.schema import Schema
 
 Answers = NDArray[np.signedinteger[Any]]
@@ -58,27 +41,15 @@ class PreparedPart:
     @property
     def pooled(self) -> bool:
         """Whether a public Hadamard row turns a cell into one bit."""
-        return isinstance(self.query.query, CellQuery) and isinstance(self.channel, BinaryResponse)
+        return self.part.channel.pools(self.query.query)
 
     def encode(self, answer: int, row: int) -> int:
         """The channel's input for one answer."""
-        return hadamard.encode(answer, row) if self.pooled else self._direct(answer)
+        return hadamard.encode(answer, row) if self.pooled else self.query.query.input_of(answer)
 
     def encode_all(self, answers: Answers, rows: Rows) -> NDArray[np.integer[Any]]:
         """The channel's inputs for many answers."""
-        return hadamard.encode_all(answers, rows) if self.pooled else self._direct(answers)
-
-    def _direct(self, answer: Any) -> Any:
-        """An answer, or an array of them, as the channel numbers its inputs."""
-        match self.query.query:
-            case BooleanQuery():
-                return answer
-            case RealQuery(denominator=denominator):
-                return answer + denominator
-            case CellQuery(negative=None):
-                return answer - 1
-            case CellQuery():
-                return 2 * (abs(answer) - 1) + (answer < 0)
+        return hadamard.encode_all(answers, rows) if self.pooled else self.query.query.input_of(answers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +71,7 @@ class PreparedRound:
 
     @property
     def outcomes(self) -> int:
-        """The most outcomes that a part has: every report of the round is written with the same length."""
+        """The largest number of outcomes of a part: every report of the round is written with the same length."""
         return max(part.channel.outcomes for part in self.parts)
 
     @property
@@ -109,7 +80,7 @@ class PreparedRound:
         return max(part.part.charge for part in self.parts)
 
     def charge_of(self, user: int) -> int:
-        """What a user pays: the charge of her part."""
+        """The charge of the part that a user is dealt."""
         return self.parts[0 if len(self.parts) == 1 else self.question(user).part].part.charge
 
     def asks(self, user: int) -> bool:
@@ -127,7 +98,7 @@ class PreparedRound:
         return inside & (slots >= cohort.first_slot) & (slots < cohort.first_slot + cohort.slot_count)
 
     def question(self, user: int) -> Question:
-        """What one user is asked."""
+        """The part and the row of one user."""
         dealt, public_rows = self.questions(range(user, user + 1))
         return Question(int(dealt[0]), int(public_rows[0]))
 
@@ -148,9 +119,13 @@ class PreparedRound:
         return part.channel.randomize(part.encode(part.query.answer(example), question.row), source)
 
     def respond_all(self, users: Users, columns: Columns, source: RandomSource) -> Sample:
-        """The reports of many users, a part after the other."""
+        """The reports of many users, computed part by part."""
         if len(users) != len(columns):
-            raise ProtocolError("and examples are not equally many", where="users")
+            raise ProtocolError(
+                f"has {len(users)} entries, examples has {len(columns)}",
+                where="users",
+                remedy="give one example a user",
+            )
         dealt, public_rows = self.questions(users)
         outcomes = np.zeros(len(columns), np.uint32)
         for number, part in enumerate(self.parts):
@@ -197,74 +172,14 @@ def prepare_round(study: StudySpec, spec: RoundSpec) -> PreparedRound:
 
 def _prepare_part(part: Part, schema: Schema) -> PreparedPart:
     query = prepare(part.query, schema)
-    channel = build_channel(part, schema)
+    channel = part.channel.build(part.query, schema)
     if part.charge < channel.certified_micro_epsilon:
         raise ProtocolError(
-            f"{part.charge} micro-ε is claimed, {channel.certified_micro_epsilon} is certified",
+            f"{part.charge} micro-ε is charged, but the channel is certified for {channel.certified_micro_epsilon}",
             where="charge",
             remedy="charge what the channel costs, or more",
         )
-    pooled = isinstance(part.query, CellQuery) and isinstance(part.channel, BinarySpec)
-    height = hadamard.rows_for(part.query.cells) if pooled and isinstance(part.query, CellQuery) else 1
+    height = 1
+    if isinstance(part.query, CellQuery) and part.channel.pools(part.query):
+        height = hadamard.rows_for(part.query.cells)
     return PreparedPart(part, query, channel, height)
-
-
-def build_channel(part: Part, schema: Schema) -> Channel:  # noqa: PLR0911 - one return for each row of the table
-    """The channel of a part. Which channel goes with which query is this table."""
-    match part.query, part.channel:
-        case BooleanQuery(), BinarySpec(micro_epsilon=asked):
-            return BinaryResponse(asked)
-        case RealQuery(denominator=denominator), BinarySpec(micro_epsilon=asked):
-            return BinaryResponse(asked, 2 * denominator)
-        case CellQuery(), BinarySpec(micro_epsilon=asked):
-            return BinaryResponse(asked, 2)
-        case CellQuery() as query, KarySpec(micro_epsilon=asked):
-            return _kary(asked, _cells(query, schema))
-        case RealQuery(denominator=denominator), GeometricSpec(micro_epsilon=asked):
-            return _geometric(asked, 2 * denominator)
-        case RealQuery(denominator=denominator), LaplaceSpec(micro_epsilon=asked):
-            return _laplace(asked, 2 * denominator)
-        case query, TableSpec(weights=weights):
-            return _tabulated(weights, _inputs(query, schema))
-        case query, channel:
-            raise ProtocolError(
-                f"a {channel.kind} channel does not answer a {query.kind} query",
-                where="channel",
-                remedy="binary answers every query, kary a cell query, geometric and laplace a real query",
-            )
-
-
-# Certifying takes a moment for a large table, and a round is prepared more often than its channels change.
-_kary = lru_cache(maxsize=64)(KaryResponse)
-_geometric = lru_cache(maxsize=64)(TwoSidedGeometric)
-_laplace = lru_cache(maxsize=64)(DiscreteLaplace)
-
-
-@lru_cache(maxsize=64)
-def _tabulated(weights: tuple[tuple[str, ...], ...], inputs: int) -> Channel:
-    channel = TabulatedChannel(tuple(tuple(map(int, row)) for row in weights))
-    if channel.inputs != inputs:
-        raise ProtocolError(f"has {channel.inputs} rows, the query {inputs} answers", where="channel.weights")
-    return channel
-
-
-def _inputs(query: BooleanQuery | RealQuery | CellQuery, schema: Schema) -> int:
-    match query:
-        case BooleanQuery():
-            return 2
-        case RealQuery(denominator=denominator):
-            return 2 * denominator + 1
-        case CellQuery():
-            return _cells(query, schema)
-
-
-def _cells(query: CellQuery, schema: Schema) -> int:
-    """The inputs of a channel that names cells: there is none for "in no cell"."""
-    low, high = query.cell.bounds(schema)
-    if low < 0 or high >= query.cells:
-        raise ProtocolError(
-            f"the cell lies in {low} .. {high}, not always in 0 .. {query.cells - 1}",
-            where="query.cell",
-            remedy="clamp it, or use a binary channel, which has an answer for no cell",
-        )
-    return query.cells if query.negative is None else 2 * query.cells

@@ -13,60 +13,17 @@ from typing import Annotated, Final, Literal, TypeAlias
 from pydantic import Field, model_validator
 
 from askance_protocol import canonical
-from askance_protocol.budget import LARGEST
+from askance_protocol.channels import ChannelSpec
 from askance_protocol.coins import MAX_CHOICES, MAX_USER
 from askance_protocol.queries import Query
 from askance_protocol.schema import Schema
-from askance_protocol.values import WHOLE, Digest, Name, SafeInteger, Value, read_exactly
+from askance_protocol.values import WHOLE, Digest, MicroEpsilon, Name, SafeInteger, Value, read_exactly
 
 VERSION: Final = 1
 Version: TypeAlias = Annotated[Literal[1], WHOLE]
 MAX_PARTS: Final = 4096
 MAX_DOCUMENT: Final = 1 << 22
 """Characters of a study or round."""
-
-MicroEpsilon: TypeAlias = Annotated[int, Field(ge=1, le=LARGEST)]
-Words64: TypeAlias = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,19})\z")]
-
-
-class _AtEpsilon(Value):
-    micro_epsilon: MicroEpsilon
-
-
-class BinarySpec(_AtEpsilon):
-    """Binary response: for a boolean, a real, or by Hadamard rows a cell query."""
-
-    kind: Literal["binary"] = "binary"
-
-
-class KarySpec(_AtEpsilon):
-    """k-ary response, for a cell query whose cell is never outside the partition."""
-
-    kind: Literal["kary"] = "kary"
-
-
-class GeometricSpec(_AtEpsilon):
-    """Two-sided geometric noise on the numerator of a real query."""
-
-    kind: Literal["geometric"] = "geometric"
-
-
-class LaplaceSpec(_AtEpsilon):
-    """Discretised Laplace noise on the numerator of a real query."""
-
-    kind: Literal["laplace"] = "laplace"
-
-
-class TableSpec(Value):
-    """Any channel, by its weights: decimal text, since they go beyond 2⁵³."""
-
-    kind: Literal["table"] = "table"
-    weights: Annotated[tuple[tuple[Words64, ...], ...], Field(min_length=2)]
-
-
-ChannelSpec: TypeAlias = Annotated[
-    BinarySpec | KarySpec | GeometricSpec | LaplaceSpec | TableSpec, Field(discriminator="kind")
-]
 
 
 class Part(Value):
@@ -138,10 +95,10 @@ class RoundSpec(Value):
 
 
 def read_study(data: bytes | str) -> StudySpec:
-    """A study from its published form."""
+    """Read a study from its published form."""
     return read_exactly(StudySpec, data, limit=MAX_DOCUMENT)
 
 
 def read_round(data: bytes | str) -> RoundSpec:
-    """A round from its published form."""
+    """Read a round from its published form."""
     return read_exactly(RoundSpec, data, limit=MAX_DOCUMENT)

@@ -4,7 +4,8 @@ Theory of operation
 -------------------
 An estimate is the mean of a *score* f(w) over the reports that came, where f undoes the channel: for every input
 u, Σ_w Pr[w|u] · f(w) = g(u). So the mean is unbiased for E[g] whatever the population is, and users who drop out
-at random change nothing but its precision: it is divided by what was received.
+at random change nothing but its precision: it is divided by what was received. Each channel knows its own scores;
+nothing here asks which channel it is, only whether a score takes two values.
 
 The interval depends on nothing but what is certain.
 
@@ -15,22 +16,22 @@ The interval depends on nothing but what is certain.
   Hoeffding's (1963, Thm 1, in its form with the relative entropy), which is narrow for means near the ends, and
   the empirical Bernstein bound of Maurer and Pontil (2009, Thm 4), which is narrow for small variances.
 
-An interval is for one estimate. Whoever reads m of them at once asks for `confidence` 1 − β/m.
+An interval is for one estimate. To read m of them at once, ask for `confidence` 1 − β/m.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, stats
 
 from askance_protocol import hadamard
-from askance_protocol.channels import BinaryResponse, Channel, KaryResponse
-from askance_protocol.channels.additive import AdditiveNoise
+from askance_protocol.channels import Channel
 from askance_protocol.errors import ProtocolError
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
 from askance_protocol.rounds import PreparedPart
@@ -38,11 +39,16 @@ from askance_protocol.tally import Tally
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
+Ends: TypeAlias = tuple[float, float] | tuple[Floats, Floats]
+"""The least and the greatest value, of all or of each."""
+
+POOLED: Final = np.array([-1.0, 0.0, 1.0])
+"""What the inputs of a pooled part stand for: the report's bit differs from the cell's, says nothing of it, agrees."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimates:
-    """One estimate a query, or one a cell: value, standard error, and an interval with this confidence."""
+    """One estimate for a query, or one for each cell: value, standard error, and an interval with this confidence."""
 
     values: Floats
     standard_errors: Floats
@@ -60,47 +66,36 @@ def estimate(part: PreparedPart, tally: Tally, confidence: float = 0.95) -> Esti
         raise ProtocolError("has not the rows and outcomes of its part", where="tally")
     if not tally.received:
         raise ProtocolError("nobody has reported", where="tally", remedy="wait for reports, or lower the target")
-    match part.query.query:
-        case CellQuery() if part.pooled:
-            return _pooled(part, tally, confidence)
-        case CellQuery(cells=cells, negative=None) if isinstance(part.channel, KaryResponse):
-            return _cells(part.channel, tally, cells, confidence)
-        case query:
-            return _scored(targets(query, part.channel.inputs), part.channel, tally, confidence)
+    query = part.query.query
+    if isinstance(query, CellQuery) and part.pooled:
+        return _pooled(query, part.channel, tally, confidence)
+    return _scored(targets(query, part.channel.inputs), part.channel, tally, confidence)
 
 
-def _pooled(part: PreparedPart, tally: Tally, confidence: float) -> Estimates:
-    """Every cell at once. In cell j a report agrees where it equals H[row, j]: a binomial count of n."""
-    assert isinstance(part.channel, BinaryResponse)  # noqa: S101 - what `pooled` means
-    assert isinstance(part.query.query, CellQuery)  # noqa: S101
-    signed = hadamard.transform(tally.counts[:, 1] - tally.counts[:, 0])[: part.query.query.cells]
+def _pooled(query: CellQuery, channel: Channel, tally: Tally, confidence: float) -> Estimates:
+    """Estimate every cell at once. In cell j a report agrees where it equals H[row, j]: a binomial count of n."""
+    signed = hadamard.transform(tally.counts[:, 1] - tally.counts[:, 0])[: query.cells]
     agreeing = (tally.received + signed) // 2
-    lowest = 0.0 if part.query.query.negative is None else -1.0
-    scale = float(part.channel.scale)
-    return _two_valued(agreeing, tally.received, (-scale, scale), (lowest, 1.0), confidence)
-
-
-def _cells(channel: KaryResponse, tally: Tally, cells: int, confidence: float) -> Estimates:
-    """Cell j is named by q of the words where it is not the truth, by p where it is."""
-    spread = channel.truth - channel.lie
-    scores = (-channel.lie / spread, (2**64 - channel.lie) / spread)
-    return _two_valued(tally.counts[0, :cells], tally.received, scores, (0.0, 1.0), confidence)
+    lowest = 0.0 if query.negative is None else -1.0
+    differs, agrees = channel.scores(POOLED).tolist()
+    return _two_valued(agreeing, tally.received, (differs, agrees), (lowest, 1.0), confidence)
 
 
 def _scored(wanted: Floats, channel: Channel, tally: Tally, confidence: float) -> Estimates:
-    """One estimate for each column of targets g(u)."""
-    several = [
-        _one(scores(channel, target), tally.counts[0], (float(target.min()), float(target.max())), confidence)
-        for target in wanted
-    ]
+    """One estimate for each row of targets g(u)."""
+    counts = tally.counts[0]
+    scored = np.array([channel.scores(target) for target in wanted])
+    domains = wanted.min(axis=1), wanted.max(axis=1)
+    least, most = scored.min(axis=1), scored.max(axis=1)
+    upper = scored == most[:, np.newaxis]
+    if (upper | (scored == least[:, np.newaxis])).all():
+        return _two_valued(upper @ counts, tally.received, (least, most), domains, confidence)
+    several = [_one(score, counts, ends, confidence) for score, *ends in zip(scored, *domains, strict=True)]
     value, error, low, high = (np.array(column) for column in zip(*several, strict=True))
     return Estimates(value, error, low, high, confidence, tally.received)
 
 
-def _one(score: Floats, counts: Counts, domain: tuple[float, float], confidence: float) -> tuple[float, ...]:
-    if len(score) == 2:
-        two = _two_valued(counts[1:], int(counts.sum()), (score[0], score[1]), domain, confidence)
-        return float(two.values[0]), float(two.standard_errors[0]), float(two.low[0]), float(two.high[0])
+def _one(score: Floats, counts: Counts, domain: Sequence[float], confidence: float) -> tuple[float, ...]:
     received = int(counts.sum())
     value = float(score @ counts) / received
     variance = float((score - value) ** 2 @ counts) / max(received - 1, 1)
@@ -110,9 +105,7 @@ def _one(score: Floats, counts: Counts, domain: tuple[float, float], confidence:
     return value, error, max(low, domain[0]), min(high, domain[1])
 
 
-def _two_valued(
-    ones: Counts, received: int, values: tuple[float, float], domain: tuple[float, float], confidence: float
-) -> Estimates:
+def _two_valued(ones: Counts, received: int, values: Ends, domain: Ends, confidence: float) -> Estimates:
     """The mean of a score that is values[1] in `ones` of the reports and values[0] in the others."""
     base, step = values[0], values[1] - values[0]
     share = ones / received
@@ -120,7 +113,7 @@ def _two_valued(
     spread = np.sqrt(share * (1 - share) / max(received - 1, 1)) if received > 1 else np.full(len(ones), 0.5)
     return Estimates(
         base + step * share,
-        abs(step) * spread,
+        step * spread,
         np.clip(np.minimum(*ends), *domain),
         np.clip(np.maximum(*ends), *domain),
         confidence,
@@ -184,49 +177,3 @@ def targets(query: BooleanQuery | RealQuery | CellQuery, inputs: int) -> Floats:
             return np.eye(inputs)
         case CellQuery(cells=cells):
             return np.repeat(np.eye(cells), 2, axis=1) * np.tile([1.0, -1.0], cells)
-
-
-def scores(channel: Channel, target: Floats) -> Floats:
-    """The score f with Σ_w Pr[w|u] · f(w) = target(u) for every input u."""
-    match channel:
-        case BinaryResponse():
-            # Linear in the input, so the ends decide: f = ± C around the middle.
-            middle, half = (target[-1] + target[0]) / 2, (target[-1] - target[0]) / 2
-            return middle + half * np.array([-1.0, 1.0]) * float(channel.scale)
-        case AdditiveNoise():
-            return target[0] + (target[-1] - target[0]) / channel.range * _unclamped(channel)
-        case _:
-            return _solved(channel, target)
-
-
-@lru_cache(maxsize=64)
-def _unclamped(channel: AdditiveNoise) -> Floats:
-    """The outcome in steps, but at the ends the mean of all that was clamped there.
-
-    The tails of this noise are geometric: how far beyond the end a sum would have gone does not depend on the
-    input, so one number for each end undoes the clamping for all inputs. The table itself says which number.
-    """
-    row = np.array([float(weight) for weight in channel.weights(0)]) / 2.0**64
-    inner = np.arange(channel.outcomes, dtype=np.float64) - channel.pad
-    # Unbiased under input 0, with the ends at −e and range + e: the rest follows from the symmetry of the table.
-    beyond = (row[1:-1] @ inner[1:-1] + row[-1] * channel.range) / (row[0] - row[-1])
-    inner[0], inner[-1] = -beyond, channel.range + beyond
-    return inner
-
-
-@lru_cache(maxsize=64)
-def _matrix(channel: Channel) -> Floats:
-    return np.array([[float(weight) for weight in row] for row in channel.table()]) / 2.0**64
-
-
-def _solved(channel: Channel, target: Floats) -> Floats:
-    """The shortest solution, where there is one."""
-    matrix = _matrix(channel)
-    solution: Floats = np.linalg.lstsq(matrix, target, rcond=None)[0].astype(np.float64)
-    if not np.allclose(matrix @ solution, target, rtol=0, atol=1e-9 * max(1.0, float(np.abs(solution).max()))):
-        raise ProtocolError(
-            "does not determine what is asked",
-            where="channel",
-            remedy="use a table whose rows are linearly independent",
-        )
-    return solution

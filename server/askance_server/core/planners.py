@@ -1,4 +1,4 @@
-"""How many users a study needs, by exact binomial tails. The only module of this package that imports scipy.
+"""How many users a study needs, by exact binomial tails.
 
 Theory of operation
 -------------------
@@ -248,10 +248,23 @@ def users_kary(p: float, q: float, tolerance: float, failure: float) -> int:
     return users_for_proportion(tolerance * (p - q), failure, q, p)
 
 
+def users_two_valued(low: float, high: float, span: float, tolerance: float, failure: float) -> int:
+    """Users until the mean of a value is known within tolerance, from reports that take two values.
+
+    The value ranges over an interval of length `span`; the larger report is sent with probability `low` at its least
+    end, `high` at its greatest, and evenly between.
+    """
+    checks.open_unit("high", high)
+    checks.open_unit("low", low)
+    checks.require(low < high, f"must be above low = {low}", where="high", remedy="exchange the two reports")
+    checks.between("tolerance", checks.positive("tolerance", tolerance), 0, span)
+    return users_for_proportion(tolerance * (high - low) / span, failure, low, high)
+
+
 def users_hadamard(keep: float, cells: int, tolerance: float, failure: float) -> int:
     """Users of one pooled Hadamard round until all cells are known within tolerance at once (union bound).
 
-    THEORY.md §1: for each cell, whether a report agrees with the cell's column is a bit of mean (1 + s/C)/2 with
+    For each cell, whether a report agrees with the cell's column is a bit of mean (1 + s/C)/2 with
     1/C = 2·keep-1, s the cell's ±1-weighted mass, the same reports serving every cell. Rows must be drawn uniformly.
     """
     return users_binary(keep, tolerance, checks.open_unit("failure", failure) / checks.count("cells", cells))

@@ -1,16 +1,17 @@
-"""How many reports a part needs: the planners of `bounds.planners`, by the numbers of the part's own channel."""
+"""How many reports a part needs: exact binomial tails or Bernstein's inequality, by the numbers of its own channel."""
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
-from askance_protocol.channels import BinaryResponse, Channel, KaryResponse
-from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
+from askance_protocol import checks
+from askance_protocol.channels import Channel
+from askance_protocol.queries import CellQuery
 from askance_protocol.rounds import PreparedPart
 from askance_server.core import planners
-from askance_server.core.estimators import Floats, scores, targets
-
-_WORD = 2.0**64
+from askance_server.core.estimators import POOLED, Floats, targets
 
 
 def reports_needed(part: PreparedPart, tolerance: float, failure: float) -> int:
@@ -19,23 +20,34 @@ def reports_needed(part: PreparedPart, tolerance: float, failure: float) -> int:
     For two-valued scores by exact binomial tails, for others by Bernstein's inequality. Tolerance is on what is
     estimated: a frequency, a mean in [−1, 1], the signed share of a cell. Cells share the failure evenly.
     """
-    match part.query.query, part.channel:
-        case BooleanQuery(), BinaryResponse(keep=keep):
-            return planners.users_bit(keep / _WORD, tolerance, failure)
-        case RealQuery(), BinaryResponse(keep=keep):
-            return planners.users_binary(keep / _WORD, tolerance, failure)
-        case CellQuery(cells=cells), BinaryResponse(keep=keep):
-            return planners.users_hadamard(keep / _WORD, cells, tolerance, failure)
-        case CellQuery(cells=cells, negative=None), KaryResponse(truth=truth, lie=lie):
-            return planners.users_kary(truth / _WORD, lie / _WORD, tolerance, failure / cells)
-        case query, channel:
-            wanted = targets(query, channel.inputs)
-            return max(_bounded(channel, target, tolerance, failure / len(wanted)) for target in wanted)
+    query, channel = part.query.query, part.channel
+    if isinstance(query, CellQuery) and part.pooled:
+        wanted, estimates = POOLED[np.newaxis], query.cells
+    else:
+        wanted = targets(query, channel.inputs)
+        estimates = len(wanted)
+    each = checks.open_unit("failure", failure) / estimates
+    return max(_needed(channel, target, tolerance, each) for target in wanted)
+
+
+def _needed(channel: Channel, target: Floats, tolerance: float, failure: float) -> int:
+    ends = channel.proportions(target)
+    if ends is None:
+        return _bounded(channel, target, tolerance, failure)
+    return _two_valued(*ends, float(np.ptp(target)), tolerance, failure)
+
+
+@lru_cache(maxsize=256)
+def _two_valued(low: float, high: float, span: float, tolerance: float, failure: float) -> int:
+    """Reports needed by exact binomial tails. Cells of one part ask for the same, so it is computed once."""
+    if span == 1:
+        return planners.users_kary(high, low, tolerance, failure)
+    return planners.users_two_valued(low, high, span, tolerance, failure)
 
 
 def _bounded(channel: Channel, target: Floats, tolerance: float, failure: float) -> int:
-    """Bernstein, for the score of one target: Var f ≤ E(f − c)² for every c, and no mixture exceeds the worst input."""
-    score = scores(channel, target)
+    """Reports needed by Bernstein's inequality: Var f ≤ E(f − c)² for every c, bounded at the worst input."""
+    score = channel.scores(target)
     centred = (score - (target.max() + target.min()) / 2) ** 2
-    table = np.array([[float(weight) for weight in row] for row in channel.table()]) / _WORD
+    table = np.array([[float(weight) for weight in row] for row in channel.table()]) / 2.0**64
     return planners.users_bounded(float((table @ centred).max()), float(np.ptp(score)), tolerance, failure)

@@ -12,7 +12,7 @@ import numpy as np
 
 from askance_protocol import parameters as read
 from askance_protocol.queries import CellQuery
-from askance_protocol.queries.expressions import FieldValue
+from askance_protocol.queries.language import FieldValue
 from askance_protocol.queries.query import MAX_CELLS
 from askance_protocol.schema import IntegerField, Schema
 from askance_server.core.strategy import Ask, Asking, Hypothesis, Learnt, Parameters, Strategy

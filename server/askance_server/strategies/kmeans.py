@@ -9,7 +9,7 @@ import numpy as np
 from askance_protocol import parameters as read
 from askance_protocol.examples import Columns
 from askance_protocol.queries import CellQuery, RealQuery
-from askance_protocol.queries.expressions import Compare, If, Integer
+from askance_protocol.queries.language import Compare, If, Integer
 from askance_protocol.schema import RealField, Schema
 from askance_server.core.strategy import Ask, Asking, Features, Hypothesis, Learnt, Parameters, Strategy
 from askance_server.strategies.mean import denominator

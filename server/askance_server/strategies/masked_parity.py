@@ -9,7 +9,7 @@ from askance_protocol import parameters as read
 from askance_protocol.concepts import MaskedParityConcept
 from askance_protocol.examples import Columns
 from askance_protocol.queries import BooleanQuery
-from askance_protocol.queries.expressions import And, Bit, Compare, FieldValue, Integer, Label, Not, Parity, Xor
+from askance_protocol.queries.language import And, Bit, Compare, FieldValue, Integer, Label, Not, Parity, Xor
 from askance_protocol.schema import BitsField, IntegerField, LabelField, Schema
 from askance_server.core.strategy import Ask, Asking, Hypothesis, Learnt, Parameters, Strategy, Truths
 

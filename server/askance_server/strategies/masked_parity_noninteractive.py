@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from askance_protocol.queries import CellQuery
-from askance_protocol.queries.expressions import And, AnyTest, Bit, FieldValue, If, Integer, Not, Or, Xor
+from askance_protocol.queries.language import And, AnyTest, Bit, FieldValue, If, Integer, Not, Or, Xor
 from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
 from askance_server.strategies.masked_parity import MINUS, SHOWN, dimension, error, predict, promise, schema
 from askance_server.strategies.masked_parity_two_rounds import signs

@@ -7,7 +7,7 @@ from typing import Final
 
 from askance_protocol import parameters as read
 from askance_protocol.queries import RealQuery
-from askance_protocol.queries.expressions import FieldValue
+from askance_protocol.queries.language import FieldValue
 from askance_protocol.queries.query import MAX_DENOMINATOR
 from askance_protocol.schema import RealField, Schema
 from askance_server.core.strategy import Ask, Asking, Hypothesis, Learnt, Parameters, Strategy

@@ -15,7 +15,7 @@ from askance_protocol import parameters as read
 from askance_protocol.concepts import ParityConcept
 from askance_protocol.examples import Columns
 from askance_protocol.queries import BooleanQuery
-from askance_protocol.queries.expressions import Label, Parity, Xor
+from askance_protocol.queries.language import Label, Parity, Xor
 from askance_protocol.schema import MAX_WIDTH, BitsField, LabelField, Schema
 from askance_server.core.strategy import Ask, Asking, Features, Hypothesis, Learnt, Parameters, Strategy, Truths
 

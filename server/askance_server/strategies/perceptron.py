@@ -10,7 +10,7 @@ from askance_protocol import parameters as read
 from askance_protocol.concepts import SeparatorConcept
 from askance_protocol.examples import Columns
 from askance_protocol.queries import RealQuery
-from askance_protocol.queries.expressions import AnyTest, Compare, Constant, If, Integer, Label, Xor
+from askance_protocol.queries.language import AnyTest, Compare, Constant, If, Integer, Label, Xor
 from askance_protocol.schema import LabelField, Schema
 from askance_server.core.strategy import Ask, Asking, Features, Hypothesis, Learnt, Parameters, Strategy, Truths
 from askance_server.strategies.mean import denominator

@@ -19,7 +19,7 @@ from askance_lab.oracles.shared.portions import by_bound
 from askance_lab.theory import central
 from askance_protocol.budget import MICRO
 from askance_protocol.queries import BooleanQuery
-from askance_protocol.queries.expressions import And, Bit, Label, Not
+from askance_protocol.queries.language import And, Bit, Label, Not
 from askance_server.core.strategy import Ask
 from tests.lab.curator.curating import too_few
 

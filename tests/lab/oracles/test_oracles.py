@@ -41,7 +41,7 @@ from askance_lab.theory import central, local, masked_parity
 from askance_protocol.budget import MICRO
 from askance_protocol.errors import ProtocolError, UsageError
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery, prepare
-from askance_protocol.queries.expressions import Affine, And, Bit, FieldValue, Label, Lookup, Not, Slice, Term, Xor
+from askance_protocol.queries.language import Affine, And, Bit, FieldValue, Label, Lookup, Not, Slice, Term, Xor
 from askance_protocol.randomness import SimulatedRandom
 from askance_protocol.rounds import read_study
 from askance_server.core.planning import TooFewUsersError, terms_of

@@ -12,7 +12,7 @@ from askance_protocol.budget import MICRO
 from askance_protocol.coins import MAX_CHOICES
 from askance_protocol.errors import ProtocolError
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
-from askance_protocol.queries.expressions import Constant, FieldValue, Integer, Slice
+from askance_protocol.queries.language import Constant, FieldValue, Integer, Slice
 from askance_protocol.rounds import RoundSpec, StudySpec, prepare_round
 from askance_server.core import planning
 from askance_server.core.planning import (

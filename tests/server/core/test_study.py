@@ -9,7 +9,7 @@ from askance_protocol.budget import MICRO
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns
 from askance_protocol.queries import BooleanQuery, CellQuery
-from askance_protocol.queries.expressions import FieldValue, Slice
+from askance_protocol.queries.language import FieldValue, Slice
 from askance_protocol.rounds import (
     Bulletin,
     Cause,

@@ -16,8 +16,8 @@ def exact_laplace_tail(users: int, deviation: float) -> float:
     return 2 * float(np.trapezoid(gamma.pdf(support, users) * beyond, support))
 
 
-def test_the_stated_lemma_a3_is_below_the_truth():
-    """Trap 2: at δ = λ, n = 200 the true tail is 1.7e-21 and the text's bound 1.9e-22 (both figures: THEORY.md)."""
+def test_the_stated_lemma_a3_is_below_the_truth() -> None:
+    """Trap 2: at δ = λ, n = 200 the true tail is 1.7e-21 and the text's bound 1.9e-22."""
     exact = exact_laplace_tail(200, 1.0)
     stated = tails.laplace_sum_tail_stated(users=200, deviation=3.0, scale=3.0)
 
@@ -28,7 +28,7 @@ def test_the_stated_lemma_a3_is_below_the_truth():
 
 @pytest.mark.parametrize("users", [1, 3, 20, 200])
 @pytest.mark.parametrize("deviation", [0.05, 0.3, 1.0, 2.0, 2 * math.sqrt(2) - 1e-9])
-def test_the_repaired_lemma_a3_is_above_the_truth(users, deviation):
+def test_the_repaired_lemma_a3_is_above_the_truth(users: int, deviation: float) -> None:
     """Trap 2: 2exp(-nδ²/8λ²) bounds the exact tail up to δ = 2√2·λ, and so does the sharper Chernoff bound."""
     exact = exact_laplace_tail(users, deviation)
     repaired = tails.laplace_sum_tail_repaired(users=users, deviation=2 * deviation, scale=2.0)
@@ -40,14 +40,14 @@ def test_the_repaired_lemma_a3_is_above_the_truth(users, deviation):
 
 @pytest.mark.parametrize("users", [2, 20])
 @pytest.mark.parametrize("deviation", [3.0, 6.0])
-def test_the_chernoff_bound_holds_beyond_the_repaired_range(users, deviation):
+def test_the_chernoff_bound_holds_beyond_the_repaired_range(users: int, deviation: float) -> None:
     """The optimised Markov bound needs no side condition on δ."""
     bound = tails.laplace_sum_tail_chernoff(users=users, deviation=deviation, scale=1.0)
 
     assert exact_laplace_tail(users, deviation) <= bound
 
 
-def test_klnrs08_lemma_4_2_gives_no_bound_at_the_texts_t():
+def test_klnrs08_lemma_4_2_gives_no_bound_at_the_texts_t() -> None:
     """Trap 3: at t = τ' the "bound" is above 1 and grows with n; at t = τ'/2 it bounds the exact tail and falls."""
     stated = [tails.laplace_sum_tail_klnrs08_stated(users=n, deviation=0.5) for n in (1, 100, 1000)]
     repaired = [tails.laplace_sum_tail_klnrs08_repaired(users=n, deviation=0.5) for n in (1, 100, 1000)]
@@ -59,7 +59,7 @@ def test_klnrs08_lemma_4_2_gives_no_bound_at_the_texts_t():
 
 
 @pytest.mark.parametrize(("users", "mean", "excess"), [(40, 0.1, 1.0), (200, 0.3, 0.5), (1000, 0.02, 0.2)])
-def test_chernoff_bounds_the_exact_binomial(users, mean, excess):
+def test_chernoff_bounds_the_exact_binomial(users: int, mean: float, excess: float) -> None:
     """KLNRS11, Thm A.1 against the exact tails, counts compared in whole numbers."""
     upper = binom.sf(math.ceil((1 + excess) * mean * users - 1e-9) - 1, users, mean)
     lower = binom.cdf(math.floor((1 - excess) * mean * users + 1e-9), users, mean)
@@ -68,7 +68,7 @@ def test_chernoff_bounds_the_exact_binomial(users, mean, excess):
     assert lower <= tails.chernoff_lower_tail(users=users, mean=mean, excess=excess)
 
 
-def test_hoeffding_users_is_where_the_tail_crosses():
+def test_hoeffding_users_is_where_the_tail_crosses() -> None:
     """The inverse of Thm A.2: one user fewer and the bound is above β."""
     n = tails.users_hoeffding(deviation=0.03, width=2, failure=0.01)
 

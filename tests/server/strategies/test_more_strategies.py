@@ -14,7 +14,7 @@ from askance_protocol.budget import MICRO
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery, prepare
-from askance_protocol.queries.expressions import FieldValue
+from askance_protocol.queries.language import FieldValue
 from askance_protocol.queries.query import MAX_NODES
 from askance_protocol.schema import RealField, Schema
 from askance_server.core import planning

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Final
 
-from askance_client.simulation.population import parameters as read
 from askance_client.simulation.population.features import BitsFeature
-from askance_client.simulation.population.parameters import Parameters
 from askance_client.simulation.population.source import Source
 from askance_client.simulation.population.synthetic import ETA
+from askance_protocol import parameters as read
+from askance_protocol.parameters import Parameters
 
 BITS: Final[Mapping[str, str]] = {"d": "how many bits x has", "bias": "the chance that a bit of x is 1", **ETA}
 

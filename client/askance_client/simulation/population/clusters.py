@@ -10,13 +10,13 @@ import numpy as np
 
 from askance_client.population import Population
 from askance_client.simulation.population import draws
-from askance_client.simulation.population import parameters as read
 from askance_client.simulation.population.kind import PopulationKind
 from askance_client.simulation.population.numeric import DENOMINATOR, MAX_COORDINATES, coordinates
-from askance_client.simulation.population.parameters import Parameters
 from askance_client.simulation.population.source import Source
 from askance_client.simulation.population.synthetic import unlabelled
+from askance_protocol import parameters as read
 from askance_protocol.examples import Column
+from askance_protocol.parameters import Parameters
 from askance_protocol.randomness import Words
 from askance_protocol.schema import RealField
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from askance_client.population import Population
-from askance_client.simulation.population import parameters as read
 from askance_client.simulation.population.boolean import BITS, bits_x
 from askance_client.simulation.population.kind import PopulationKind
-from askance_client.simulation.population.parameters import Parameters
 from askance_client.simulation.population.source import Source
 from askance_client.simulation.population.synthetic import labelled, noise
+from askance_protocol import parameters as read
 from askance_protocol.concepts import DecisionListConcept
+from askance_protocol.parameters import Parameters
 from askance_protocol.schema import MAX_WIDTH
 
 _RULE: Final = re.compile(r"([0-9]{1,4})=([01]):([+-])", re.ASCII)

@@ -13,11 +13,11 @@ from askance_client.population import Population
 from askance_client.simulation.population import draws
 from askance_client.simulation.population.features import BitsFeature, Feature, TabledFeature
 from askance_client.simulation.population.kind import PopulationKind
-from askance_client.simulation.population.parameters import Parameters
 from askance_client.simulation.population.source import Source
 from askance_client.simulation.population.synthetic import ETA, labelled, noise
 from askance_protocol.concepts import Truths, bit
 from askance_protocol.examples import Column
+from askance_protocol.parameters import Parameters
 from askance_protocol.schema import AnyField, CategoryField, IntegerField, RealField
 
 AGE = IntegerField(name="age", low=20, high=90)

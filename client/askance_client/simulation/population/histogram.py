@@ -6,12 +6,12 @@ from typing import Final
 
 from askance_client.population import Population
 from askance_client.simulation.population import draws
-from askance_client.simulation.population import parameters as read
 from askance_client.simulation.population.features import TabledFeature
 from askance_client.simulation.population.kind import PopulationKind
-from askance_client.simulation.population.parameters import Parameters
 from askance_client.simulation.population.source import Source
 from askance_client.simulation.population.synthetic import unlabelled
+from askance_protocol import parameters as read
+from askance_protocol.parameters import Parameters
 from askance_protocol.queries.query import MAX_CELLS
 from askance_protocol.schema import IntegerField
 

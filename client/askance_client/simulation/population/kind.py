@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from askance_client.population import Population
-from askance_client.simulation.population.parameters import Parameters
+from askance_protocol.parameters import Parameters
 
 
 @dataclass(frozen=True, slots=True)

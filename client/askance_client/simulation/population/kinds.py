@@ -8,10 +8,10 @@ from pkgutil import iter_modules
 from typing import Final
 
 from askance_client.population import Population
-from askance_client.simulation.population import parameters as read
 from askance_client.simulation.population.kind import PopulationKind
-from askance_client.simulation.population.parameters import Parameters
+from askance_protocol import parameters as read
 from askance_protocol.errors import UsageError
+from askance_protocol.parameters import Parameters
 
 
 def _found() -> Iterator[PopulationKind]:

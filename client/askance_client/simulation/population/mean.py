@@ -7,13 +7,13 @@ from fractions import Fraction
 from typing import Final
 
 from askance_client.population import Population
-from askance_client.simulation.population import parameters as read
 from askance_client.simulation.population.features import TwoPoint, UniformFeature
 from askance_client.simulation.population.kind import PopulationKind
 from askance_client.simulation.population.numeric import DENOMINATOR
-from askance_client.simulation.population.parameters import Parameters
 from askance_client.simulation.population.source import Source
 from askance_client.simulation.population.synthetic import unlabelled
+from askance_protocol import parameters as read
+from askance_protocol.parameters import Parameters
 from askance_protocol.queries.query import MAX_DENOMINATOR
 from askance_protocol.schema import RealField
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from askance_client.population import Population
-from askance_client.simulation.population import parameters as read
 from askance_client.simulation.population.boolean import BITS, bit_string, bits_x
 from askance_client.simulation.population.kind import PopulationKind
-from askance_client.simulation.population.parameters import Parameters
 from askance_client.simulation.population.source import Source
 from askance_client.simulation.population.synthetic import labelled, noise
+from askance_protocol import parameters as read
 from askance_protocol.concepts import ParityConcept
+from askance_protocol.parameters import Parameters
 from askance_protocol.schema import MAX_WIDTH
 
 

@@ -11,12 +11,12 @@ import numpy as np
 
 from askance_client.population import Population
 from askance_client.simulation.population import draws
-from askance_client.simulation.population import parameters as read
 from askance_client.simulation.population.features import Feature
-from askance_client.simulation.population.parameters import Parameters
 from askance_client.simulation.population.source import Source
+from askance_protocol import parameters as read
 from askance_protocol.concepts import Concept
 from askance_protocol.examples import Column, Columns
+from askance_protocol.parameters import Parameters
 from askance_protocol.schema import LabelField, Schema
 
 _WORDS: Final = 1 << 18

@@ -1,57 +1,53 @@
-"""A channel, as the commands name it: its kind, its ε and its size."""
+"""A channel, as the commands name it: its kind, its ε and its size. The kinds are those that the protocol has."""
 
 from __future__ import annotations
 
-from enum import StrEnum
+from collections.abc import Sequence
 from typing import Annotated, Final, TypeAlias
 
 import typer
 
+from askance_lab.commands.shared.parse_set import parse_set
 from askance_protocol.budget import limit_from_text
-from askance_protocol.channels import BinaryResponse, Channel, DiscreteLaplace, KaryResponse, TwoSidedGeometric
+from askance_protocol.channels import CHANNELS, Channel
 from askance_protocol.errors import UsageError
 
-_DEFAULT_K: Final = 4
-_DEFAULT_RANGE: Final = 10
+KINDS: Final = tuple(sorted(name for name, kind in CHANNELS.items() if kind.build is not None))
+"""The kinds that can be named by their ε and their size alone."""
 
-
-class ChannelKind(StrEnum):
-    """The kinds of channel."""
-
-    BINARY = "binary"
-    KARY = "kary"
-    GEOMETRIC = "geometric"
-    LAPLACE = "laplace"
-
-
-KindOption: TypeAlias = Annotated[ChannelKind, typer.Option("--kind", help="Which randomizer.")]
+KindOption: TypeAlias = Annotated[
+    str, typer.Option("--kind", metavar="KIND", help=f"Which randomizer: {', '.join(KINDS)}.")
+]
 ChannelEpsilonOption: TypeAlias = Annotated[
     str, typer.Option("--epsilon", help="Privacy parameter ε of the channel, in decimal; six digits of it count.")
 ]
 KOption: TypeAlias = Annotated[
-    int | None, typer.Option("--k", help=f"Number of categories of a kary channel.  [default: {_DEFAULT_K}]")
+    int | None,
+    typer.Option("--k", help=f"Number of categories of a kary channel.  [default: {CHANNELS['kary'].options['k'][0]}]"),
 ]
 RangeOption: TypeAlias = Annotated[
     int | None,
     typer.Option(
-        "--range", help=f"Largest input of a geometric or laplace channel; the least is 0.  [default: {_DEFAULT_RANGE}]"
+        "--range",
+        help="Largest input of a geometric or laplace channel; the least is 0.  "
+        f"[default: {CHANNELS['geometric'].options['range'][0]}]",
     ),
+]
+ChannelSetOption: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A whole number that another channel takes.")
 ]
 
 
-def build(kind: ChannelKind, epsilon: str, k: int | None, range_: int | None) -> Channel:
+def build(kind: str, epsilon: str, k: int | None, range_: int | None, more: Sequence[str] = ()) -> Channel:
     """The channel that the options name. An option that its kind does not have is refused."""
-    micro_epsilon = limit_from_text(epsilon)
-    if k is not None and kind is not ChannelKind.KARY:
-        raise UsageError(f"a {kind} channel has no k", where="--k", remedy="leave it out, or use --kind kary")
-    if range_ is not None and kind not in {ChannelKind.GEOMETRIC, ChannelKind.LAPLACE}:
-        raise UsageError(f"a {kind} channel has no range", where="--range", remedy="leave it out")
-    match kind:
-        case ChannelKind.BINARY:
-            return BinaryResponse(micro_epsilon)
-        case ChannelKind.KARY:
-            return KaryResponse(micro_epsilon, _DEFAULT_K if k is None else k)
-        case ChannelKind.GEOMETRIC:
-            return TwoSidedGeometric(micro_epsilon, _DEFAULT_RANGE if range_ is None else range_)
-        case ChannelKind.LAPLACE:
-            return DiscreteLaplace(micro_epsilon, _DEFAULT_RANGE if range_ is None else range_)
+    if kind not in KINDS:
+        raise UsageError(f"{kind!r} is no kind of channel", where="--kind", remedy=f"use one of {', '.join(KINDS)}")
+    known, make = CHANNELS[kind].options, CHANNELS[kind].build
+    assert make is not None  # noqa: S101 - told the type checker: these are the kinds that have it
+    given = {name: value for name, value in {"k": k, "range": range_, **parse_set(more)}.items() if value is not None}
+    for name in given:
+        if name not in known:
+            has = ", ".join(known) or "none"
+            raise UsageError(f"a {kind} channel has no {name}", where=f"--{name}", remedy=f"leave it out: it has {has}")
+    defaults = {name: default for name, (default, _) in known.items()}
+    return make(limit_from_text(epsilon), **(defaults | given))

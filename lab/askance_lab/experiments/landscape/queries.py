@@ -15,7 +15,7 @@ from askance_lab.theory.masked_parity import shrinkage
 from askance_protocol import checks
 from askance_protocol import parameters as read
 from askance_protocol.queries import CellQuery, RealQuery
-from askance_protocol.queries.expressions import (
+from askance_protocol.queries.language import (
     And,
     AnyTest,
     Bit,

@@ -14,7 +14,7 @@ from typing import cast
 
 from askance_protocol.errors import ProtocolError
 from askance_protocol.queries import BooleanQuery, RealQuery
-from askance_protocol.queries.expressions import MAX_ENTRIES, Affine, Clamp, Compare, Integer, Lookup, Term
+from askance_protocol.queries.language import MAX_ENTRIES, Affine, Clamp, Compare, Integer, Lookup, Term
 from askance_server.core.strategy import Answer, Ask, Asking, Hypothesis, Parameters, Strategy
 
 

@@ -12,7 +12,7 @@ from askance_protocol import parameters as read
 from askance_protocol.concepts import Concept
 from askance_protocol.examples import Columns
 from askance_protocol.queries import CellQuery
-from askance_protocol.queries.expressions import Affine, AnyNumber, FieldValue, Slice, Term
+from askance_protocol.queries.language import Affine, AnyNumber, FieldValue, Slice, Term
 from askance_protocol.schema import BitsField, LabelField, Schema
 from askance_server.core.strategy import Parameters, Truths
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from askance_protocol.queries import CellQuery
-from askance_protocol.queries.expressions import Affine, And, AnyNumber, AnyTest, Compare, FieldValue, If, Integer, Term
+from askance_protocol.queries.language import Affine, And, AnyNumber, AnyTest, Compare, FieldValue, If, Integer, Term
 from askance_protocol.schema import RealField
 from askance_server.core.strategy import Parameters
 from askance_server.strategies.mean import denominator

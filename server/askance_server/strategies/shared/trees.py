@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from askance_protocol.queries.expressions import AnyNumber, Bit, If, Integer
+from askance_protocol.queries.language import AnyNumber, Bit, If, Integer
 
 Numbers = dict[int, int]
 """By node: the root is 1, and where the bit of node n is v, comes node 2n + v."""
