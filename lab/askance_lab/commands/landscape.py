@@ -37,7 +37,8 @@ def landscape(
     as_json: JsonOption = False,
 ) -> None:
     """Measure how many users each model needs: local at once, local in rounds, a curator, and no privacy at all."""
-    from askance_lab.experiments.landscape import report  # noqa: PLC0415 - takes a while
+    from askance_lab.engines import engine  # noqa: PLC0415 - takes a while
+    from askance_lab.experiments.landscape import report  # noqa: PLC0415
     from askance_lab.experiments.landscape.cells import CELLS  # noqa: PLC0415
     from askance_lab.experiments.landscape.measurement import known, run_all, tasks_of  # noqa: PLC0415
 
@@ -58,10 +59,11 @@ def landscape(
     else:
         out.mkdir(parents=True, exist_ok=True)
         bar = ProgressBar("landscape", len(tasks))
-        found = run_all(tasks, kept, workers=workers, tell=bar.at)
+        with engine(workers=workers) as processes:
+            found = run_all(tasks, kept, processes, progress=bar.at)
         bar.end()
         results = report.write(out, found, terms, seeds)
-    said = [*report.tables(found, terms, cells), *report.said(found)]
+    said = [*report.tables(found, terms, cells), *report.conclusions(found)]
     typer.echo(json.dumps(results) if as_json else "\n".join(said))
 
 

@@ -11,8 +11,9 @@ import typer
 
 from askance_lab.commands.fleet import JsonOption
 from askance_lab.commands.shared.progress import ProgressBar
+from askance_lab.engines import engine
 from askance_lab.experiments.separation.measurement import SeparationPoint, measure, results_of, settings_of, verdict
-from askance_lab.experiments.separation.report import NAMES, write
+from askance_lab.experiments.separation.report import rows, write
 from askance_protocol.errors import ProtocolError
 
 app = typer.Typer()
@@ -41,14 +42,9 @@ def separation(
         )
     settings = settings_of(_numbers(d, "--d"), epsilon, _numbers(users, "--users") if users else [])
     out.mkdir(parents=True, exist_ok=True)
-    bar = ProgressBar("separation", len(settings))
-    points: list[SeparationPoint] = []
-
-    def tell(point: SeparationPoint) -> None:
-        points.append(point)
-        bar.at(len(points))
-
-    measure(settings, seeds, measured, workers=workers, tell=tell)
+    bar = ProgressBar("separation", len(settings) * seeds)
+    with engine(workers=workers) as processes:
+        points = measure(settings, seeds, measured, processes, progress=bar.at)
     bar.end()
     results = results_of(points)
     write(out, points, results)
@@ -65,12 +61,8 @@ def _numbers(text: str, where: str) -> list[int]:
 
 def _text(points: Sequence[SeparationPoint], out: Path) -> str:
     head = f"{'d':>4} {'users':>11}  {'learner':<12}{'right':>12}  {'95 %':<14}{'mean error':>11}"
-    rows = [head]
-    for point in points:
-        _, low, high = point.success
-        right = f"{point.successes}/{len(point.errors)}"
-        name = NAMES[point.learner]
-        rows.append(
-            f"{point.d:>4} {point.users:>11,}  {name:<12}{right:>12}  [{low:.2f}, {high:.2f}]  {point.error[0]:>10.3f}"
-        )
-    return "\n".join([*rows, "", *verdict(points), f"report: {out / 'report.html'}"])
+    lines = [
+        f"{d:>4} {users:>11}  {learner:<12}{right:>12}  {interval}  {error:>10}"
+        for d, users, learner, right, interval, error in rows(points)
+    ]
+    return "\n".join([head, *lines, "", *verdict(points), f"report: {out / 'report.html'}"])

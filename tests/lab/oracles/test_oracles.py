@@ -39,7 +39,7 @@ from askance_lab.oracles.samples import Samples
 from askance_lab.remote.local_server import local_server
 from askance_lab.theory import central, local, masked_parity
 from askance_protocol.budget import MICRO
-from askance_protocol.errors import ProtocolError
+from askance_protocol.errors import MissingExtraError, ProtocolError
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery, prepare
 from askance_protocol.queries.expressions import Affine, And, Bit, FieldValue, Label, Lookup, Not, Slice, Term, Xor
 from askance_protocol.randomness import SimulatedRandom
@@ -531,7 +531,7 @@ def test_a_population_of_other_examples_is_refused() -> None:
 
 def test_dask_that_is_missing_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "dask", None)
-    with pytest.raises(ProtocolError, match=r"askance\[dask\]"):
+    with pytest.raises(MissingExtraError, match=r"askance\[dask\]"):
         list(engine(EngineName.DASK)(abs, [1]))
 
 
