@@ -142,7 +142,7 @@ def learner_of(strategy: Strategy, parameters: Parameters, kind: str = "masked-p
 
 
 def study(strategy: Strategy, parameters: Parameters, population: Population, users: int, seed: int) -> TrialOutcome:
-    """One study, to its end. It fails, as on the server, where a part hears of nobody or too few are left."""
+    """One study, to its end. It fails, as on the server, where a part gets no report or too few users are left."""
     people = LocalReports(study_for(strategy, parameters, seed), strategy, population, users, seed)
     try:
         learned = run(strategy, planning.strategy_parameters(parameters), people).hypothesis.value

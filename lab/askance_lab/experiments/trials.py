@@ -34,7 +34,7 @@ Progress: TypeAlias = Callable[[int], None]
 
 
 def in_silence(done: int) -> None:
-    """Progress that nobody is told of."""
+    """Tell no one: the progress of a call that gives none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,7 +113,7 @@ def test_bounds_go_one_way_as_the_dimension_grows(cell: Any) -> None:
 
 
 def test_the_interval_holds_the_number_that_is_known() -> None:
-    """Whoever takes any positive example succeeds with 1 − (1 − 1.05α)^n: 21 users are the first to have 0.9."""
+    """Any positive example is right with chance 1 − (1 − 1.05α)^n: 21 users are the first with 0.9."""
     exact = math.ceil(math.log(0.1) / math.log(1 - 0.105))
     found = find(Task("POINT · not private · any positive example", 32, TARGETS, 400))
 
@@ -142,7 +142,7 @@ def test_a_learner_that_gets_no_better_has_no_upper_end(monkeypatch: pytest.Monk
 @pytest.mark.slow
 @pytest.mark.parametrize("cell", [cell for cell in CELLS if cell.key in LEARNERS], ids=lambda cell: cell.key)
 def test_users_as_the_bound_asks_for_are_enough_and_a_twelfth_of_those_needed_are_not(cell: Any) -> None:
-    """Each learner at its smallest dimension; of a bound above 2·10^5 users so many are tried."""
+    """Each learner at its smallest dimension; where the bound is above 2·10^5 users, 2·10^5 are tried."""
     d = cell.dimensions[0]
     bound = cell.bound(d, TARGETS)
     make, learn = PROBLEMS[cell.problem], LEARNERS[cell.key]

@@ -96,7 +96,7 @@ def test_with_as_many_users_as_the_bound_asks_for_two_rounds_do() -> None:
 
 
 def test_control_without_users_nothing_is_learned() -> None:
-    """Parts that hear of nobody end a study, and noise is not taken for an answer."""
+    """Parts without a report end a study, and noise is not taken for an answer."""
     assert measure(learner_of(MASKED_PARITY, {"d": 8}), 20, range(5)).right.count == 0
     assert measure(learner_of(MASKED_PARITY_POOLED, {"d": 8}), 400, range(10)).right.count <= 5
 
