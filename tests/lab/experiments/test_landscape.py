@@ -28,7 +28,7 @@ from askance_lab.theory.targets import Targets
 from askance_protocol.errors import ProtocolError
 from askance_server.core.strategy import Strategy
 
-TARGETS = Targets()
+TERMS = Targets()
 MODELS = list(Model)
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -106,7 +106,7 @@ def test_every_class_has_a_learner_in_every_model() -> None:
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.key)
 def test_bounds_go_one_way_as_the_dimension_grows(cell: Any) -> None:
     """Up, but for A_dist's: in a small domain a random guess may hit another heavy point."""
-    bounds = [cell.bound(d, TARGETS) for d in sorted({*cell.dimensions, 64})]
+    bounds = [cell.bound(d, TERMS) for d in sorted({*cell.dimensions, 64})]
 
     assert bounds == sorted(bounds, reverse=cell.learner == "A_dist")
     assert bounds[0] > 1
@@ -115,7 +115,7 @@ def test_bounds_go_one_way_as_the_dimension_grows(cell: Any) -> None:
 def test_the_interval_holds_the_number_that_is_known() -> None:
     """Any positive example is right with chance 1 − (1 − 1.05α)^n: 21 users are the first with 0.9."""
     exact = math.ceil(math.log(0.1) / math.log(1 - 0.105))
-    found = find(Task("POINT · not private · any positive example", 32, TARGETS, 400))
+    found = find(Task("POINT · not private · any positive example", 32, TERMS, 400))
 
     assert exact == 21
     assert found.low is not None
@@ -133,7 +133,7 @@ def test_a_learner_that_gets_no_better_has_no_upper_end(monkeypatch: pytest.Monk
         return next(x for x in range(256) if problem.good(x)) if seed % 10 else None
 
     monkeypatch.setitem(LEARNERS, key, fickle)  # type: ignore[arg-type]
-    found = find(Task(key, 8, TARGETS, 20))
+    found = find(Task(key, 8, TERMS, 20))
 
     assert found.rate == 0.9
     assert found.high is None
@@ -144,19 +144,19 @@ def test_a_learner_that_gets_no_better_has_no_upper_end(monkeypatch: pytest.Monk
 def test_users_as_the_bound_asks_for_are_enough_and_a_twelfth_of_those_needed_are_not(cell: Any) -> None:
     """Each learner at its smallest dimension; where the bound is above 2·10^5 users, 2·10^5 are tried."""
     d = cell.dimensions[0]
-    bound = cell.bound(d, TARGETS)
+    bound = cell.bound(d, TERMS)
     make, learn = PROBLEMS[cell.problem], LEARNERS[cell.key]
 
     def right(users: int) -> int:
-        problems = [make(d, TARGETS.alpha, users, seed) for seed in range(10)]
-        return sum(problem.good(learn(problem, TARGETS, seed)) for seed, problem in enumerate(problems))
+        problems = [make(d, TERMS.alpha, users, seed) for seed in range(10)]
+        return sum(problem.good(learn(problem, TERMS, seed)) for seed, problem in enumerate(problems))
 
     assert right(min(bound, 200_000)) >= 8
     assert right(max(2, int(cell.start(d) / 12))) < 8
 
 
 def test_a_measurement_goes_on_where_it_stopped_and_measures_nothing_twice(tmp_path: Path) -> None:
-    tasks = tasks_of([cell for cell in CELLS if cell.model is Model.NOBODY], TARGETS, 20, [8])
+    tasks = tasks_of([cell for cell in CELLS if cell.model is Model.NOBODY], TERMS, 20, [8])
     first = run_all(tasks, tmp_path / "found.json", engine(), run=made_up)
 
     assert run_all(tasks, tmp_path / "found.json", engine(), run=never) == first
@@ -167,14 +167,14 @@ def test_a_measurement_goes_on_where_it_stopped_and_measures_nothing_twice(tmp_p
 
 def test_what_version_0_1_measured_is_known_and_not_measured_again() -> None:
     """The file of docs/landscape was written by it."""
-    tasks = tasks_of(CELLS, TARGETS, 100)
+    tasks = tasks_of(CELLS, TERMS, 100)
 
     assert len(known(tasks, DOCS / "landscape" / "found.json")) == len(tasks) > 90
     assert len(run_all(tasks, DOCS / "landscape" / "found.json", engine(), run=never)) == len(tasks)
 
 
 def test_a_search_finds_the_same_on_another_engine(tmp_path: Path) -> None:
-    tasks = tasks_of([cell for cell in CELLS if cell.model is Model.NOBODY], TARGETS, 20, [8])
+    tasks = tasks_of([cell for cell in CELLS if cell.model is Model.NOBODY], TERMS, 20, [8])
     with engine("local", 2) as workers:
         found = run_all(tasks, tmp_path / "found.json", workers)
 
@@ -193,7 +193,7 @@ def test_a_learner_of_two_models_is_measured_once() -> None:
     pair = [cell for cell in CELLS if (cell.problem, cell.learner) == ("POINT", "point-bits")]
 
     assert [cell.model for cell in pair] == [Model.AT_ONCE, Model.IN_ROUNDS]
-    assert len(tasks_of(pair, TARGETS, 20)) == len(pair[0].dimensions)
+    assert len(tasks_of(pair, TERMS, 20)) == len(pair[0].dimensions)
 
 
 # ----------------------------------------------------------------------------------------------------------- reporting
@@ -214,11 +214,11 @@ def test_curves_cross_between_the_dimensions_where_their_order_changes() -> None
 
 def test_the_table_says_what_was_measured_and_what_is_a_bound() -> None:
     cell = next(cell for cell in CELLS if cell.learner == "A_dist")
-    lines = report.tables([found_of(cell.key, 32, 400)], TARGETS, [cell])
+    lines = report.tables([found_of(cell.key, 32, 400)], TERMS, [cell])
     [row] = [line for line in lines if "A_dist" in line]
 
     assert "| d = 32 | d = 64 |" in lines[2]
-    assert f"| **400** [399, 401] | ({cell.bound(64, TARGETS):,}) |" in row
+    assert f"| **400** [399, 401] | ({cell.bound(64, TERMS):,}) |" in row
     assert cell.theorem in row
 
 
@@ -286,8 +286,8 @@ def test_what_the_docs_say_was_measured_can_be_measured_again(key: str) -> None:
     make, learn = PROBLEMS[BY_KEY[key].problem], LEARNERS[key]
 
     def failures(users: int) -> int:
-        problems = [make(8, TARGETS.alpha, users, seed) for seed in range(1000, 1400)]
-        return sum(not problem.good(learn(problem, TARGETS, seed)) for seed, problem in enumerate(problems))
+        problems = [make(8, TERMS.alpha, users, seed) for seed in range(1000, 1400)]
+        return sum(not problem.good(learn(problem, TERMS, seed)) for seed, problem in enumerate(problems))
 
     assert found.low is not None
     assert found.high is not None
