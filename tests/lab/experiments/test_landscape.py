@@ -25,7 +25,7 @@ from askance_lab.experiments.landscape.measurement import CellUsers, Task, find,
 from askance_lab.oracles.exact import Exact
 from askance_lab.oracles.oracle import run
 from askance_lab.theory.targets import Targets
-from askance_protocol.errors import ProtocolError
+from askance_protocol.errors import AskanceError
 from askance_server.core.strategy import Strategy
 
 TERMS = Targets()
@@ -240,7 +240,7 @@ def test_the_command_leaves_results_tables_and_plots(tmp_path: Path) -> None:
         assert (point["low"] or 0) < point["users"] <= (point["high"] or math.inf)
     for name in ("landscape.svg", "landscape.png", "crossovers.svg", "crossovers.png", "tables.md", "found.json"):
         assert (tmp_path / "out" / name).stat().st_size > 100
-    with pytest.raises(ProtocolError, match="has results already"):
+    with pytest.raises(AskanceError, match="has results already"):
         CliRunner().invoke(app, ask, catch_exceptions=False)
     again = CliRunner().invoke(app, [*ask, "--classes", "POINT", "--resume"], catch_exceptions=False)
     assert "| curator | A_dist | ε, δ | BNS13 Lemma 1 | **" in again.stdout
@@ -260,7 +260,7 @@ def test_the_command_leaves_results_tables_and_plots(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_is_refused(options: list[str], where: str, tmp_path: Path) -> None:
-    with pytest.raises(ProtocolError) as refused:
+    with pytest.raises(AskanceError) as refused:
         CliRunner().invoke(app, ["landscape", "--out", str(tmp_path / "x"), *options], catch_exceptions=False)
     assert refused.value.where == where
     assert not (tmp_path / "x").exists()

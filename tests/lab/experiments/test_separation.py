@@ -30,7 +30,7 @@ from askance_lab.experiments.separation.measurement import (
     verdict,
 )
 from askance_lab.experiments.separation.report import rows, write
-from askance_protocol.errors import ProtocolError, UsageError
+from askance_protocol.errors import AskanceError, UsageError
 
 
 def point(learner: str, users: int, errors: tuple[float | None, ...], d: int = 32) -> SeparationPoint:
@@ -162,10 +162,10 @@ def test_the_command_measures_draws_resumes_and_overwrites_nothing(tmp_path: Pat
     shown = separation("--seeds", "3")
     assert shown.exit_code == 0, shown.output
     assert "in rounds" in shown.stdout
-    assert isinstance(separation("--seeds", "3").exception, ProtocolError)
+    assert isinstance(separation("--seeds", "3").exception, AskanceError)
     resumed = separation("--seeds", "4", "--resume", "--json")
     assert [each["seeds"] for each in json.loads(resumed.stdout)["points"]] == [4, 4]
-    assert isinstance(separation("--d", "4,x").exception, ProtocolError)
+    assert isinstance(separation("--d", "4,x").exception, AskanceError)
 
 
 def test_a_guess_of_the_mask_bit_costs_a_quarter() -> None:
