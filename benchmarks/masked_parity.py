@@ -66,7 +66,7 @@ STARTS: Final = (
 """Where each search begins."""
 
 
-class Task(NamedTuple):
+class GoalTask(NamedTuple):
     """What one worker does."""
 
     goal: Goal
@@ -83,8 +83,8 @@ def main() -> int:
     """Measure, print, compare with the goals."""
     chosen = arguments(__doc__, seeds=200)
     begin = time.perf_counter()
-    tasks = [Task(goal, chosen.seeds, search=False) for goal in GOALS + COMPARED]
-    tasks += [Task(goal, chosen.seeds, search=True) for goal in STARTS]
+    tasks = [GoalTask(goal, chosen.seeds, search=False) for goal in GOALS + COMPARED]
+    tasks += [GoalTask(goal, chosen.seeds, search=True) for goal in STARTS]
     rows = measured_tasks(row, {task.key: task for task in tasks}, chosen)
     goals, compared = rows[: len(GOALS)], rows[len(GOALS) : len(GOALS + COMPARED)]
     missed = [str(goal) for goal, found in zip(GOALS, goals, strict=True) if found["rate"] < RATE]
@@ -104,7 +104,7 @@ def main() -> int:
     return 6 if missed else 0
 
 
-def row(task: Task) -> dict[str, Any]:
+def row(task: GoalTask) -> dict[str, Any]:
     """The rate at the goal's users; of a search, at the fewest users with which enough studies were right."""
     goal, seeds = task.goal, range(task.seeds)
     if task.search:

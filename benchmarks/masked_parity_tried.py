@@ -157,7 +157,7 @@ FORMS: Final = (
 BY_NAME: Final = {form.name: form for form in FORMS}
 
 
-class Task(NamedTuple):
+class FormTask(NamedTuple):
     """What one worker does: a form, by its name, with this number of users."""
 
     form: str
@@ -174,7 +174,7 @@ def main() -> int:
     """Measure, print."""
     chosen = arguments(__doc__, seeds=300)
     begin = time.perf_counter()
-    tasks = [Task(form.name, users, chosen.seeds) for form in FORMS for users in form.users]
+    tasks = [FormTask(form.name, users, chosen.seeds) for form in FORMS for users in form.users]
     result = {
         "schema_version": 1,
         "epsilon": "1",
@@ -187,7 +187,7 @@ def main() -> int:
     return 0
 
 
-def row(task: Task) -> dict[str, Any]:
+def row(task: FormTask) -> dict[str, Any]:
     """How often the form learns, over all the seeds."""
     form = BY_NAME[task.form]
     with patch.dict(vars(masked_parity_pooled), PORTIONS=form.portions), patch.dict(vars(posterior), form.posterior):
