@@ -25,7 +25,7 @@ SHOWN: Final = re.compile(
 
 
 def main() -> int:
-    """Each document, or those that are named."""
+    """Compare each document, or those that are named."""
     documents = [Path(name) for name in sys.argv[1:]] or sorted((ROOT / "docs").glob("*.md"))
     shown = [(command, line) for path in documents for command, line in lines_of(path.read_text("utf-8"))]
     printed = {command: run(command) for command in dict.fromkeys(command for command, _ in shown)}
@@ -35,7 +35,7 @@ def main() -> int:
 
 
 def lines_of(text: str) -> Iterator[tuple[str, str]]:
-    """The commands of a document, each with a line that it is said to print."""
+    """The commands of a document, each with a line that the document says it prints."""
     for found in SHOWN.finditer(text):
         for line in found["lines"].splitlines():
             yield found["command"], line

@@ -25,7 +25,7 @@ COMMAND: Final = (sys.executable, "-c", "from askance_lab.cli import main; main(
 
 
 def load(url: str, folder: Path, *options: str) -> dict[str, Any]:
-    """One load, in processes of its own."""
+    """The figures of one `askance load`, in processes of its own."""
     tokens = ("--operator-token", str(folder / "operator.token"), "--enrolment-token", str(folder / "enrolment.token"))
     run = subprocess.run([*COMMAND, "--server", url, *tokens, *options], stdout=subprocess.PIPE, check=True)  # noqa: S603 - our own command
     figures: dict[str, Any] = json.loads(run.stdout)
@@ -33,7 +33,7 @@ def load(url: str, folder: Path, *options: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """All of it."""
+    """Measure both, print, compare with the goal."""
     figures: dict[str, Any] = {"schema_version": 1, "users": USERS, "machine_load": os.getloadavg()[0]}
     with tempfile.TemporaryDirectory(prefix="askance-fleet-") as folder, local_server(Path(folder), "1") as server:
         for processes in (1, 2, 4):

@@ -3,9 +3,10 @@
 Prints one JSON object. The shipped strategy asks; a form of it has other portions, or another constant or function in
 its posterior. Its users are not drawn one by one: a part of n users answers with the true share of each cell and
 normal noise of variance C²/n, C = (e^ε + 1)/(e^ε − 1), which is what their reports would add up to. The same seeds
-everywhere, so that the rates that are compared share r, a, and much of the noise.
+everywhere, so that the rates that are compared share r, a, and much of the noise. What is measured is kept in a file,
+if one is given, and not measured again.
 
-    python benchmarks/masked_parity_tried.py [seeds]
+    python benchmarks/masked_parity_tried.py [seeds] [--workers N] [--keep FILE]
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
+from tasks import arguments, measured_tasks
 
 from askance_lab.experiments.sample_size import TrialOutcome, measure
 from askance_lab.oracles.shared.oracle import Spent, SQOracle, run
@@ -28,7 +31,7 @@ from askance_server.core.planning import TooFewUsersError
 from askance_server.core.strategy import Answer, Ask, Strategy
 from askance_server.strategies import masked_parity_pooled
 from askance_server.strategies.masked_parity_pooled import MASKED_PARITY_POOLED, PORTIONS, searched
-from askance_server.strategies.shared import posterior as masked_parity_likeliest
+from askance_server.strategies.shared import posterior
 from askance_server.strategies.shared.posterior import DECIDED, Floats, above_water
 
 D: Final = 64
@@ -40,7 +43,7 @@ C: Final = (math.e + 1) / (math.e - 1)
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What is to be learned, bit j of `r` for r_j."""
+    """The concept to be learned, bit j of `r` for r_j."""
 
     r: int
     a: int
@@ -50,22 +53,22 @@ class Truth:
         return np.array([1.0 - 2 * (self.r >> j & 1) for j in range(D)])
 
     def learned(self) -> dict[str, object]:
-        """As the strategy puts it."""
+        """The hypothesis value of a strategy that is right."""
         return {"r": "".join(str(self.r >> j & 1) for j in range(D)), "a": self.a}
 
 
 @dataclass(slots=True)
 class Shares(SQOracle):
-    """As `Pooled`, with normal noise for the users'."""
+    """An oracle like `LocalReports`, with normal noise in place of the users'."""
 
     strategy: Strategy
     truth: Truth
     users: int
     noise: np.random.Generator
     told: bool = False
-    """The empty cells show the standard deviation itself, so that the strategy knows the noise exactly."""
+    """Whether the empty cells show the standard deviation itself, so that the strategy knows the noise exactly."""
     rounds: list[int] = field(default_factory=list[int])
-    """Users of each."""
+    """The number of users of each round."""
 
     def answer(self, asks: Sequence[Ask]) -> Sequence[Answer]:
         """The users of a round go as 1/tolerance², each to a part by the coin."""
@@ -100,23 +103,23 @@ class Shares(SQOracle):
 
 
 class Form(NamedTuple):
-    """One way to go about it."""
+    """A form of the shipped strategy."""
 
     name: str
     users: tuple[int, ...]
     portions: tuple[int, ...] = PORTIONS
     posterior: Mapping[str, Any] = {}
-    """What of `masked_parity_likeliest` is another than shipped."""
+    """The names in `strategies.shared.posterior` that differ from the shipped ones."""
     told: bool = False
 
 
 def equal_for_100(heights: Floats, volume: float) -> Floats:  # noqa: ARG001 - as `above_water`
-    """The 100 likeliest get the same."""
+    """Equal weights for the 100 likeliest."""
     return np.ones(min(len(heights), 100))
 
 
 def equal_for_poured(heights: Floats, volume: float) -> Floats:
-    """Whoever would be poured on, to whole nats, gets the same."""
+    """Equal weights for all that would be poured on, to whole nats."""
     return (above_water(heights, volume) >= 1 / 2).astype(np.float64)
 
 
@@ -151,30 +154,44 @@ FORMS: Final = (
 )
 
 
+BY_NAME: Final = {form.name: form for form in FORMS}
+
+
+class FormTask(NamedTuple):
+    """What one worker does: a form, by its name, with this number of users."""
+
+    form: str
+    users: int
+    seeds: int
+
+    @property
+    def key(self) -> str:
+        """Names it among the results."""
+        return f"{self.form} users={self.users} seeds={self.seeds}"
+
+
 def main() -> int:
     """Measure, print."""
-    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 300
+    chosen = arguments(__doc__, seeds=300)
     begin = time.perf_counter()
-    rows = [row(form, users, seeds) for form in FORMS for users in form.users]
+    tasks = [FormTask(form.name, users, chosen.seeds) for form in FORMS for users in form.users]
     result = {
         "schema_version": 1,
         "epsilon": "1",
         "d": D,
-        "seeds": seeds,
-        "tried": rows,
+        "seeds": chosen.seeds,
+        "tried": measured_tasks(row, {task.key: task for task in tasks}, chosen),
         "seconds": round(time.perf_counter() - begin),
     }
     print(json.dumps(result))
     return 0
 
 
-def row(form: Form, users: int, seeds: int) -> dict[str, Any]:
-    """As many studies as there are seeds."""
-    with (
-        patch.dict(vars(masked_parity_pooled), PORTIONS=form.portions),
-        patch.dict(vars(masked_parity_likeliest), form.posterior),
-    ):
-        measured = measure(lambda users, seed: study(form, users, seed), users, range(seeds))
+def row(task: FormTask) -> dict[str, Any]:
+    """How often the form learns, over all the seeds."""
+    form = BY_NAME[task.form]
+    with patch.dict(vars(masked_parity_pooled), PORTIONS=form.portions), patch.dict(vars(posterior), form.posterior):
+        measured = measure(partial(study, form), task.users, range(task.seeds))
     return {"variant": form.name, **measured.to_json()}
 
 

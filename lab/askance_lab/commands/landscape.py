@@ -18,6 +18,7 @@ from askance_lab.commands.shared.options import (
 )
 from askance_lab.commands.shared.progress import ProgressBar
 from askance_lab.commands.shared.targets import terms_of
+from askance_lab.engines import engine
 from askance_lab.experiments.landscape import report
 from askance_lab.experiments.landscape.cells import CELLS
 from askance_lab.experiments.landscape.measurement import known, run_all, tasks_of
@@ -76,11 +77,11 @@ def landscape(
         results = report.results_of(found, terms, seeds)
     else:
         out.mkdir(parents=True, exist_ok=True)
-        with ProgressBar("landscape", len(tasks)) as bar:
-            found = run_all(tasks, kept, workers=workers, tell=bar.at)
+        with ProgressBar("landscape", len(tasks)) as bar, engine(workers=workers) as processes:
+            found = run_all(tasks, kept, processes, progress=bar.at)
             bar.end()
         results = report.write(out, found, terms, seeds)
-    text = [*report.tables(found, terms, cells), *report.said(found)]
+    text = [*report.tables(found, terms, cells), *report.conclusions(found)]
     typer.echo(json.dumps(results) if as_json else "\n".join(text))
 
 

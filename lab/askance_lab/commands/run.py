@@ -33,7 +33,7 @@ from askance_lab.commands.shared.options import (
 from askance_lab.commands.shared.parse_set import parse_set
 from askance_lab.data.made_up import made_up, split_parameters
 from askance_lab.data.table_population import OwnTable, own_table
-from askance_lab.engines import EngineName
+from askance_lab.engines import Engine, engine_names
 from askance_lab.engines import engine as engine_of
 from askance_lab.experiments.single_run import SingleRun, run_once
 from askance_lab.oracles.shared.bshouty_feldman import bshouty_feldman
@@ -68,7 +68,7 @@ class RunOptions:
     seed: int
     eta: str | None
     oracle: OracleKind
-    engine: EngineName
+    engine: str
     workers: int
     data: Path | None
     label: str | None
@@ -117,8 +117,11 @@ def run(
     ] = False,
     population: PopulationOption = None,
     engine: Annotated[
-        EngineName, typer.Option("--engine", help="What runs the simulated users of --oracle local.")
-    ] = EngineName.LOCAL,
+        str,
+        typer.Option(
+            "--engine", metavar="NAME", help=f"What runs the users of --oracle local: {', '.join(engine_names())}."
+        ),
+    ] = "local",
     workers: WorkersOption = 1,
     data: DataOption = None,
     label: LabelOption = None,
@@ -148,8 +151,9 @@ def run(
     asked = RunOptions(runs, study, others, population, users, seed, eta, kind, engine, workers, data, label, found)
     _check(asked)
     begin = time.perf_counter()
-    setting, table = _setting(asked)
-    ended = run_once(setting, kind)
+    with engine_of(engine, workers) as processes:
+        setting, table = _setting(asked, processes)
+        ended = run_once(setting, kind)
     answer = _answer(asked, setting, ended, table) | {"seconds": round(time.perf_counter() - begin, 3)}
     typer.echo(json.dumps(answer) if as_json else _text(answer, ended))
     raise typer.Exit(Exit.OK if ended.code is None else EXIT_OF[ended.code])
@@ -172,7 +176,7 @@ def _check(asked: RunOptions) -> None:
     """Refuse options that do not go together."""
     if asked.server is not None and asked.oracle.name != "http":
         raise UsageError(f"does not go with --oracle {asked.oracle.name}", where="--server", remedy="leave one out")
-    if asked.oracle.name != "local" and (asked.engine is not EngineName.LOCAL or asked.workers > 1):
+    if asked.oracle.name != "local" and (asked.engine != "local" or asked.workers > 1):
         raise UsageError("simulate local reports", where="--engine, --workers", remedy="use --oracle local")
     if asked.label is not None and asked.data is None:
         raise UsageError("names a column of no table", where="--label", remedy="give the table: --data FILE")
@@ -185,20 +189,20 @@ def _check(asked: RunOptions) -> None:
         raise UsageError(f"does not go with --oracle {asked.oracle.name}", where="--eta", remedy=remedy)
 
 
-def _setting(asked: RunOptions) -> tuple[OracleSetting, OwnTable | None]:
+def _setting(asked: RunOptions, processes: Engine) -> tuple[OracleSetting, OwnTable | None]:
     """Who is learned from; and the table, if they are its rows."""
-    strategy, where = asked.strategy, engine_of(asked.engine, asked.workers)
+    strategy = asked.strategy
     eta = 0.0 if asked.eta is None else float(noise({"eta": asked.eta}))
     if asked.data is None:
         own = asked.own if asked.eta is None else {**asked.own, "eta": asked.eta}
         people = made_up(strategy, asked.parameters, asked.seed, own, asked.population)
         users = asked.users or 0
-        return OracleSetting(strategy, asked.parameters, people, users, asked.seed, eta, where, asked.server), None
+        return OracleSetting(strategy, asked.parameters, people, users, asked.seed, eta, processes, asked.server), None
     mine = planning.strategy_parameters(asked.parameters)
     table = own_table(asked.data, asked.label, strategy, mine, asked.seed)
     parameters, size = {**asked.parameters, **table.parameters}, table.population.size or 1
     users = asked.users or size - size // _KEPT
-    setting = OracleSetting(strategy, parameters, table.population, users, asked.seed, eta, where, asked.server)
+    setting = OracleSetting(strategy, parameters, table.population, users, asked.seed, eta, processes, asked.server)
     return setting, replace(table, parameters=parameters)
 
 
@@ -230,7 +234,7 @@ def _answer(asked: RunOptions, setting: OracleSetting, ended: SingleRun, table: 
         "epsilon": setting.parameters["epsilon"],
         "users": setting.users,
         "oracle": asked.oracle.name,
-        "engine": asked.engine.value if asked.oracle.name == "local" else None,
+        "engine": asked.engine if asked.oracle.name == "local" else None,
         "approximate": not asked.oracle.asks_users and setting.is_approximate,
         "rounds": 0 if learned is None else learned.rounds,
         "queries": 0 if learned is None else learned.queries,

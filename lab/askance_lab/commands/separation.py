@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -19,11 +19,10 @@ from askance_lab.commands.shared.options import (
 )
 from askance_lab.commands.shared.progress import ProgressBar
 from askance_lab.commands.shared.tables import echo_table
+from askance_lab.engines import engine
 from askance_lab.experiments.separation.measurement import SeparationPoint, measure, results_of, settings_of, verdict
-from askance_lab.experiments.separation.report import NAMES, write
+from askance_lab.experiments.separation.report import HEAD, rows, write
 from askance_protocol.errors import UsageError
-
-_COLUMNS: Final = ("d", "users", "learner", "right", "95 %", "mean error")
 
 app = typer.Typer()
 
@@ -66,14 +65,8 @@ def separation(
     dimensions = sorted({*read_numbers(d, "--d", least=1)})
     settings = settings_of(dimensions, epsilon, sorted({*read_numbers(users, "--users", least=1)}))
     out.mkdir(parents=True, exist_ok=True)
-    points: list[SeparationPoint] = []
-    with ProgressBar("separation", len(settings)) as bar:
-
-        def tell(point: SeparationPoint) -> None:
-            points.append(point)
-            bar.at(len(points))
-
-        measure(settings, seeds, measured, workers=workers, tell=tell)
+    with ProgressBar("separation", len(settings) * seeds) as bar, engine(workers=workers) as processes:
+        points = measure(settings, seeds, measured, processes, progress=bar.at)
         bar.end()
     results = results_of(points)
     write(out, points, results)
@@ -84,17 +77,10 @@ def separation(
 
 
 def _echo(points: Sequence[SeparationPoint], out: Path) -> None:
-    cells = [_cells(point) for point in points]
+    cells = rows(points)
     lines = [
         f"{d:>4} {users:>11}  {learner:<12}{right:>12}  {interval:<14}{error:>11}"
-        for d, users, learner, right, interval, error in (_COLUMNS, *cells)
+        for d, users, learner, right, interval, error in (HEAD, *cells)
     ]
     below = ["", *verdict(points), f"report: {out / 'report.html'}"]
-    echo_table("\n".join([*lines, *below]), _COLUMNS, cells, below=below)
-
-
-def _cells(point: SeparationPoint) -> tuple[str, ...]:
-    _, low, high = point.success
-    right = f"{point.successes}/{len(point.errors)}"
-    interval, error = f"[{low:.2f}, {high:.2f}]", f"{point.error[0]:.3f}"
-    return str(point.d), f"{point.users:,}", NAMES[point.learner], right, interval, error
+    echo_table("\n".join([*lines, *below]), HEAD, cells, below=below)

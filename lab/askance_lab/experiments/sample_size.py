@@ -1,4 +1,4 @@
-"""How many users a strategy needs: studies in process, by the protocol's own rounds; only the people are simulated.
+"""The number of users that a strategy needs: trials of it in process, and a search over their number.
 
 A study is planned, dealt, answered, randomized, tallied and estimated as over a server, user by user: what is left out
 is the wire and the ledger. All of the users who are enrolled count, whether they were asked or not; how many were asked
@@ -10,24 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
-
-import numpy as np
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from askance_client.population import Population
 from askance_client.simulation.population import synthetic
+from askance_lab.engines import Engine, engine
+from askance_lab.evaluation.proportion import Proportion
+from askance_lab.experiments.trials import Trial, run_trials
 from askance_lab.oracles.local import LocalReports, study_for
 from askance_lab.oracles.shared.oracle import run
 from askance_server.core import planning
-from askance_server.core.estimators import clopper_pearson
 from askance_server.core.strategy import Parameters, Strategy
 
-Learner = Callable[[int, int], "TrialOutcome"]
-"""From users and a seed to how a study ended."""
 
-
-@dataclass(frozen=True, slots=True)
-class TrialOutcome:
+class TrialOutcome(NamedTuple):
     """How one study ended."""
 
     success: bool
@@ -36,34 +32,32 @@ class TrialOutcome:
     rounds: int
 
 
+Learner: TypeAlias = Trial[int, TrialOutcome]
+"""From a number of users and a seed to how a study ended."""
+
+IN_PROCESS: Final[Engine] = engine()
+
+
 @dataclass(frozen=True, slots=True)
 class SuccessRate:
     """How a number of studies ended that differ in nothing but their seeds."""
 
     users: int
-    seeds: int
-    successes: int
+    right: Proportion
+    """The studies that succeeded."""
     asked: float
+    """Users who gave a report, on average."""
     rounds: float
-
-    @property
-    def rate(self) -> float:
-        """The share of successes."""
-        return self.successes / self.seeds
-
-    def interval(self, confidence: float = 0.95) -> tuple[float, float]:
-        """Clopper and Pearson's interval for the chance of success."""
-        low, high = clopper_pearson(np.array([self.successes]), self.seeds, confidence)
-        return float(low[0]), float(high[0])
+    """Rounds, on average."""
 
     def to_json(self) -> dict[str, Any]:
         """For a report."""
         return {
             "users": self.users,
-            "seeds": self.seeds,
-            "successes": self.successes,
-            "rate": self.rate,
-            "interval": [round(end, 4) for end in self.interval()],
+            "seeds": self.right.total,
+            "successes": self.right.count,
+            "rate": self.right.rate,
+            "interval": [round(end, 4) for end in self.right.interval],
             "mean_asked": round(self.asked),
             "mean_rounds": round(self.rounds, 2),
         }
@@ -76,6 +70,11 @@ class UsersNeeded:
     users: int
     tried: tuple[SuccessRate, ...]
 
+    @property
+    def measured(self) -> SuccessRate:
+        """How the studies with this number of users ended."""
+        return next(tried for tried in self.tried if tried.users == self.users)
+
 
 def users_needed(
     learner: Learner,
@@ -83,6 +82,7 @@ def users_needed(
     start: int,
     rate: Fraction = Fraction(19, 20),
     step: Fraction = Fraction(1, 50),
+    engine: Engine = IN_PROCESS,
 ) -> UsersNeeded:
     """Search until the fewest users that do and the most that do not lie within `step` of each other.
 
@@ -91,8 +91,8 @@ def users_needed(
     tried: list[SuccessRate] = []
 
     def enough(users: int) -> bool:
-        tried.append(measure(learner, users, seeds))
-        return tried[-1].successes >= rate * tried[-1].seeds
+        tried.append(measure(learner, users, seeds, engine))
+        return tried[-1].right.count >= rate * tried[-1].right.total
 
     low, high = _bracket(enough, start)
     while high - low > max(1, step * low):
@@ -114,25 +114,35 @@ def _bracket(enough: Callable[[int], bool], start: int) -> tuple[int, int]:
             return last, users
 
 
-def measure(learner: Learner, users: int, seeds: Sequence[int]) -> SuccessRate:
-    """Run it once for each seed."""
-    ended = [learner(users, seed) for seed in seeds]
+def measure(learner: Learner, users: int, seeds: Sequence[int], engine: Engine = IN_PROCESS) -> SuccessRate:
+    """Run it with this number of users, once for each seed."""
+    ended = run_trials(learner, users, seeds, engine)
     asked, rounds = (sum(values) / len(ended) for values in ([e.asked for e in ended], [e.rounds for e in ended]))
-    return SuccessRate(users, len(ended), sum(e.success for e in ended), asked, rounds)
+    return SuccessRate(users, Proportion(sum(e.success for e in ended), len(ended)), asked, rounds)
+
+
+@dataclass(frozen=True, slots=True)
+class StudyTrial:
+    """A strategy over a kind of population, which shares its parameters `d` and the like. It is a `Learner`."""
+
+    strategy: Strategy
+    parameters: Parameters
+    kind: str
+
+    def __call__(self, users: int, seed: int) -> TrialOutcome:
+        """A study of a population that the seed draws."""
+        own = planning.strategy_parameters(self.parameters)
+        population = synthetic(self.kind, own, seed)
+        return study(self.strategy, {"users": "all", **self.parameters}, population, users, seed)
 
 
 def learner_of(strategy: Strategy, parameters: Parameters, kind: str = "masked-parity") -> Learner:
-    """A strategy over a kind of population, which shares its parameters `d` and the like."""
-    own = planning.strategy_parameters(parameters)
-
-    def learn(users: int, seed: int) -> TrialOutcome:
-        return study(strategy, {"users": "all", **parameters}, synthetic(kind, own, seed), users, seed)
-
-    return learn
+    """A trial of this strategy over this kind of population."""
+    return StudyTrial(strategy, parameters, kind)
 
 
 def study(strategy: Strategy, parameters: Parameters, population: Population, users: int, seed: int) -> TrialOutcome:
-    """One study, to its end. It fails, as on the server, where a part hears of nobody or too few are left."""
+    """One study, to its end. It fails, as on the server, where a part gets no report or too few users are left."""
     people = LocalReports(study_for(strategy, parameters, seed), strategy, population, users, seed)
     try:
         learned = run(strategy, planning.strategy_parameters(parameters), people).hypothesis.value

@@ -17,10 +17,11 @@ from askance_lab.cli import app
 from askance_lab.curator.mechanism import AnyMechanism
 from askance_lab.curator.registry import mechanisms
 from askance_lab.data.problems import PROBLEMS, TOO_WRONG, LearningProblem
+from askance_lab.engines import engine
 from askance_lab.evaluation.weighted import WeightedExamples
 from askance_lab.experiments.landscape import queries, report
 from askance_lab.experiments.landscape.cells import BY_KEY, CELLS, LEARNERS, Model
-from askance_lab.experiments.landscape.measurement import CellUsers, Task, find, run_all, tasks_of
+from askance_lab.experiments.landscape.measurement import CellUsers, Task, find, known, run_all, tasks_of
 from askance_lab.oracles.exact import Exact
 from askance_lab.oracles.shared.oracle import run
 from askance_lab.theory.targets import Targets
@@ -29,6 +30,7 @@ from askance_server.core.strategy import Strategy
 
 TERMS = Targets()
 MODELS = list(Model)
+DOCS = Path(__file__).parents[3] / "docs"
 
 
 def found_of(cell: str, d: int, users: int) -> CellUsers:
@@ -114,7 +116,7 @@ def test_bounds_go_one_way_as_the_dimension_grows(cell: Any) -> None:
 
 
 def test_the_interval_holds_the_number_that_is_known() -> None:
-    """Whoever takes any positive example succeeds with 1 − (1 − 1.05α)^n: 21 users are the first to have 0.9."""
+    """Any positive example is right with chance 1 − (1 − 1.05α)^n: 21 users are the first with 0.9."""
     exact = math.ceil(math.log(0.1) / math.log(1 - 0.105))
     found = find(Task("POINT · not private · any positive example", 32, TERMS, 400))
 
@@ -143,7 +145,7 @@ def test_a_learner_that_gets_no_better_has_no_upper_end(monkeypatch: pytest.Monk
 @pytest.mark.slow
 @pytest.mark.parametrize("cell", [cell for cell in CELLS if cell.key in LEARNERS], ids=lambda cell: cell.key)
 def test_users_as_the_bound_asks_for_are_enough_and_a_twelfth_of_those_needed_are_not(cell: Any) -> None:
-    """Each learner at its smallest dimension; of a bound above 2·10^5 users so many are tried."""
+    """Each learner at its smallest dimension; where the bound is above 2·10^5 users, 2·10^5 are tried."""
     d = cell.dimensions[0]
     bound = cell.bound(d, TERMS)
     make, learn = PROBLEMS[cell.problem], LEARNERS[cell.key]
@@ -158,12 +160,28 @@ def test_users_as_the_bound_asks_for_are_enough_and_a_twelfth_of_those_needed_ar
 
 def test_a_measurement_goes_on_where_it_stopped_and_measures_nothing_twice(tmp_path: Path) -> None:
     tasks = tasks_of([cell for cell in CELLS if cell.model is Model.NOBODY], TERMS, 20, [8])
-    first = run_all(tasks, tmp_path / "found.json", run=made_up)
+    first = run_all(tasks, tmp_path / "found.json", engine(), run=made_up)
 
-    assert run_all(tasks, tmp_path / "found.json", run=never) == first
+    assert run_all(tasks, tmp_path / "found.json", engine(), run=never) == first
     other = [replace(task, seeds=30) for task in tasks]
     with pytest.raises(AssertionError, match="measured again"):
-        run_all(other, tmp_path / "found.json", run=never)
+        run_all(other, tmp_path / "found.json", engine(), run=never)
+
+
+def test_what_version_0_1_measured_is_known_and_not_measured_again() -> None:
+    """The file of docs/landscape was written by it."""
+    tasks = tasks_of(CELLS, TERMS, 100)
+
+    assert len(known(tasks, DOCS / "landscape" / "found.json")) == len(tasks) > 90
+    assert len(run_all(tasks, DOCS / "landscape" / "found.json", engine(), run=never)) == len(tasks)
+
+
+def test_a_search_finds_the_same_on_another_engine(tmp_path: Path) -> None:
+    tasks = tasks_of([cell for cell in CELLS if cell.model is Model.NOBODY], TERMS, 20, [8])
+    with engine("local", 2) as workers:
+        found = run_all(tasks, tmp_path / "found.json", workers)
+
+    assert found == [find(task) for task in tasks]
 
 
 def made_up(task: Task) -> CellUsers:
@@ -252,8 +270,6 @@ def test_what_cannot_be_is_refused(options: list[str], where: str, tmp_path: Pat
 
 
 # ------------------------------------------------------------------------------------------------------------ the docs
-
-DOCS = Path(__file__).parents[3] / "docs"
 
 
 def test_the_tables_of_the_docs_are_what_the_command_prints() -> None:

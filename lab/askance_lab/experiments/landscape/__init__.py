@@ -3,9 +3,9 @@
 | module | what |
 |---|---|
 | `queries` | POINT and INTERVAL by statistical queries: three learners that only the landscape needs |
-| `learners` | strategies, a curator's mechanisms and plain rules as functions of a problem and a seed |
-| `cells` | each learner with its class, its model, its theorem, and that theorem's bound |
-| `measurement` | the search for the users needed, with an interval; what was measured is kept |
+| `learners` | every learner of every model, a function of a problem (`data.problems`), its targets and a seed |
+| `cells` | which learner stands for which class and model, by which theorem, and that theorem's bound |
+| `measurement` | the search for the users needed, with an interval (`sample_size`, run by `trials`) |
 | `report` | tables and plots |
 
 The problems, five concept classes with examples on which α matters, are in `data.problems`.

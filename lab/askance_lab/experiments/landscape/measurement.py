@@ -1,4 +1,4 @@
-"""Users needed for error α but with probability β: searched for, with an interval, and kept.
+"""Users needed for an error of α at most, but with probability β: searched for, with an interval, and kept.
 
 A learner is run on as many fresh problems as there are seeds. It needs n users if at n, and at no smaller number that
 the search tried, the share 1 − β of them succeeds. The ends of the interval are tried as well: with fewer users than
@@ -7,18 +7,18 @@ the search tried, the share 1 − β of them succeeds. The ends of the interval 
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
 from askance_lab.data.problems import PROBLEMS, LearningProblem, Maker
-from askance_lab.experiments import checkpoint as stored
-from askance_lab.experiments.landscape.cells import BY_KEY, Cell
+from askance_lab.engines import Workers
+from askance_lab.experiments.checkpoint import Checkpoint
+from askance_lab.experiments.landscape.cells import BY_KEY, LEARNERS, Cell
 from askance_lab.experiments.sample_size import Learner, SuccessRate, TrialOutcome, measure, users_needed
+from askance_lab.experiments.trials import Progress, in_silence, run_tasks
 from askance_lab.theory.targets import Targets
 
 SCHEMA_VERSION: Final = 1
@@ -33,14 +33,15 @@ class Task:
 
     cell: str
     d: int
-    terms: Targets
+    targets: Targets
     seeds: int
 
     @property
     def key(self) -> str:
         """Names it among the results."""
-        terms = f"epsilon={self.terms.epsilon} delta={self.terms.delta} alpha={self.terms.alpha} beta={self.terms.beta}"
-        return f"{self.cell} · d={self.d} {terms} seeds={self.seeds}"
+        targets = self.targets
+        shown = f"epsilon={targets.epsilon} delta={targets.delta} alpha={targets.alpha} beta={targets.beta}"
+        return f"{self.cell} · d={self.d} {shown} seeds={self.seeds}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +52,9 @@ class CellUsers:
     d: int
     users: int
     low: int | None
-    """With so many it is too seldom right; None: not even few enough were tried."""
+    """With this number it is too seldom right; None: no number so small was tried."""
     high: int | None
-    """With so many it is right often enough."""
+    """With this number it is right often enough; None: no number so large was tried."""
     rate: float
     seeds: int
 
@@ -61,22 +62,21 @@ class CellUsers:
 def find(task: Task) -> CellUsers:
     """Search, then look for both ends."""
     cell, learner = BY_KEY[task.cell], _learner(task)
-    seeds, rate = range(task.seeds), 1 - Fraction(str(task.terms.beta))
+    seeds, rate = range(task.seeds), 1 - Fraction(str(task.targets.beta))
     needed = users_needed(learner, seeds, max(2, int(cell.start(task.d))), rate)
-    [there] = [tried for tried in needed.tried if tried.users == needed.users]
     low = _end(learner, seeds, needed.tried, lambda users: users - max(1, int(users * _STEP)), _too_seldom(rate))
     high = _end(
         learner, seeds, needed.tried[::-1], lambda users: users + max(1, int(users * _STEP)), _often_enough(rate)
     )
-    return CellUsers(task.cell, task.d, needed.users, low, high, there.rate, task.seeds)
+    return CellUsers(task.cell, task.d, needed.users, low, high, needed.measured.right.rate, task.seeds)
 
 
 def _too_seldom(rate: Fraction) -> Callable[[SuccessRate], bool]:
-    return lambda tried: tried.interval()[1] < rate
+    return lambda tried: tried.right.interval[1] < rate
 
 
 def _often_enough(rate: Fraction) -> Callable[[SuccessRate], bool]:
-    return lambda tried: tried.interval()[0] >= rate
+    return lambda tried: tried.right.interval[0] >= rate
 
 
 def _end(
@@ -86,7 +86,7 @@ def _end(
     further: Callable[[int], int],
     surely: Callable[[SuccessRate], bool],
 ) -> int | None:
-    """The number of users, nearest to those needed, of which it is sure. `tried` begins at the far end."""
+    """The number of users, nearest to those needed, for which `surely` holds. `tried` begins at the far end."""
     sure = [each.users for each in tried if surely(each)]
     if sure:
         return sure[-1]
@@ -101,25 +101,33 @@ def _end(
 
 
 def _learner(task: Task) -> Learner:
-    from askance_lab.experiments.landscape.cells import LEARNERS  # noqa: PLC0415 - takes a while
-
-    return trial(PROBLEMS[BY_KEY[task.cell].problem], LEARNERS[task.cell], task.d, task.terms)
+    return trial(PROBLEMS[BY_KEY[task.cell].problem], LEARNERS[task.cell], task.d, task.targets)
 
 
-def trial(make: Maker, learn: Callable[[LearningProblem, Targets, int], Any], d: int, terms: Targets) -> Learner:
-    """A fresh problem for each number of users and seed; whether what is learned is good enough."""
+@dataclass(frozen=True, slots=True)
+class ProblemTrial:
+    """A fresh problem for each number of users and seed; whether what is learned is good enough. It is a `Learner`."""
 
-    def run(users: int, seed: int) -> TrialOutcome:
-        problem = make(d, terms.alpha, users, seed)
-        return TrialOutcome(problem.good(learn(problem, terms, seed)), users, 1)
+    make: Maker
+    learn: Callable[[LearningProblem, Targets, int], Any]
+    d: int
+    targets: Targets
 
-    return run
+    def __call__(self, users: int, seed: int) -> TrialOutcome:
+        """Make the problem, learn, compare."""
+        problem = self.make(self.d, self.targets.alpha, users, seed)
+        return TrialOutcome(problem.good(self.learn(problem, self.targets, seed)), users, 1)
 
 
-def tasks_of(cells: Iterable[Cell], terms: Targets, seeds: int, dimensions: Sequence[int] = ()) -> list[Task]:
-    """Each cell where it is measured; of given dimensions those at which it is."""
+def trial(make: Maker, learn: Callable[[LearningProblem, Targets, int], Any], d: int, targets: Targets) -> Learner:
+    """Trials of a learner on problems of this kind."""
+    return ProblemTrial(make, learn, d, targets)
+
+
+def tasks_of(cells: Iterable[Cell], targets: Targets, seeds: int, dimensions: Sequence[int] = ()) -> list[Task]:
+    """A task for each cell and dimension at which it is measured; where dimensions are given, only for these."""
     tasks = (
-        Task(cell.measured_as, d, terms, seeds)
+        Task(cell.measured_as, d, targets, seeds)
         for cell in cells
         for d in cell.dimensions
         if not dimensions or d in dimensions
@@ -130,29 +138,34 @@ def tasks_of(cells: Iterable[Cell], terms: Targets, seeds: int, dimensions: Sequ
 def run_all(
     tasks: Sequence[Task],
     results: Path,
+    engine: Workers,
     *,
-    workers: int = 1,
-    tell: Callable[[int], None] = lambda _: None,
+    progress: Progress = in_silence,
     run: Callable[[Task], CellUsers] = find,
 ) -> list[CellUsers]:
-    """All that does not stand in the results file already, each kept as soon as it is there."""
-    kept = _known(results)
-    missing = [task for task in tasks if task.key not in kept]
-    tell(len(tasks) - len(missing))
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
-        started = {pool.submit(run, task): task for task in missing}
-        for done, future in enumerate(as_completed(started), len(tasks) - len(missing) + 1):
-            kept[started[future].key] = future.result()
-            stored.store(results, "found", {key: asdict(each) for key, each in kept.items()}, SCHEMA_VERSION)
-            tell(done)
-    return [kept[task.key] for task in tasks]
+    """Search for every task that the results file does not have yet; each is kept as soon as it is there."""
+    by_key = {task.key: KeptSearch(run, task) for task in tasks}
+    found = run_tasks(KeptSearch.to_json, by_key, engine, _checkpoint(results), progress)
+    return [CellUsers(**found[task.key]) for task in tasks]
+
+
+@dataclass(frozen=True, slots=True)
+class KeptSearch:
+    """A search, as an engine's task."""
+
+    run: Callable[[Task], CellUsers]
+    task: Task
+
+    def to_json(self) -> dict[str, Any]:
+        """Run it; what it found, as the results file holds it."""
+        return asdict(self.run(self.task))
 
 
 def known(tasks: Iterable[Task], results: Path) -> list[CellUsers]:
-    """Of these what was measured before."""
-    kept = _known(results)
-    return [kept[task.key] for task in tasks if task.key in kept]
+    """What was measured before, of these tasks."""
+    kept = _checkpoint(results).results
+    return [CellUsers(**kept[task.key]) for task in tasks if task.key in kept]
 
 
-def _known(results: Path) -> dict[str, CellUsers]:
-    return {key: CellUsers(**found) for key, found in stored.load(results, "found").items()}
+def _checkpoint(results: Path) -> Checkpoint:
+    return Checkpoint(results, "found", SCHEMA_VERSION)

@@ -10,7 +10,7 @@ from math import exp, log
 from pathlib import Path
 from typing import Any, Final
 
-from askance_lab.experiments import figure as drawing
+from askance_lab.experiments import figure as plots
 from askance_lab.experiments.landscape.cells import APPROXIMATE, BY_KEY, CELLS, PURE, Cell, Model
 from askance_lab.experiments.landscape.measurement import SCHEMA_VERSION, CellUsers
 from askance_lab.theory.targets import Targets
@@ -32,12 +32,12 @@ _MOST: Final = 10**13
 
 @dataclass(frozen=True, slots=True)
 class Crossover:
-    """From which d on the (ε,δ)-private learner needs fewer users than the generic one."""
+    """The d from which on the (ε,δ)-private learner needs fewer users than the generic one."""
 
     problem: str
     learner: str
     d: float | None
-    """None: not among the dimensions that were measured."""
+    """None: the curves do not cross between dimensions that were measured."""
     between: tuple[int, int] | None
 
 
@@ -65,21 +65,21 @@ def _users(found: Sequence[CellUsers], problem: str, learner: str) -> dict[int, 
 # -------------------------------------------------------------------------------------------------------------- JSON
 
 
-def results_of(found: Sequence[CellUsers], terms: Targets, seeds: int) -> dict[str, Any]:
+def results_of(found: Sequence[CellUsers], targets: Targets, seeds: int) -> dict[str, Any]:
     """For a program: every point with its interval, its theorem and the bound; and the crossovers."""
     return {
         "schema_version": SCHEMA_VERSION,
-        "epsilon": str(terms.epsilon),
-        "delta": str(terms.delta),
-        "alpha": terms.alpha,
-        "beta": terms.beta,
+        "epsilon": str(targets.epsilon),
+        "delta": str(targets.delta),
+        "alpha": targets.alpha,
+        "beta": targets.beta,
         "seeds": seeds,
-        "points": [_point(each, terms) for each in found],
+        "points": [_point(each, targets) for each in found],
         "crossovers": [asdict(each) for each in crossovers(found)],
     }
 
 
-def _point(found: CellUsers, terms: Targets) -> dict[str, Any]:
+def _point(found: CellUsers, targets: Targets) -> dict[str, Any]:
     cell = BY_KEY[found.cell]
     about = {
         "problem": cell.problem,
@@ -87,7 +87,7 @@ def _point(found: CellUsers, terms: Targets) -> dict[str, Any]:
         "learner": cell.learner,
         "privacy": cell.privacy,
         "theorem": cell.theorem,
-        "bound": cell.bound(found.d, terms),
+        "bound": cell.bound(found.d, targets),
     }
     return {**about, **asdict(found)}
 
@@ -95,31 +95,31 @@ def _point(found: CellUsers, terms: Targets) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------------------------- table
 
 
-def tables(found: Sequence[CellUsers], terms: Targets, cells: Iterable[Cell] = CELLS) -> list[str]:
+def tables(found: Sequence[CellUsers], targets: Targets, cells: Iterable[Cell] = CELLS) -> list[str]:
     """Markdown, a table a class: measured users with their interval, or (the theorem's bound) where none were."""
     chosen = list(cells)
     return [
-        line for problem in dict.fromkeys(cell.problem for cell in chosen) for line in _table(problem, found, terms)
+        line for problem in dict.fromkeys(cell.problem for cell in chosen) for line in _table(problem, found, targets)
     ]
 
 
-def _table(problem: str, found: Sequence[CellUsers], terms: Targets) -> list[str]:
+def _table(problem: str, found: Sequence[CellUsers], targets: Targets) -> list[str]:
     mine = [cell for cell in CELLS if cell.problem == problem]
     measured = {(each.cell, each.d): each for each in found}
     dimensions = _dimensions(problem, found)
     head = ["model", "learner", "private", "by", *(f"d = {d}" for d in dimensions)]
     rows = [
         [cell.model.value, cell.learner, cell.privacy, cell.theorem]
-        + [_entry(cell, d, measured.get((cell.measured_as, d)), terms) for d in dimensions]
+        + [_entry(cell, d, measured.get((cell.measured_as, d)), targets) for d in dimensions]
         for cell in mine
     ]
     lines = [f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows]]
     return [f"**{problem}**", "", *lines, ""]
 
 
-def _entry(cell: Cell, d: int, found: CellUsers | None, terms: Targets) -> str:
+def _entry(cell: Cell, d: int, found: CellUsers | None, targets: Targets) -> str:
     if found is None:
-        return f"({_large(cell.bound(d, terms))})"
+        return f"({_large(cell.bound(d, targets))})"
     return f"**{found.users:,}** [{_shown(found.low)}, {_shown(found.high)}]"
 
 
@@ -131,8 +131,8 @@ def _shown(users: int | None) -> str:
     return "?" if users is None else f"{users:,}"
 
 
-def said(found: Sequence[CellUsers]) -> list[str]:
-    """The crossovers, a line each."""
+def conclusions(found: Sequence[CellUsers]) -> list[str]:
+    """A line for each crossover."""
     return [_crossing(each) for each in crossovers(found)]
 
 
@@ -149,50 +149,49 @@ def _crossing(crossover: Crossover) -> str:
 # ------------------------------------------------------------------------------------------------------------- plots
 
 
-def write(out: Path, found: Sequence[CellUsers], terms: Targets, seeds: int) -> dict[str, Any]:
+def write(out: Path, found: Sequence[CellUsers], targets: Targets, seeds: int) -> dict[str, Any]:
     """results.json, tables.md and both plots as SVG and PNG."""
-    results = results_of(found, terms, seeds)
+    results = results_of(found, targets, seeds)
     (out / "results.json").write_text(json.dumps(results, indent=1), "utf-8")
-    (out / "tables.md").write_text("\n".join(tables(found, terms)), "utf-8")
-    for name, figure in {"landscape": _draw(found, terms), "crossovers": _draw_crossovers(found)}.items():
-        figure.savefig(out / f"{name}.png", dpi=160)
-        (out / f"{name}.svg").write_text(drawing.svg(figure), "utf-8")
+    (out / "tables.md").write_text("\n".join(tables(found, targets)), "utf-8")
+    plots.write(out, {"landscape": _draw(found, targets), "crossovers": _draw_crossovers(found)})
     return results
 
 
-def _draw(found: Sequence[CellUsers], terms: Targets) -> Any:
+def _draw(found: Sequence[CellUsers], targets: Targets) -> Any:
     """A panel a class: users against d; marks are measured, with intervals, dotted lines are the theorems' bounds."""
     measured = {BY_KEY[each.cell].problem for each in found}
     problems = [name for name in dict.fromkeys(cell.problem for cell in CELLS) if name in measured]
-    figure = drawing.figure(3.0 * len(problems), 4.4)
-    panels = figure.subplots(1, len(problems), sharey=True, squeeze=False)[0]
+    figure = plots.figure(3.0 * len(problems), 4.4)
+    panels = plots.panels_of(figure, len(problems), shared_y=True)
     for problem, panel in zip(problems, panels, strict=True):
         for cell in (cell for cell in CELLS if cell.problem == problem):
-            _draw_cell(panel, cell, found, terms)
-        panel.set(xscale="log", yscale="log", title=problem, xlabel="d", ylim=(3, _MOST))
-        dimensions = [d for d in _dimensions(problem, found) if d & (d - 1) == 0]
-        panel.set_xticks(dimensions, labels=[str(d) for d in dimensions])
+            _draw_cell(panel, cell, found, targets)
+        panel.set(title=problem, xlabel="d", ylim=(3, _MOST))
+        plots.log_axes(panel, plots.plain(d for d in _dimensions(problem, found) if d & (d - 1) == 0))
         panel.tick_params(axis="x", labelsize=7)
-        panel.minorticks_off()
         panel.legend(frameon=False, fontsize=7, loc="upper left")
-    panels[0].set_ylabel(f"users until error ≤ {terms.alpha} but with probability {terms.beta}")
+    panels[0].set_ylabel(f"users until error ≤ {targets.alpha} but with probability {targets.beta}")
     figure.suptitle("marks: measured, with intervals · dotted: the theorem's bound", fontsize=9)
     return figure
 
 
 def _dimensions(problem: str, found: Sequence[CellUsers]) -> list[int]:
-    """Of the tables and the plots."""
+    """The dimensions that tables and plots show for a class."""
     return sorted({each.d for each in found if BY_KEY[each.cell].problem == problem} | {_LARGE})
 
 
-def _draw_cell(panel: Any, cell: Cell, found: Sequence[CellUsers], terms: Targets) -> None:
-    """A second learner of a model has hollow marks; squares of who needs no rounds lie around circles of who does."""
+def _draw_cell(panel: Any, cell: Cell, found: Sequence[CellUsers], targets: Targets) -> None:
+    """The bound of a cell, and what was measured. A model's second learner has hollow marks.
+
+    A learner that stands for both local models shows as a square around a circle.
+    """
     mine = [each for each in found if each.cell == cell.measured_as]
     colour, at_once = _COLOURS[cell.model, cell.privacy], cell.model is Model.AT_ONCE
     first = next(c for c in CELLS if (c.problem, c.model) == (cell.problem, cell.model))
     hollow = at_once or cell != first
     dimensions = _dimensions(cell.problem, found)
-    panel.plot(dimensions, [float(cell.bound(d, terms)) for d in dimensions], ":", color=colour, linewidth=0.9)
+    panel.plot(dimensions, [float(cell.bound(d, targets)) for d in dimensions], ":", color=colour, linewidth=0.9)
     if not mine:
         return
     panel.errorbar(
@@ -214,9 +213,9 @@ def _draw_cell(panel: Any, cell: Cell, found: Sequence[CellUsers], terms: Target
 
 
 def _draw_crossovers(found: Sequence[CellUsers]) -> Any:
-    """POINT and INTERVAL: pure ε grows with d, (ε,δ) does not."""
-    figure = drawing.figure(7.2, 3.4)
-    panels = figure.subplots(1, len(_CROSSING), sharey=True)
+    """Users against d for POINT and INTERVAL: with pure ε they grow, with (ε,δ) they do not."""
+    figure = plots.figure(7.2, 3.4)
+    panels = plots.panels_of(figure, len(_CROSSING), shared_y=True)
     for (problem, learner), panel, crossing in zip(_CROSSING, panels, crossovers(found), strict=True):
         if not _users(found, problem, learner):
             continue
@@ -225,12 +224,10 @@ def _draw_crossovers(found: Sequence[CellUsers]) -> Any:
             colour = _COLOURS[Model.CURATOR, privacy]
             panel.plot(list(users), list(users.values()), "D-", markersize=4, color=colour, label=f"{name}: {privacy}")
         if crossing.d is not None:
-            panel.axvline(crossing.d, color="#555", linestyle=":", linewidth=1)
+            panel.axvline(crossing.d, color=plots.GUIDE, linestyle=":", linewidth=1)
             panel.text(crossing.d * 1.08, 0.03, f"d ≈ {crossing.d:.0f}", transform=panel.get_xaxis_transform())
-        panel.set(xscale="log", yscale="log", title=problem, xlabel="d")
-        dimensions = sorted(_users(found, problem, "generic"))
-        panel.set_xticks(dimensions, labels=[str(d) for d in dimensions])
-        panel.minorticks_off()
+        panel.set(title=problem, xlabel="d")
+        plots.log_axes(panel, plots.plain(_users(found, problem, "generic")))
         panel.legend(frameon=False, fontsize=8)
     panels[0].set_ylabel("users")
     return figure

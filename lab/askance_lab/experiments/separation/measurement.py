@@ -1,33 +1,47 @@
-"""The separation, measured: what is learned in rounds and not by whoever asks all at once. KLNRS11, §5.3.
+"""The separation, measured: what is learned in rounds, and not from all questions asked at once. KLNRS11, §5.3.
 
 Each point of the measurement is a learner, a dimension and a number of users, run over many seeds: the population's
-concept, its users and their noise are all drawn anew. A point is measured once; whoever is interrupted resumes.
+concept, its users and their noise are all drawn anew. No run is repeated; an interrupted measurement goes on.
 """
 
 from __future__ import annotations
 
-import multiprocessing
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from askance_lab.experiments import checkpoint as kept
+from askance_lab.data.made_up import made_up
+from askance_lab.engines import Workers
+from askance_lab.evaluation.error import error_of
+from askance_lab.evaluation.proportion import CONFIDENCE, Proportion
+from askance_lab.experiments.checkpoint import Checkpoint
+from askance_lab.experiments.trials import Progress, Trial, in_silence, run_points
+from askance_lab.oracles.local import LocalReports, study_for
+from askance_lab.oracles.shared.oracle import run
 from askance_lab.theory.masked_parity import users_masked_parity_noninteractive, users_masked_parity_pooled
+from askance_protocol.errors import UsageError
+from askance_server.core.estimators import bounded_interval
+from askance_server.strategies.registry import registry
 
 SCHEMA_VERSION: Final = 1
 INTERACTIVE: Final = "masked-parity-pooled"
 NONINTERACTIVE: Final = "masked-parity-noninteractive"
 LEARNERS: Final = (INTERACTIVE, NONINTERACTIVE)
+ENOUGH: Final = 0.95
+"""The share of right runs with which a number of users counts as enough."""
+
 BLIND: Final = 0.25
 """The mean error of who knows r and guesses the mask bit: half of the examples are masked, half the guesses wrong."""
 
 WORST: Final = 0.75
 """The largest error that a concept of the class can have against another."""
 
-SeparationTrial: TypeAlias = Callable[["SeparationSetting", int], float]
-"""The error of one run of a learner, by its seed."""
+FORMULAS: Final[Mapping[str, Callable[..., int]]] = {
+    INTERACTIVE: users_masked_parity_pooled,
+    NONINTERACTIVE: users_masked_parity_noninteractive,
+}
+"""By learner the users that it needs in d dimensions, at ε, but with the probability of failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,95 +61,87 @@ class SeparationSetting:
 
 @dataclass(frozen=True, slots=True)
 class SeparationPoint:
-    """What came of it."""
+    """What was measured at it."""
 
     learner: str
     d: int
     epsilon: str
     users: int
-    errors: tuple[float, ...]
-    """One for each seed, from 0 on."""
+    errors: tuple[float | None, ...]
+    """One for each seed, from 0 on; None where the error of what was learned is unknown."""
 
     @property
-    def successes(self) -> int:
-        """Runs whose hypothesis is the concept itself."""
-        return sum(error == 0 for error in self.errors)
+    def known(self) -> list[float] | None:
+        """The errors, if all of them are known."""
+        known = [error for error in self.errors if error is not None]
+        return known if len(known) == len(self.errors) else None
 
     @property
-    def success(self) -> tuple[float, float, float]:
-        """Their share, and Clopper and Pearson's interval at 95 %."""
-        import numpy as np  # noqa: PLC0415 - takes a while, as what follows
-
-        from askance_server.core.estimators import clopper_pearson  # noqa: PLC0415
-
-        low, high = clopper_pearson(np.array([self.successes]), len(self.errors), 0.95)
-        return self.successes / len(self.errors), float(low[0]), float(high[0])
+    def success(self) -> Proportion | None:
+        """Runs whose hypothesis is the concept itself; None where an error is unknown."""
+        return None if self.known is None else Proportion(sum(error == 0 for error in self.known), len(self.known))
 
     @property
-    def error(self) -> tuple[float, float, float]:
+    def error(self) -> tuple[float, float, float] | None:
         """The mean error, and an interval at 95 % that holds whatever the distribution of errors on [0, ¾].
 
-        More there is not: the shown half may be wrong everywhere, and then the masked half is right by half.
+        A larger error there is not: the shown half may be wrong everywhere, and then the masked half is right by half.
+        The learner of another class may have one; then the interval is for errors on [0, 1]. None: unknown.
         """
-        from askance_server.core.estimators import bounded_interval  # noqa: PLC0415 - takes a while
+        if self.known is None:
+            return None
+        mean = sum(self.known) / len(self.known)
+        variance = sum((error - mean) ** 2 for error in self.known) / max(len(self.known) - 1, 1)
+        worst = WORST if self.learner in LEARNERS else max(1.0, *self.known)
+        return (mean, *bounded_interval(mean, variance, len(self.known), (0.0, worst), CONFIDENCE))
 
-        mean = sum(self.errors) / len(self.errors)
-        variance = sum((error - mean) ** 2 for error in self.errors) / max(len(self.errors) - 1, 1)
-        return (mean, *bounded_interval(mean, variance, len(self.errors), (0.0, WORST), 0.95))
+
+SeparationTrial: TypeAlias = Trial[SeparationSetting, float | None]
+"""The error of one run of a learner, by its seed."""
 
 
-def trial(setting: SeparationSetting, seed: int) -> float:
+def trial(setting: SeparationSetting, seed: int) -> float | None:
     """One run, in process: the server's own plan, the users' own channels."""
-    from askance_lab.data.made_up import made_up  # noqa: PLC0415 - takes a while
-    from askance_lab.evaluation.exact import exact_error  # noqa: PLC0415
-    from askance_lab.oracles.local import LocalReports, study_for  # noqa: PLC0415
-    from askance_lab.oracles.shared.oracle import run  # noqa: PLC0415
-    from askance_server.strategies.registry import registry  # noqa: PLC0415
-
     strategy, own = registry()[setting.learner], {"d": setting.d}
     population = made_up(strategy, own, seed)
     study = study_for(strategy, {**own, "users": "all", "epsilon": setting.epsilon}, seed)
     learned = run(strategy, own, LocalReports(study, strategy, population, setting.users, seed))
-    error = exact_error(strategy, learned.hypothesis.value, population.truth)
-    assert error is not None  # noqa: S101 - told the type checker: these learners' errors are known
-    return error
+    return error_of(strategy, learned.hypothesis.value, population).value
 
 
 def measure(
     settings: Sequence[SeparationSetting],
     seeds: int,
     results: Path,
+    engine: Workers,
     *,
-    workers: int = 1,
-    tell: Callable[[SeparationPoint], None] = lambda _: None,
+    progress: Progress = in_silence,
     run: SeparationTrial = trial,
 ) -> list[SeparationPoint]:
-    """Measure each point over so many seeds, in order, but for what stands in the results file already."""
-    known = {key: tuple(errors) for key, errors in kept.load(results, "errors").items()}
-    points: list[SeparationPoint] = []
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
-        for setting in settings:
-            errors = known.get(setting.key, ())
-            if len(errors) < seeds:
-                more = range(len(errors), seeds)
-                errors += tuple(pool.map(run, [setting] * len(more), more))
-                known[setting.key] = errors
-                kept.store(results, "errors", known, SCHEMA_VERSION)
-            points.append(SeparationPoint(setting.learner, setting.d, setting.epsilon, setting.users, errors[:seeds]))
-            tell(points[-1])
-    return points
+    """Measure each setting with seeds 0 to `seeds` − 1, but for the runs that the results file has already."""
+    checkpoint = Checkpoint(results, "errors", SCHEMA_VERSION)
+    by_key = {setting.key: setting for setting in settings}
+    errors = run_points(run, by_key, seeds, engine, checkpoint, progress)
+    return [SeparationPoint(each.learner, each.d, each.epsilon, each.users, errors[each.key]) for each in settings]
 
 
 # ------------------------------------------------------------------------------------------------------- what to ask
 
 
-def settings_of(dimensions: Sequence[int], epsilon: str, users: Sequence[int]) -> list[SeparationSetting]:
+def settings_of(
+    dimensions: Sequence[int], epsilon: str, users: Sequence[int], learners: Sequence[str] = LEARNERS
+) -> list[SeparationSetting]:
     """Each learner at the same numbers of users: those given, or some around what the interactive one needs."""
+    unknown = sorted(set(learners) - set(registry()))
+    if unknown:
+        raise UsageError(
+            f"there is no {', '.join(unknown)} here", where="learners", remedy=f"use {', '.join(registry())}"
+        )
     return [
         SeparationSetting(learner, d, epsilon, number)
         for d in dimensions
         for number in users or _around(users_masked_parity_pooled(dimension=d, epsilon=float(epsilon), failure=0.05))
-        for learner in LEARNERS
+        for learner in dict.fromkeys(learners)
     ]
 
 
@@ -144,7 +150,7 @@ def _around(needed: int) -> list[int]:
     return sorted({max(1000, 1000 * round(needed * 2.0**power / 1000)) for power in (-3, -2, -1, 0, 1)})
 
 
-# ------------------------------------------------------------------------------------------------------ what it says
+# ------------------------------------------------------------------------------------------------------ what it shows
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,18 +159,26 @@ class LearnerUsers:
 
     learner: str
     d: int
-    users: int
+    users: int | None
+    """None: not measured, and no formula is known."""
     measured: bool
-    """Otherwise by the formula: THEORY.md, §1."""
+    """Otherwise it is the formula's (`theory.masked_parity`)."""
+
+
+def learners_of(points: Sequence[SeparationPoint]) -> list[str]:
+    """The learners that were measured, in the order in which they first come."""
+    return list(dict.fromkeys(point.learner for point in points))
 
 
 def needed(points: Sequence[SeparationPoint], learner: str, d: int, epsilon: str) -> LearnerUsers:
     """The fewest measured users with a share of 95 % or more; where there are none, the formula's."""
-    enough = [point.users for point in points if (point.learner, point.d) == (learner, d) and point.success[0] >= 0.95]
+    mine = [point for point in points if (point.learner, point.d) == (learner, d)]
+    enough = [point.users for point in mine if point.success is not None and point.success.rate >= ENOUGH]
     if enough:
         return LearnerUsers(learner, d, min(enough), measured=True)
-    formula = users_masked_parity_pooled if learner == INTERACTIVE else users_masked_parity_noninteractive
-    return LearnerUsers(learner, d, formula(dimension=d, epsilon=float(epsilon), failure=0.05), measured=False)
+    formula = FORMULAS.get(learner)
+    users = None if formula is None else formula(dimension=d, epsilon=float(epsilon), failure=0.05)
+    return LearnerUsers(learner, d, users, measured=False)
 
 
 def verdict(points: Sequence[SeparationPoint]) -> list[str]:
@@ -174,33 +188,56 @@ def verdict(points: Sequence[SeparationPoint]) -> list[str]:
 
 def _verdict(d: int, points: Sequence[SeparationPoint]) -> str:
     most = max(point.users for point in points)
-    many, once = (next(p for p in points if (p.learner, p.users) == (learner, most)) for learner in LEARNERS)
-    apart = many.success[1] > once.success[2]
-    says = f"{'' if apart else 'not '}apart beyond the intervals at 95 %"
+    there = {point.learner: point for point in points if point.users == most}
+    told = "; ".join(f"{name_of(learner)} {_result(point)}" for learner, point in there.items())
+    return f"d = {d}, {most:,} users: {told}{_comparison(there)}"
+
+
+def _comparison(there: Mapping[str, SeparationPoint]) -> str:
+    """Whether the two learners of the separation differ, if both were measured."""
+    many, once = there.get(INTERACTIVE), there.get(NONINTERACTIVE)
+    if many is None or once is None or many.success is None or once.success is None:
+        return ""
+    apart = many.success.interval[0] > once.success.interval[1]
     blind = ", and at once the mask bit is a guess (¼ is within)" if apart and _guesses(once) else ""
-    return f"d = {d}, {most:,} users: in rounds {_shown(many)}; at once {_shown(once)}: {says}{blind}"
+    pair = "" if len(there) == len(LEARNERS) else "in rounds and at once are "
+    return f": {pair}{'' if apart else 'not '}apart beyond the intervals at 95 %{blind}"
 
 
 def _guesses(point: SeparationPoint) -> bool:
-    _, low, high = point.error
-    return low <= BLIND <= high
+    return point.error is not None and point.error[1] <= BLIND <= point.error[2]
 
 
-def _shown(point: SeparationPoint) -> str:
-    (_, low, high), (error, *_), runs = point.success, point.error, len(point.errors)
-    return f"right in {point.successes} of {runs} [{low:.2f}, {high:.2f}], mean error {error:.3f}"
+def name_of(learner: str) -> str:
+    """The learner's part in the separation; its own name, where it has none."""
+    return {INTERACTIVE: "in rounds", NONINTERACTIVE: "at once"}.get(learner, learner)
+
+
+def _result(point: SeparationPoint) -> str:
+    if point.success is None or point.error is None:
+        return f"ran {len(point.errors)} times, with an error that is unknown"
+    (low, high), runs = point.success.interval, point.success.total
+    return f"right in {point.success.count} of {runs} [{low:.2f}, {high:.2f}], mean error {point.error[0]:.3f}"
 
 
 def results_of(points: Sequence[SeparationPoint]) -> dict[str, Any]:
-    """For a program: every point with its intervals, the users needed, and the verdict."""
-    dimensions, epsilon = sorted({point.d for point in points}), points[0].epsilon
+    """For a program: every point with its intervals, the users needed, and the verdict. What is unknown is null."""
+    dimensions, epsilon, learners = sorted({point.d for point in points}), points[0].epsilon, learners_of(points)
     return {
         "schema_version": SCHEMA_VERSION,
-        "points": [
-            {**asdict(point), "errors": None, "seeds": len(point.errors), "successes": point.successes}
-            | {"success": point.success, "error": point.error}
-            for point in points
-        ],
-        "needed": [asdict(needed(points, learner, d, epsilon)) for d in dimensions for learner in LEARNERS],
+        "points": [_to_json(point) for point in points],
+        "needed": [asdict(needed(points, learner, d, epsilon)) for d in dimensions for learner in learners],
         "verdict": verdict(points),
+    }
+
+
+def _to_json(point: SeparationPoint) -> dict[str, Any]:
+    success = point.success
+    return {
+        **asdict(point),
+        "errors": None,
+        "seeds": len(point.errors),
+        "successes": None if success is None else success.count,
+        "success": None if success is None else success.with_interval,
+        "error": point.error,
     }

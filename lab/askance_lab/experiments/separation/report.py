@@ -8,13 +8,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from askance_lab.experiments import figure as drawing
-from askance_lab.experiments.separation.measurement import BLIND, INTERACTIVE, NONINTERACTIVE, SeparationPoint
+from askance_lab.experiments import figure as plots
+from askance_lab.experiments.separation.measurement import (
+    BLIND,
+    INTERACTIVE,
+    NONINTERACTIVE,
+    SeparationPoint,
+    learners_of,
+    name_of,
+)
 
-NAMES: Final = {INTERACTIVE: "in rounds", NONINTERACTIVE: "at once"}
+HEAD: Final = ("d", "users", "learner", "right", "95 %", "mean error")
 
-_COLOURS: Final = {INTERACTIVE: "#0b6e99", NONINTERACTIVE: "#c2410c"}
-_MARKS: Final = {INTERACTIVE: "o", NONINTERACTIVE: "s"}
+_LOOKS: Final = {INTERACTIVE: ("#0b6e99", "o"), NONINTERACTIVE: ("#c2410c", "s")}
+_MORE_LOOKS: Final = (("#6d28d9", "D"), ("#3f6212", "^"), ("#a16207", "v"), ("#be185d", "P"))
+"""Colour and mark of the other learners, in turn."""
 _STYLE: Final = """
     body { font: 1rem/1.5 system-ui; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; color: #222 }
     svg { max-width: 100%; height: auto }
@@ -23,91 +31,102 @@ _STYLE: Final = """
 """
 
 
+def rows(points: Sequence[SeparationPoint]) -> list[tuple[str, ...]]:
+    """A row for each point, under `HEAD`; a dash stands for what is unknown."""
+    return [(str(point.d), f"{point.users:,}", name_of(point.learner), *_measured(point)) for point in points]
+
+
+def _measured(point: SeparationPoint) -> tuple[str, str, str]:
+    if point.success is None or point.error is None:
+        return f"–/{len(point.errors)}", "–", "–"
+    low, high = point.success.interval
+    return f"{point.success.count}/{point.success.total}", f"[{low:.2f}, {high:.2f}]", f"{point.error[0]:.3f}"
+
+
 def write(out: Path, points: Sequence[SeparationPoint], results: dict[str, Any]) -> None:
     """results.json, both plots as SVG and PNG, and a page that needs nothing else."""
     (out / "results.json").write_text(json.dumps(results, indent=1), "utf-8")
-    drawn = {"error": _draw_errors(points), "needed": _draw_needed(results)}
-    for name, figure in drawn.items():
-        figure.savefig(out / f"{name}.png", dpi=160)
-        (out / f"{name}.svg").write_text(drawing.svg(figure), "utf-8")
-    (out / "report.html").write_text(
-        _page(points, results, {name: drawing.svg(figure) for name, figure in drawn.items()}), "utf-8"
-    )
+    drawings = plots.write(out, {"error": _draw_errors(points), "needed": _draw_needed(results)})
+    (out / "report.html").write_text(_page(points, results, drawings), "utf-8")
+
+
+def _looks(learners: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """The colour and the mark of each learner."""
+    others = [learner for learner in learners if learner not in _LOOKS]
+    more = {learner: _MORE_LOOKS[number % len(_MORE_LOOKS)] for number, learner in enumerate(others)}
+    return {learner: _LOOKS.get(learner) or more[learner] for learner in learners}
 
 
 def _draw_errors(points: Sequence[SeparationPoint]) -> Any:
     """The mean error against the users, a panel a dimension; ¼ is what a guess of the mask bit costs."""
     dimensions = sorted({point.d for point in points})
-    figure = drawing.figure(3.2 * len(dimensions) + 0.6, 3.4)
-    panels = figure.subplots(1, len(dimensions), sharey=True, squeeze=False)[0]
+    means = [point.error[0] for point in points if point.error is not None]
+    figure = plots.figure(3.2 * len(dimensions) + 0.6, 4.0)
+    panels = plots.panels_of(figure, len(dimensions), shared_y=True)
     for d, panel in zip(dimensions, panels, strict=True):
-        for learner, mark in _MARKS.items():
-            mine = sorted((p for p in points if (p.d, p.learner) == (d, learner)), key=lambda p: p.users)
-            users, errors = [p.users for p in mine], [p.error[0] for p in mine]
-            panel.plot(users, errors, marker=mark, color=_COLOURS[learner], label=NAMES[learner])
-            low, high = [p.error[1] for p in mine], [p.error[2] for p in mine]
-            panel.fill_between(users, low, high, color=_COLOURS[learner], alpha=0.12, linewidth=0)
-        panel.axhline(BLIND, color="#555", linestyle=":", linewidth=1)
-        panel.set(xscale="log", title=f"d = {d}", xlabel="users", ylim=(-0.02, 0.6))
-        measured = sorted({p.users for p in points if p.d == d})
-        panel.set_xticks(measured, labels=[_short(users) for users in measured])
-        panel.minorticks_off()
+        here = [point for point in points if point.d == d]
+        for learner, (colour, mark) in _looks(learners_of(points)).items():
+            _draw_learner(panel, learner, here, colour, mark)
+        panel.axhline(BLIND, color=plots.GUIDE, linestyle=":", linewidth=1, label="¼: a guess of the mask bit")
+        panel.set(title=f"d = {d}", xlabel="users", ylim=(-0.02, max([0.6, *(1.1 * mean for mean in means)])))
+        ticks = plots.short(point.users for point in here)
+        plots.log_axes(panel, ticks, y=False)
+        panel.set_xlim(min(ticks) / 1.2, max(ticks) * 1.2)
     panels[0].set_ylabel("mean error")
-    panels[0].annotate(
-        "¼: a guess of the mask bit", (0.03, BLIND + 0.01), xycoords=("axes fraction", "data"), fontsize=8
-    )
-    panels[-1].legend(frameon=False)
+    # The handle of the dotted line comes first; the learners are to.
+    (guess, *learners), (guess_label, *names) = panels[0].get_legend_handles_labels()
+    columns = 4 if len(dimensions) > 1 else 1
+    figure.legend([*learners, guess], [*names, guess_label], loc="outside lower center", ncols=columns, frameon=False)
     return figure
 
 
-def _short(users: int) -> str:
-    """Few characters, for an axis."""
-    unit, name = (10**6, "M") if users >= 10**6 else (1000, "k") if users >= 1000 else (1, "")
-    return f"{users / unit:.3g}{name}"
+def _draw_learner(panel: Any, learner: str, points: Sequence[SeparationPoint], colour: str, mark: str) -> None:
+    """A line with error bars. A learner whose errors are unknown stands in the legend only."""
+    known = sorted((each.users, each.error) for each in points if each.learner == learner and each.error is not None)
+    below = [mean - low for _, (mean, low, _) in known]
+    above = [high - mean for _, (mean, _, high) in known]
+    panel.errorbar(
+        [users for users, _ in known],
+        [mean for _, (mean, _, _) in known],
+        yerr=[below, above],
+        marker=mark,
+        color=colour,
+        capsize=3,
+        elinewidth=1,
+        label=name_of(learner),
+    )
 
 
 def _draw_needed(results: dict[str, Any]) -> Any:
     """Users needed against the dimension: full marks are measured, hollow ones are the formula's."""
-    figure = drawing.figure(5.6, 3.8)
-    panel = figure.subplots()
-    for learner, mark in _MARKS.items():
-        mine = [each for each in results["needed"] if each["learner"] == learner]
-        dimensions, users = [each["d"] for each in mine], [each["users"] for each in mine]
-        panel.plot(dimensions, users, color=_COLOURS[learner], label=NAMES[learner])
+    figure = plots.figure(5.6, 3.8)
+    [panel] = plots.panels_of(figure, 1, shared_y=False)
+    known = [each for each in results["needed"] if each["users"] is not None]
+    for learner, (colour, mark) in _looks(list(dict.fromkeys(each["learner"] for each in known))).items():
+        mine = [each for each in known if each["learner"] == learner]
+        panel.plot([each["d"] for each in mine], [each["users"] for each in mine], color=colour, label=name_of(learner))
         for each in mine:
-            face = _COLOURS[learner] if each["measured"] else "white"
-            panel.plot([each["d"]], [each["users"]], mark, color=_COLOURS[learner], markerfacecolor=face)
-    panel.set(xscale="log", yscale="log", xlabel="d", ylabel="users to be right 19 times in 20")
-    panel.set_xticks(
-        sorted({each["d"] for each in results["needed"]}),
-        labels=sorted({str(each["d"]) for each in results["needed"]}, key=int),
-    )
-    panel.minorticks_off()
+            face = colour if each["measured"] else "white"
+            panel.plot([each["d"]], [each["users"]], mark, color=colour, markerfacecolor=face)
+    panel.set(xlabel="d", ylabel="users to be right 19 times in 20")
+    plots.log_axes(panel, plots.plain(each["d"] for each in results["needed"]))
     panel.set_title("full: measured · hollow: by the formula", fontsize=9)
-    panel.legend(frameon=False)
+    if known:
+        panel.legend(frameon=False)
+    else:
+        panel.text(0.5, 0.5, "not enough at any number that was tried", transform=panel.transAxes, ha="center")
     return figure
 
 
 def _page(points: Sequence[SeparationPoint], results: dict[str, Any], drawings: dict[str, str]) -> str:
     """Self-contained: the drawings are in it, and nothing is fetched."""
-    cells = ("d", "users", "learner", "right", "95 %", "mean error")
-    rows = "".join(f"<th>{each}" for each in cells)
-    for point in points:
-        _, low, high = point.success
-        right = f"{point.successes} of {len(point.errors)}"
-        shown = (
-            point.d,
-            f"{point.users:,}",
-            NAMES[point.learner],
-            right,
-            f"{low:.2f} … {high:.2f}",
-            f"{point.error[0]:.3f}",
-        )
-        rows += "<tr>" + "".join(f"<td>{html.escape(str(each))}" for each in shown)
-    said = "".join(f"<li>{html.escape(each)}" for each in results["verdict"])
+    table = "".join(f"<th>{html.escape(each)}" for each in HEAD)
+    for row in rows(points):
+        table += "<tr>" + "".join(f"<td>{html.escape(each)}" for each in row)
+    shown = "".join(f"<li>{html.escape(each)}" for each in results["verdict"])
     figures = "".join(drawing[drawing.index("<svg") :] for drawing in drawings.values())
     head = f"<meta charset=utf-8><title>Askance: the separation</title><style>{_STYLE}</style>"
     return (
         f"<!doctype html><html lang=en>{head}"
-        f"<h1>What a second round is worth</h1><ul>{said}</ul>{figures}<table><tr>{rows}</table></html>\n"
+        f"<h1>What a second round is worth</h1><ul>{shown}</ul>{figures}<table><tr>{table}</table></html>\n"
     )

@@ -1,0 +1,45 @@
+"""Where tasks run: in this process, in several, or where Dask puts them. An engine is a file here, found by its name.
+
+Theory of operation
+-------------------
+A task is a value, and the function that runs it belongs to a module, so that both can be sent to another process. What
+a task draws comes from a stream that the task itself names (by a seed, or a round and a block of users), never from the
+worker. So a seed gives the same numbers whatever the engine, the number of workers and the order in which they finish.
+
+Worker processes start by spawn, when they get their first tasks, and once: they serve every call until the engine is
+closed. An engine is therefore opened for a whole run:
+
+    with engine("local", workers=4) as workers:
+        for tally in workers(count, blocks):
+            ...
+
+An engine file ends with `ENGINE`, which builds its `Workers` from their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from pkgutil import iter_modules
+
+from askance_lab.engines.shared.workers import Engine, Workers
+from askance_protocol.errors import UsageError
+
+__all__ = ["MOST_WORKERS", "Engine", "Workers", "engine", "engine_names"]
+
+MOST_WORKERS = 256
+
+
+def engine_names() -> list[str]:
+    """The names of all engines: the files of this folder."""
+    return sorted(module.name for module in iter_modules(__path__) if not module.ispkg)
+
+
+def engine(name: str = "local", workers: int = 1) -> Workers:
+    """The engine of this name. Its processes start with the first tasks; leave its `with` block to end them."""
+    if name not in engine_names():
+        raise UsageError(f"{name!r} is not an engine", where="engine", remedy=f"use {' or '.join(engine_names())}")
+    if not 1 <= workers <= MOST_WORKERS:
+        raise UsageError(f"{workers} is not from 1 to {MOST_WORKERS}", where="workers")
+    build: Callable[[int], Workers] = import_module(f"{__name__}.{name}").ENGINE
+    return build(workers)

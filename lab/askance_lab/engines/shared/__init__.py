@@ -1,0 +1,1 @@
+"""What every engine shares: the interface, and the pool of worker processes."""
