@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from benchmarks.figures import lines_of
+
 ROOT = Path(__file__).parents[1]
 COMMAND = "separation --d 4 --users 300 --seeds 2"
 
@@ -41,12 +43,6 @@ def test_a_printed_line_passes_and_a_planted_one_is_found(tmp_path: Path) -> Non
 
 
 def test_the_documents_have_such_figures() -> None:
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    try:
-        from figures import lines_of
-    finally:
-        sys.path.pop(0)
-
     assert len(list(lines_of((ROOT / "docs" / "separation.md").read_text("utf-8")))) >= 15
 
 

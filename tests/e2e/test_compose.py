@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.compose_model import COMPOSE, ROOT, StandIn, clean_environment, command_of, dockerfile, resolved
+from tests.e2e.compose_model import COMPOSE, ROOT, SECONDS, StandIn, clean_environment, command_of, dockerfile, resolved
 
 CLIENTS = [f"client-{number}" for number in range(1, 5)]
 DOCKERFILES = ["server/Dockerfile", "client/Dockerfile"]
@@ -214,7 +214,7 @@ def stand_in(tmp_path: Path) -> Iterator[StandIn]:
 
 
 def metric(services: StandIn, name: str) -> int:
-    with urllib.request.urlopen(f"http://127.0.0.1:{services.port}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{services.port}/metrics", timeout=SECONDS) as answer:
         text = answer.read().decode()
     return int(float(next(line.split()[-1] for line in text.splitlines() if line.startswith(name + " "))))
 
@@ -240,7 +240,7 @@ def test_the_demo_comes_up_and_again_after_an_interruption_until_the_budget_is_s
 
     stand_in.up()
     accepted = 'askance_reports_total{verdict="accepted"}'
-    end = time.monotonic() + 60
+    end = time.monotonic() + SECONDS
     while not metric(stand_in, accepted):
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -255,11 +255,13 @@ def test_the_demo_comes_up_and_again_after_an_interruption_until_the_budget_is_s
     stand_in.stop()
 
     # A learner that is sure early leaves users who can still pay: the next `up` asks them, and them alone.
+    refused = 0
     for _ in range(4):
         stand_in.up()
         code, refused = stand_in.ended("demo"), stand_in.output("demo").count(SPENT)
         assert metric(stand_in, "askance_users") == 1000
         if refused == 2:
+            assert code == 6
             break
         stand_in.stop()
-    assert (code, refused) == (6, 2)
+    assert refused == 2

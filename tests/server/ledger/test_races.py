@@ -23,6 +23,7 @@ from askance_protocol.rounds import Bulletin, Cohort, RoundClosed, RoundPublishe
 from askance_server.ledger import postgres
 from askance_server.ledger.base import Outcomes, Users, Verdict, Verdicts
 from askance_server.ledger.postgres import PostgresLedger
+from askance_server.ledger.postgres_link import Link, ask
 from tests.protocol.studies import part, round_of, study
 from tests.server.ledger.ledgers import Charging, judge, orders_for, publish, storm, storm_in_processes
 
@@ -158,9 +159,8 @@ def report_until(url: str, id_: str, users: range, told: threading.Event) -> int
 
 def slowly(monkeypatch: pytest.MonkeyPatch, *, locked: bool) -> None:
     """Take some time between deciding and storing; if so told, leave out the round's lock."""
-    ask: Callable[..., Any] = postgres.ask
 
-    def slow(link: postgres.Link, query: Any, parameters: tuple[Any, ...] = ()) -> Any:
+    def slow(link: Link, query: Any, parameters: tuple[Any, ...] = ()) -> Any:
         if "given" in query:
             time.sleep(0.003)
         if "xact_lock_shared" in query and not locked:
@@ -193,7 +193,7 @@ def test_without_the_rounds_lock_some_are_accepted_after_a_closing(
 
 
 def at_once(url: str, clients: int, work: Callable[[PostgresLedger, int], Any]) -> list[Any]:
-    """Open so many ledgers over one database at once, and let each do this."""
+    """Open this many ledgers over one database at once, and do this with each."""
     ready = threading.Barrier(clients)
 
     def client(number: int) -> Any:
