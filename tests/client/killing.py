@@ -156,6 +156,7 @@ class MarkedFile(WalletFile):
 
     @contextmanager
     def transaction(self) -> Generator[sqlite3.Connection]:
+        """As it is."""
         outermost = not self._db.in_transaction
         try:
             with super().transaction() as db:
@@ -183,15 +184,18 @@ class MarkedWallet(Wallet):
     def keep(
         self, study: str, pin: Pin, elsewhere: int, round_: str, charge: int, draw: Callable[[], bytes]
     ) -> StoredReport:
+        """As it is."""
         kept = super().keep(study, pin, elsewhere, round_, charge, draw)
         self.mark(Where.DRAWN)
         return kept
 
     def settle(self, round_: str, state: State) -> None:
+        """As it is."""
         super().settle(round_, state)
         self.mark(Where.SETTLED)
 
     async def together(self, work: Callable[[], T], *, durable: bool = True) -> T:
+        """As it is."""
         done = await super().together(work, durable=durable)
         after = {Where.DRAWN: Where.STORED, Where.SETTLED: Where.OUTSIDE}
         self.mark(after.get(self.mark.where, self.mark.where))
@@ -206,6 +210,7 @@ class MarkedTransport(httpx.AsyncHTTPTransport):
         self._mark = mark
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """As it is."""
         if request.method == "POST":
             request.extensions = {**request.extensions, "trace": self._trace}
         return await super().handle_async_request(request)
@@ -223,11 +228,13 @@ class Line(Server):
         self._mark = mark
 
     async def claim(self, token: str) -> AccountStatement | Problem | Refusal:
+        """As it is."""
         claim = await super().claim(token)
         self._mark(Where.CLAIMED)
         return claim
 
     async def send(self, round_: str, token: str, body: bytes) -> Receipt | Problem | Refusal:
+        """As it is."""
         self._mark(Where.STORED)
         answer = await super().send(round_, token, body)
         self._mark(Where.ANSWERED)
@@ -241,6 +248,7 @@ class DrawsAnew(User):
     """Stores her report before she sends it, and when it has to be sent again she randomizes again."""
 
     async def answer(self, watch: BulletinReader, *, refresh: bool = True, via: Server | None = None) -> list[Result]:
+        """As it is."""
         self._again = {id_: round_ for id_, round_ in watch.history.rounds.items() if self._wallet.kept(id_)}
         return await super().answer(watch, refresh=refresh, via=via)
 

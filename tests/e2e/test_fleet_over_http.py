@@ -19,7 +19,6 @@ import pytest
 
 from askance_client import BulletinReader, Server, WalletFile
 from askance_client.population import Population
-from askance_client.simulation import fleet
 from askance_client.simulation.fleet import FleetProgress, FleetShard, crews_of, enrol_crew, run_crew, run_fleet
 from askance_client.simulation.gateway import Gateway, SentBatches
 from askance_client.simulation.population import synthetic
@@ -124,6 +123,8 @@ def wait_until(condition: Any, seconds: float = 120) -> None:
 
 def test_with_a_rate_each_visit_waits_for_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a clock that stands still: the visit after k others waits k / rate seconds."""
+    from askance_client.simulation import fleet
+
     users, rate = 40, 400
     waits: list[float] = []
 

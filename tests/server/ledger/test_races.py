@@ -23,7 +23,6 @@ from askance_protocol.rounds import Bulletin, Cohort, RoundClosed, RoundPublishe
 from askance_server.ledger import postgres
 from askance_server.ledger.base import Outcomes, Users, Verdict, Verdicts
 from askance_server.ledger.postgres import PostgresLedger
-from askance_server.ledger.postgres_link import Link, ask
 from tests.protocol.studies import part, round_of, study
 from tests.server.ledger.ledgers import Charging, judge, orders_for, publish, storm, storm_in_processes
 
@@ -159,8 +158,9 @@ def report_until(url: str, id_: str, users: range, told: threading.Event) -> int
 
 def slowly(monkeypatch: pytest.MonkeyPatch, *, locked: bool) -> None:
     """Take some time between deciding and storing; if so told, leave out the round's lock."""
+    ask: Callable[..., Any] = vars(postgres)["ask"]  # As this module has it, which defines it elsewhere.
 
-    def slow(link: Link, query: Any, parameters: tuple[Any, ...] = ()) -> Any:
+    def slow(link: Any, query: Any, parameters: tuple[Any, ...] = ()) -> Any:
         if "given" in query:
             time.sleep(0.003)
         if "xact_lock_shared" in query and not locked:
