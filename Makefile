@@ -43,8 +43,10 @@ lint: install
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 
+# Sources strictly, tests in standard mode.
 types: install
 	$(BIN)/basedpyright
+	$(BIN)/basedpyright -p tests/pyrightconfig.json
 
 layers: install
 	$(BIN)/lint-imports --no-cache
