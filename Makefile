@@ -5,13 +5,16 @@ INSTALLED := .venv/.installed
 
 .PHONY: test torture test-compose check demo install format lint types layers lock images vectors benchmark clean
 
-# A document is read from top to bottom, so its examples stay with one worker: loadfile.
+# A document is read from top to bottom, so its examples stay with one worker: loadfile. conftest.py puts what takes long
+# first; by itself the scheduler would put files with few tests last, and those are the longest.
+PYTEST = $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+
 test: lint types layers
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(PYTEST)
 
 # What takes too long for each day: many more lives, kills and requests.
 torture: install
-	ASKANCE_TORTURE=1 $(BIN)/python -m pytest -n auto --dist loadfile -rP \
+	ASKANCE_TORTURE=1 $(PYTEST) -rP \
 		tests/server/ledger/test_ledger_machine.py tests/server/ledger/test_crashes.py tests/server/test_description.py \
 		tests/client/test_client_kills.py
 
@@ -21,7 +24,7 @@ test-compose: install
 
 # The fast subset: everything static, and the tests that finish in moments.
 check: lint types layers
-	$(BIN)/python -m pytest -n auto --dist loadfile -q -m "not slow"
+	$(PYTEST) -q -m "not slow"
 
 install: $(INSTALLED)
 
@@ -40,8 +43,10 @@ lint: install
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 
+# Sources strictly, tests in standard mode.
 types: install
 	$(BIN)/basedpyright
+	$(BIN)/basedpyright -p tests/pyrightconfig.json
 
 layers: install
 	$(BIN)/lint-imports --no-cache

@@ -1,4 +1,7 @@
-"""The documents are tests: their Python is run, and their commands print what the documents say they print."""
+"""How tests are collected: documents are run, and the work is cut so that several workers end at the same time.
+
+The Python of a document is run, and its commands print what the document says they print.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+import pytest
 from sybil import Document, Example, Region, Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
 from sybil.parsers.markdown.lexers import FencedCodeBlockLexer
@@ -59,3 +63,13 @@ def console_blocks(document: Document) -> Iterable[Region]:
 pytest_collect_file = Sybil(
     parsers=[PythonCodeBlockParser(doctest_optionflags=LENIENT), console_blocks], patterns=["README.md", "docs/*.md"]
 ).pytest()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests first, then the documents, then the rest.
+
+    A file stays whole with one worker: one that takes long and begins last would keep it busy while the others have
+    nothing left to do.
+    """
+    slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
+    items.sort(key=lambda item: 0 if item.path in slow else 1 if item.path.suffix == ".md" else 2)

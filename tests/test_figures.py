@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
+from functools import cache
 from pathlib import Path
+
+import pytest
+
+from benchmarks import figures
 
 ROOT = Path(__file__).parents[1]
 COMMAND = "separation --d 4 --users 300 --seeds 2"
-
-
-def figures(document: Path) -> tuple[int, dict[str, object]]:
-    run = subprocess.run(
-        [sys.executable, str(ROOT / "benchmarks" / "figures.py"), str(document)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return run.returncode, json.loads(run.stdout)
 
 
 def document(path: Path, *lines: str) -> Path:
@@ -28,26 +22,25 @@ def document(path: Path, *lines: str) -> Path:
     return path
 
 
-def test_a_printed_line_passes_and_a_planted_one_is_found(tmp_path: Path) -> None:
+def test_a_printed_line_passes_and_a_planted_one_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     head = "   d       users  learner            right  95 %           mean error"
     planted = "   4         300  in rounds          2/1  [0.00, 1.00]       0.000"
+    # What the command prints is the same both times, and takes seconds.
+    monkeypatch.setattr(figures, "run", cache(figures.run))
 
-    assert figures(document(tmp_path / "right.md", head)) == (
-        0,
-        {"schema_version": 1, "commands": 1, "lines": 1, "missing": []},
-    )
-    code, said = figures(document(tmp_path / "wrong.md", head, planted))
-    assert (code, said["missing"]) == (6, [{"command": COMMAND, "line": planted}])
+    def compared(name: str, *lines: str) -> tuple[int, dict[str, object]]:
+        monkeypatch.setattr(sys, "argv", ["figures.py", str(document(tmp_path / name, *lines))])
+        return figures.main(), json.loads(capsys.readouterr().out)
+
+    assert compared("right.md", head) == (0, {"schema_version": 1, "commands": 1, "lines": 1, "missing": []})
+    code, told = compared("wrong.md", head, planted)
+    assert (code, told["missing"]) == (6, [{"command": COMMAND, "line": planted}])
 
 
 def test_the_documents_have_such_figures() -> None:
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    try:
-        from figures import lines_of
-    finally:
-        sys.path.pop(0)
-
-    assert len(list(lines_of((ROOT / "docs" / "separation.md").read_text("utf-8")))) >= 15
+    assert len(list(figures.lines_of((ROOT / "docs" / "separation.md").read_text("utf-8")))) >= 15
 
 
 def rows(text: str, heading: str) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""The ground that every room stands on: who may import whom, what a small install loads, what is never committed."""
+"""Rules that hold for every room: what may import what, what a small install loads, what is never committed."""
 
 from __future__ import annotations
 

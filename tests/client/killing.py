@@ -2,44 +2,34 @@
 
 Theory of operation
 -------------------
-*Lives.* To load what a client is made of takes a second. So one process, this module run as a program (the nursery),
-loads everything once and forks for each life: the child opens the wallet file from disk and lets its users answer round
-after round, several at a time, until it is killed. The next life goes on with the same file.
+*Lives.* This module, run as a program, forks for each life (`tests.harness.kills`): the child opens the wallet file
+from disk and lets its users answer round after round, several at a time, until it is killed. The next life goes on with
+the same file.
 
-*Wire.* Between the clients and a real `askance serve` there is a proxy in the process of the test. It notes the body of
-each report that reaches it, and for some requests it hangs up: before the server hears of them, or after.
+*Wire.* Between the clients and a real `askance serve` a proxy notes each report, and hangs up at some requests: before
+the server hears of them, or after.
 
-*Marks.* A few bytes in memory that nursery and child share: for each connection, where its user is on her way from the
-server's word on her account (claim) to the note that she has a receipt (settle), and where the wallet file is in a
-transaction. They outlive the child, so what they say after its end is where it was killed: not an estimate. Nothing of
-this is in the client's own code; its classes have heirs here.
+*Marks.* For each connection, where its user is on her way from the server's statement of her account (claim) to the
+note that she has a receipt (settle), and where the wallet file is in a transaction. Nothing of this is in the client's
+own code; its classes are extended here.
 
-*Kills* come while a life begins (starting), at random under load (blind), where a user was seen to be at some point
-(caught), or where one waits for it (held). What is random comes from a seeded generator, but for the reports:
-those come from the operating system. Nothing goes by the clock but `SECONDS`, after which whatever is awaited is stuck.
-
-*Evidence.* `judge` holds together what the proxy has seen, what the wallets say, what the server said of each user when
-the last client had been killed, and its ledger after a last life in peace, in which everybody came to the end.
+*Evidence.* `judge` compares what the proxy has seen, what the wallets say, what the server said of each user after the
+last kill, and its ledger after a last life that nobody disturbed, in which all users came to the end.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
-import gc
 import json
-import mmap
-import os
 import random
 import signal
 import sqlite3
 import ssl
 import sys
-import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AsyncExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from enum import IntEnum
 from pathlib import Path
@@ -67,8 +57,11 @@ from askance_client.wallet import StoredReport, WalletFile
 from askance_protocol.budget import MICRO, to_text
 from askance_protocol.examples import Example
 from askance_protocol.rounds import PreparedRound
+from tests.harness.kills import Deck, ForkServer, catch, ended, serve_forks, until
+from tests.harness.marks import Marks
+from tests.harness.wire import Proxy
 
-if TYPE_CHECKING:  # The nursery needs nothing of a server, and would take a second longer to load.
+if TYPE_CHECKING:  # A life needs nothing of a server, and would take a second longer to load.
     from askance_server.ledger.sqlite import SqliteLedger
     from tests.server.serving import ServerProcess
 
@@ -76,23 +69,21 @@ T = TypeVar("T")
 Json = dict[str, Any]
 
 LINES: Final = 4
-"""Users who answer at a time."""
+"""Number of users who answer at a time."""
 STUDIES: Final = 4
-"""What a user is asked for, one round each."""
+"""Number of studies that a user is asked in, one round each."""
 BLOCK: Final = 80
-"""How many users come at a time, and the studies for them."""
+"""Number of users who are enrolled at a time, with studies of their own."""
 CHARGE: Final = MICRO // 10
-"""What a report costs. So little that two reports of one user are the same only half of the time."""
+"""What a report costs: so little that two reports of one user differ half of the time."""
 CAP: Final = STUDIES * CHARGE
 SMALL_CAP: Final = 2 * CHARGE
 SMALL_EVERY: Final = 8
-"""Every so many users can pay for two rounds only, and refuse the others."""
+"""One user in this many can pay for two rounds only, and refuses the others."""
 SERVER_CAP: Final = "100"
 PATIENCE: Final = Patience(attempts=3, first=0.001, longest=0.002)
 NO_TLS: Final = ssl.create_default_context()
 """Nobody looks at it; to make one for each connection would take most of a life."""
-SECONDS: Final = 120
-"""Whatever takes longer is stuck, on a slow machine that has much else to do as well."""
 
 
 # ----------------------------------------------------------------------------------------------------------- marks
@@ -124,63 +115,23 @@ class Writing(IntEnum):
     COMMITTING = 2
 
 
-class Marks:
-    """What a life and its nursery share."""
+WRITING, HEARD, LINE = range(3)
+"""The marks of a life: what the file does, whether anybody had an answer to her report, and one for each connection."""
 
-    _HOLD, _HELD, _WRITING, _HEARD, _LINES = range(5)
 
-    def __init__(self) -> None:
-        self._bytes = mmap.mmap(-1, self._LINES + LINES)
+def marks_of(folder: Path) -> Marks:
+    """The marks that a life and its killer share."""
+    return Marks(folder / "marks", LINE + LINES)
 
-    def clear(self, hold: int = 0) -> None:
-        """Before the next life, which stops after so many points; 0: it does not."""
-        self._bytes[:] = bytes(len(self._bytes))
-        self._bytes[self._HOLD] = hold
 
-    @property
-    def where(self) -> list[Where]:
-        """Where each user is, or was when the life ended."""
-        return [Where(each) for each in self._bytes[self._LINES :]]
-
-    @property
-    def writing(self) -> Writing:
-        """Where the wallet file is, or was."""
-        return Writing(self._bytes[self._WRITING])
-
-    @property
-    def heard(self) -> bool:
-        """Whether somebody had an answer to her report in this life."""
-        return bool(self._bytes[self._HEARD])
-
-    @property
-    def held(self) -> bool:
-        """Whether the life waits to be killed."""
-        return bool(self._bytes[self._HELD])
-
-    def stand(self, line: int, where: Where) -> None:
-        """In the life: a user has come to here."""
-        self._bytes[self._LINES + line] = where
-        if where is Where.ANSWERED:
-            self._bytes[self._HEARD] = 1
-        if where is not Where.OUTSIDE:
-            self.point()
-
-    def write(self, writing: Writing) -> None:
-        """In the life: the file has come to here."""
-        self._bytes[self._WRITING] = writing
-
-    def point(self) -> None:
-        """In the life: a place to stop at."""
-        if self._bytes[self._HOLD]:
-            self._bytes[self._HOLD] -= 1
-            if not self._bytes[self._HOLD]:
-                self._bytes[self._HELD] = 1
-                time.sleep(SECONDS)
+def lines_of(marks: Marks) -> list[Where]:
+    """Where each user is, or was when the life ended."""
+    return [Where(marks[LINE + line]) for line in range(LINES)]
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One connection's."""
+    """The mark of one connection."""
 
     marks: Marks
     line: int
@@ -188,10 +139,14 @@ class Mark:
     @property
     def where(self) -> Where:
         """Where its user is."""
-        return self.marks.where[self.line]
+        return Where(self.marks[LINE + self.line])
 
     def __call__(self, where: Where) -> None:
-        self.marks.stand(self.line, where)
+        self.marks[LINE + self.line] = where
+        if where is Where.ANSWERED:
+            self.marks[HEARD] = 1
+        if where is not Where.OUTSIDE:
+            self.marks.point()
 
 
 class MarkedFile(WalletFile):
@@ -206,14 +161,14 @@ class MarkedFile(WalletFile):
         try:
             with super().transaction() as db:
                 if outermost:
-                    self.marks.write(Writing.BEGUN)
+                    self.marks[WRITING] = Writing.BEGUN
                 yield db
                 if outermost:
                     self.marks.point()
-                    self.marks.write(Writing.COMMITTING)
+                    self.marks[WRITING] = Writing.COMMITTING
         finally:
             if outermost:
-                self.marks.write(Writing.NOTHING)
+                self.marks[WRITING] = Writing.NOTHING
         if outermost:
             # It is on disk, and nobody who waits for that knows it yet.
             self.marks.point()
@@ -328,19 +283,12 @@ class StoresLate(MarkedWallet):
         super().settle(round_, state)
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """Of which classes the users of a campaign are made."""
-
-    user: type[User] = User
-    wallet: type[MarkedWallet] = MarkedWallet
-
-
-KINDS: Final = {
-    "User": Kind(),
-    "DrawsAnew": Kind(user=DrawsAnew),
-    "StoresLate": Kind(wallet=StoresLate),
+KINDS: Final[dict[str, tuple[type[User], type[MarkedWallet]]]] = {
+    "User": (User, MarkedWallet),
+    "DrawsAnew": (DrawsAnew, MarkedWallet),
+    "StoresLate": (User, StoresLate),
 }
+"""The classes that the users of a campaign are made of."""
 
 
 # ------------------------------------------------------------------------------------------------------------ lives
@@ -348,48 +296,38 @@ KINDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One life, and how it ends."""
+    """One life: whose, with which wallets, and what they are asked."""
 
+    url: str
+    folder: str
+    """Where wallets and marks are, and the results of a life that comes to its end."""
+    kind: str
     blocks: list[list[str]]
     """The studies of each block of users."""
     seed: int
-    mode: str
-    delay: float = 0
-    hold: int = 0
-    sight: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """Where a life was when it ended."""
-
-    where: list[int]
-    writing: int
-    code: int
-    """0: by itself."""
+    everybody: bool = False
+    """Also users who have come to the end are asked again."""
 
 
 @dataclass(slots=True)
 class Life:
     """In the child: all users of a wallet file, until nobody has anything left to do."""
 
-    url: str
     file: MarkedFile
-    kind: Kind
     order: Order
     watches: dict[str, BulletinReader] = field(default_factory=dict[str, BulletinReader])
     results: list[Result] = field(default_factory=list[Result])
 
     async def run(self) -> None:
-        """First whoever has a report that waits, then the others, in an order of chance."""
+        """First the users with a report that waits, then the others, in random order."""
         dice = random.Random(self.order.seed)
         waiting = self.file.waiting()
-        others = self.file.owners() if self.order.mode == "in peace" else unfinished(self.file)
+        others = self.file.owners() if self.order.everybody else unfinished(self.file)
         dice.shuffle(waiting)
         dice.shuffle(others)
         todo = list(dict.fromkeys(waiting + others))
         async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
-            lines = [Line(self.url, Mark(self.file.marks, line)) for line in range(LINES)]
+            lines = [Line(self.order.url, Mark(self.file.marks, line)) for line in range(LINES)]
             for line in lines:
                 await stack.enter_async_context(line)
             await self._read(lines, {owner // BLOCK for owner in todo})
@@ -404,14 +342,15 @@ class Life:
             await asyncio.gather(*map(_refreshed, watches))
 
     async def _visit_all(self, line: Line, mark: Mark, todo: list[int]) -> None:
+        user_class, wallet_class = KINDS[self.order.kind]
         while todo:
             owner = todo.pop()
-            wallet = self.kind.wallet(self.file, owner, mark)
+            wallet = wallet_class(self.file, owner, mark)
             identity = wallet.identity
             assert identity is not None
             for study in self.order.blocks[owner // BLOCK]:
                 example = Example(self.watches[study].history.study.example, (identity.user % 3 - 1,))
-                user = self.kind.user(example, wallet)
+                user = user_class(example, wallet)
                 with contextlib.suppress(UnreachableError):
                     self.results += await user.answer(self.watches[study], refresh=False, via=line)
                 mark(Where.OUTSIDE)
@@ -432,175 +371,23 @@ def unfinished(file: WalletFile) -> list[int]:
     return [owner for (owner,) in file.rows(query, (CAP,))]
 
 
-def nursery(url: str, wallets: str, kind: str, results: str) -> None:
-    """The program: for each order on a line, one life; then a line that says how it ended."""
-    marks = Marks()
-    asyncio.run(_load(url, marks))
-    gc.freeze()  # Else each life would copy what it never changes.
-    for line in sys.stdin:
-        order = Order(**json.loads(line))
-        marks.clear(order.hold)
-        pid = os.fork()
-        if not pid:
-            _live(url, Path(wallets), KINDS[kind], order, marks, Path(results))
-        print(json.dumps(asdict(_kill(pid, order, marks))), flush=True)
+def live(text: str) -> None:
+    """In the child: one life, until it is killed, or until all is done."""
+    order = Order(**json.loads(text))
+    folder = Path(order.folder)
+    MarkedFile.marks = marks_of(folder)
+    with closing(MarkedFile.open(folder / "wallets")) as file:
+        assert isinstance(file, MarkedFile)
+        life = Life(file, order)
+        asyncio.run(life.run())
+        (folder / "results").write_text(json.dumps(count(life.results)))
 
 
-async def _load(url: str, marks: Marks) -> None:
-    """What is loaded with the first request: here, and not in each life."""
-    async with Line(url, Mark(marks, 0)) as line:
+async def load(folder: Path) -> None:
+    """Load what is loaded with the first request, once and not in each life."""
+    async with Line("http://127.0.0.1:9", Mark(marks_of(folder), 0)) as line:
         with contextlib.suppress(UnreachableError):
             await line.studies()
-
-
-def _live(url: str, wallets: Path, kind: Kind, order: Order, marks: Marks, results: Path) -> None:
-    """In the child: until killed, or until all is done."""
-    # No life outlives the nursery: PR_SET_PDEATHSIG.
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.dup2(2, 1)
-    code = 1
-    try:
-        MarkedFile.marks = marks
-        with closing(MarkedFile.open(wallets)) as file:
-            life = Life(url, file, kind, order)
-            asyncio.run(life.run())
-            results.write_text(json.dumps(count(life.results)))
-        code = 0
-    finally:
-        if code:
-            sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
-            sys.stderr.flush()
-        os._exit(code)
-
-
-def _kill(pid: int, order: Order, marks: Marks) -> End:
-    """In the nursery: end a life as it was ordered, unless it ends before."""
-    code = _await(pid, lambda: _ripe(order, marks))
-    if code is None:
-        time.sleep(order.delay)
-        os.kill(pid, signal.SIGKILL)
-        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    return End([*marks.where], marks.writing, code)
-
-
-def _ripe(order: Order, marks: Marks) -> bool:
-    match order.mode:
-        case "starting":
-            return True
-        case "blind":
-            return marks.heard
-        case "caught":
-            return order.sight in {marks.writing.name, *(each.name for each in marks.where)}
-        case "held":
-            return marks.held
-        case _:
-            return False
-
-
-def _await(pid: int, condition: Callable[[], bool]) -> int | None:
-    """Wait; the exit code, if the life ends before."""
-    end = time.monotonic() + SECONDS
-    while not condition():
-        gone, status = os.waitpid(pid, os.WNOHANG)
-        if gone:
-            return os.waitstatus_to_exitcode(status)
-        assert time.monotonic() < end, "a life is stuck"
-        time.sleep(0.0001)
-    return None
-
-
-# ------------------------------------------------------------------------------------------------------------- wire
-
-
-@dataclass
-class Proxy:
-    """Between clients and server: notes each report, and hangs up now and then."""
-
-    random: random.Random
-    cuts: float
-    """The share of requests at which it hangs up, half of them before the server hears of it."""
-    port: int = 0
-    upstream: int = 0
-    """The server's port."""
-    reports: list[tuple[str, str, bytes]] = field(default_factory=list[tuple[str, str, bytes]])
-    """Token, round and body."""
-    cut: Counter[str] = field(default_factory=Counter[str])
-    _tasks: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
-
-    @asynccontextmanager
-    async def listening(self) -> AsyncGenerator[None]:
-        """Take connections."""
-        server = await asyncio.start_server(self._serve, "127.0.0.1")
-        self.port = server.sockets[0].getsockname()[1]
-        try:
-            yield
-        finally:
-            server.close()
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
-            await server.wait_closed()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        up: asyncio.StreamWriter | None = None
-        try:
-            down, up = await asyncio.open_connection("127.0.0.1", self.upstream)
-            while await self._pass_on(reader, writer, down, up):
-                pass
-        except (OSError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            self._tasks.discard(task)
-            for each in (writer, up):
-                if each is not None:
-                    each.close()
-
-    async def _pass_on(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        down: asyncio.StreamReader,
-        up: asyncio.StreamWriter,
-    ) -> bool:
-        """One request and its answer; whether there may be another."""
-        head, body = await self._message(reader)
-        fate = self.random.random()
-        if fate < self.cuts / 2:
-            self.cut["before"] += 1
-            return False
-        up.write(head + body)
-        answer = b"".join(await self._message(down))
-        if fate < self.cuts:
-            self.cut["after"] += 1
-            return False
-        writer.write(answer)
-        await writer.drain()
-        return True
-
-    async def _message(self, reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
-        """Head and body. A report is noted however much of its body has come."""
-        head = await reader.readuntil(b"\r\n\r\n")
-        length = int(head.lower().partition(b"content-length:")[2].partition(b"\r")[0] or 0)
-        try:
-            body = await reader.readexactly(length)
-        except asyncio.IncompleteReadError as error:
-            if error.partial:
-                self._note(head, error.partial)
-            raise
-        self._note(head, body)
-        return head, body
-
-    def _note(self, head: bytes, body: bytes) -> None:
-        match head.split(b" ", 2)[:2]:
-            case [b"POST", path] if path.startswith(b"/v1/rounds/") and path.endswith(b"/reports"):
-                token = head.partition(b"Bearer ")[2].partition(b"\r")[0].decode()
-                self.reports.append((token, path.split(b"/")[3].decode(), body))
-            case _:
-                pass
 
 
 # --------------------------------------------------------------------------------------------------------- evidence
@@ -640,12 +427,13 @@ class Evidence:
     last: Counter[str] = field(default_factory=Counter[str])
     """Results of the last life, that nobody disturbed."""
 
-    def died(self, mode: str, end: End) -> None:
-        """A kill."""
+    def died(self, mode: str, marks: Marks) -> None:
+        """Note where a kill landed."""
+        lines = lines_of(marks)
         self.kills[mode] += 1
-        self.where.update(Where(each).name for each in end.where if each)
-        self.writing[Writing(end.writing).name] += 1
-        self.inside += any(end.where)
+        self.where.update(where.name for where in lines if where)
+        self.writing[Writing(marks[WRITING]).name] += 1
+        self.inside += any(lines)
 
     @property
     def repeated(self) -> int:
@@ -712,23 +500,22 @@ def _judge_tallies(evidence: Evidence) -> Iterator[str]:
 
 
 MODES: Final = ("starting", "blind", "blind", "caught", "caught", "held", "held", "held")
-SIGHTS: Final = ("COMMITTING", "DRAWN", "STORED", "SENT", "ANSWERED")
+SIGHTS: Final = (Where.DRAWN, Where.STORED, Where.SENT, Where.ANSWERED, Writing.COMMITTING)
 
 
 @dataclass
 class Campaign:
-    """A server, a wire, and a wallet file of users of some kind."""
+    """A server, a proxy, and a wallet file of users of some kind."""
 
     folder: Path
     kind: str = "User"
     cuts: float = 0.06
     blocks: list[list[str]] = field(default_factory=list[list[str]])
     evidence: Evidence = field(default_factory=Evidence)
-    _modes: list[str] = field(default_factory=list[str])
 
     @property
     def wallets(self) -> Path:
-        """Theirs."""
+        """The wallet file."""
         return self.folder / "wallets"
 
     @property
@@ -737,7 +524,7 @@ class Campaign:
         return self.folder / "lives.log"
 
     def run(self, kills: int, seed: int) -> Evidence:
-        """Kill so often; then let everybody come to the end."""
+        """Kill this often; then let everybody come to the end."""
         from askance_server.ledger.sqlite import SqliteLedger
 
         asyncio.run(self._run(kills, seed))
@@ -748,50 +535,54 @@ class Campaign:
     async def _run(self, kills: int, seed: int) -> None:
         from tests.server.serving import serving
 
-        proxy = Proxy(random.Random(seed), self.cuts)
-        async with proxy.listening():
-            url, results = f"http://127.0.0.1:{proxy.port}", self.folder / "results"
-            async with _nursery((url, str(self.wallets), self.kind, str(results)), self.log) as live:
-                with serving(self.folder / "data", "--cap", SERVER_CAP) as server:
-                    proxy.upstream = server.port
-                    await self._kill(live, server, url, kills, random.Random(seed))
-                    await self._read_claims(server)
-                    proxy.cuts = 0
-                    end = await live(Order(self.blocks, seed, "in peace"))
-                    assert end.code == 0, f"the last life ended with {end.code}: see {self.log}"
-        self._read_wire(proxy, results)
+        proxy, dice = Proxy(random.Random(seed), self.cuts), random.Random(seed)
+        with closing(marks_of(self.folder)) as marks, serving(self.folder / "data", "--cap", SERVER_CAP) as server:
+            proxy.upstream = server.port
+            async with (
+                proxy.listening(),
+                ForkServer.open("tests.client.killing", str(self.folder), log=self.log) as forks,
+            ):
+                order = Order(f"http://127.0.0.1:{proxy.port}", str(self.folder), self.kind, self.blocks, seed)
+                deck = Deck(MODES, dice)
+                while self.evidence.kills.total() < kills:
+                    self._more_users(server, order.url)
+                    await self._kill(forks, replace(order, seed=dice.randrange(1 << 30)), deck, marks)
+                await self._read_claims(server)
+                proxy.cuts = 0
+                marks.clear()
+                code = await forks.reap(await forks.start(json.dumps(asdict(replace(order, everybody=True)))))
+                assert code == 0, f"the last life ended with {code}: see {self.log}"
+        self._read_wire(proxy)
 
-    async def _kill(self, live: Live, server: ServerProcess, url: str, kills: int, dice: random.Random) -> None:
-        while self.evidence.kills.total() < kills:
-            self._more_users(server, url)
-            order = self._order(dice)
-            end = await live(order)
-            if end.code == 0:
-                # On a busy machine everybody may have come to the end before the nursery looked again.
-                self.evidence.escaped += 1
-                continue
-            assert end.code == -signal.SIGKILL, f"a life ended with {end.code}: see {self.log}"
-            self.evidence.died(order.mode, end)
+    async def _kill(self, forks: ForkServer, order: Order, deck: Deck, marks: Marks) -> None:
+        """Let one life begin, and end it in one of the ways."""
+        mode, dice = deck.deal(), deck.dice
+        marks.clear()
+        if mode == "held":
+            marks.hold(dice.randint(1, 60))
+        pid = await forks.start(json.dumps(asdict(order)))
+        if mode == "held":
+            await until(lambda: marks.held or ended(pid), "a life comes to no point")
+        elif mode == "caught":
+            sight = dice.choice(SIGHTS)
+            await catch(pid, lambda: lambda: _sees(marks, sight), lambda: _sees(marks, sight))
+        else:
+            await until(lambda: mode == "starting" or marks[HEARD] > 0 or ended(pid), "nobody hears anything")
+            await asyncio.sleep(dice.uniform(0, 0.04))
+        code = await forks.kill(pid)
+        if code == 0:
+            # On a busy machine everybody may have come to the end before the life was looked at again.
+            self.evidence.escaped += 1
+        else:
+            assert code == -signal.SIGKILL, f"a life ended with {code}: see {self.log}"
+            self.evidence.died(mode, marks)
 
-    def _read_wire(self, proxy: Proxy, results: Path) -> None:
+    def _read_wire(self, proxy: Proxy) -> None:
         users = self._users()
         for token, round_, body in proxy.reports:
             self.evidence.wire[users[token], round_].append(body)
         self.evidence.cut = proxy.cut
-        self.evidence.last = Counter(json.loads(results.read_text()))
-
-    def _order(self, dice: random.Random) -> Order:
-        # Dealt like cards, so that of any eight kills five aim inside.
-        self._modes = self._modes or dice.sample(MODES, len(MODES))
-        mode = self._modes.pop()
-        order = Order(self.blocks, dice.randrange(1 << 30), mode)
-        match mode:
-            case "held":
-                return replace(order, hold=dice.randint(1, 60))
-            case "caught":
-                return replace(order, sight=dice.choice(SIGHTS))
-            case _:
-                return replace(order, delay=dice.uniform(0, 0.04))
+        self.evidence.last = Counter(json.loads((self.folder / "results").read_text()))
 
     def _more_users(self, server: ServerProcess, url: str) -> None:
         """While nobody lives: when most have come to the end, there are others, and studies for them."""
@@ -800,7 +591,7 @@ class Campaign:
                 return
             first = len(file.owners())
             enrolled = server.post("/v1/enrolments", token=server.enrolment, json={"users": BLOCK}).json()
-            people = [
+            people: list[tuple[int, int, Identity | None]] = [
                 (
                     first + at,
                     CAP if at % SMALL_EVERY else SMALL_CAP,
@@ -828,7 +619,8 @@ class Campaign:
     def _kept(self) -> Rounds[StoredReport]:
         query = "SELECT user_number, round, charge, body, state FROM reports JOIN owners ON id = owner"
         with closing(sqlite3.connect(self.wallets)) as db:
-            return {(row[0], row[1]): StoredReport(*row[1:4], ReportState(row[4])) for row in db.execute(query)}
+            rows = db.execute(query).fetchall()
+        return {(row[0], row[1]): StoredReport(row[1], row[2], row[3], ReportState(row[4])) for row in rows}
 
     def _audit(self, ledger: SqliteLedger) -> None:
         """After the end."""
@@ -846,44 +638,10 @@ class Campaign:
         evidence.tallied = {id_: ledger.tallies(id_)[0].counts[0].tolist() for id_ in rounds}
 
 
-Live = Callable[[Order], Awaitable[End]]
-"""Has an order carried out."""
-
-
-@asynccontextmanager
-async def _nursery(arguments: Sequence[str], log: Path) -> AsyncGenerator[Live]:
-    """The program at work."""
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    with log.open("ab") as errors:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            __file__,
-            *arguments,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=errors,
-            env=environment,
-        )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    stdin, stdout = process.stdin, process.stdout
-
-    async def live(order: Order) -> End:
-        stdin.write(json.dumps(asdict(order)).encode() + b"\n")
-        answer = await asyncio.wait_for(stdout.readline(), 2 * SECONDS)
-        assert answer, f"the nursery is gone: see {log}"
-        return End(**json.loads(answer))
-
-    try:
-        yield live
-    finally:
-        stdin.close()
-        try:
-            await asyncio.wait_for(process.wait(), SECONDS)
-        except TimeoutError:
-            process.kill()
-            await process.wait()
+def _sees(marks: Marks, sight: Where | Writing) -> bool:
+    return any(mark is sight for mark in (Writing(marks[WRITING]), *lines_of(marks)))
 
 
 if __name__ == "__main__":
-    nursery(*sys.argv[1:])
+    asyncio.run(load(Path(sys.argv[1])))
+    serve_forks(live)

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent.parent
-SECONDS = 60
+SECONDS = 300
+"""What takes longer is stuck, even on a slow machine with much else to do."""
 
 # The console script of the package drops exit codes: this is the program itself.
 COMPOSE = Path(sysconfig.get_path("platlib")) / "compose" / "docker-compose"
@@ -39,7 +40,9 @@ def resolved(**variables: str) -> dict[str, Any]:
     """The whole file, with every anchor and variable resolved."""
     command = [COMPOSE, "--file", ROOT / "docker-compose.yml", "config", "--format", "json"]
     environment = clean_environment(**variables)
-    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    run = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
     if run.returncode or run.stderr:
         raise ValueError(run.stderr)
     return json.loads(run.stdout)
@@ -109,7 +112,7 @@ class StandIn:
         environment = self._environment(service)
         # The one thing that the mapping takes from it: that the port is the command's own default.
         environment["ASKANCE_SERVER"] = f"http://127.0.0.1:{self.port}"
-        while subprocess.run(test, env=environment, capture_output=True, timeout=30, check=False).returncode:
+        while subprocess.run(test, env=environment, capture_output=True, timeout=SECONDS, check=False).returncode:
             assert self.processes[name].poll() is None, f"{name} is gone: {self.errors(name)}"
             assert time.monotonic() < end, f"{name} is not well: {self.errors(name)}"
 

@@ -12,6 +12,7 @@ from collections import Counter
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -74,12 +75,21 @@ def test_ten_thousand_users_finish_a_round_and_the_tally_is_what_they_were_ackno
 def test_a_fleet_that_is_killed_goes_on_with_its_wallets_and_nobody_sends_another_report(tmp_path: Path) -> None:
     users = 1_200
     with serving(tmp_path / "data") as server:
-        server.enrol(1)  # Whoever does not report keeps the round open.
-        fleet = [*COMMAND, "fleet", "--server", server.url, "--users", str(users), "--wallets", str(tmp_path / "fleet")]
-        fleet += ["--enrolment-token", str(tmp_path / "data" / "enrolment.token"), "--wait", "60", "--json"]
+        server.enrol(1)  # A user who does not report keeps the round open.
+        command = [
+            *COMMAND,
+            "fleet",
+            "--server",
+            server.url,
+            "--users",
+            str(users),
+            "--wallets",
+            str(tmp_path / "fleet"),
+        ]
+        command += ["--enrolment-token", str(tmp_path / "data" / "enrolment.token"), "--wait", "60", "--json"]
         study = None
         for received in (200, 700, users):
-            process = subprocess.Popen(fleet, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
             try:
                 if study is None:
                     wait_until(lambda: "askance_users 1201" in server.get("/metrics").text)
@@ -90,7 +100,7 @@ def test_a_fleet_that_is_killed_goes_on_with_its_wallets_and_nobody_sends_anothe
                 )
                 if received < users:
                     process.send_signal(signal.SIGKILL)
-                said, _ = process.communicate(timeout=60)
+                said, _ = process.communicate(timeout=120)
             finally:
                 process.kill()
                 process.wait()
@@ -103,11 +113,34 @@ def test_a_fleet_that_is_killed_goes_on_with_its_wallets_and_nobody_sends_anothe
         assert 'verdict="conflict"} 0.0' in verdicts or 'verdict="conflict"' not in verdicts
 
 
-def wait_until(condition: Any, seconds: float = 60) -> None:
+def wait_until(condition: Any, seconds: float = 120) -> None:
+    """Wait; what takes longer is stuck."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.02)
+
+
+def test_with_a_rate_each_visit_waits_for_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that stands still: the visit after k others waits k / rate seconds."""
+    from askance_client.simulation import fleet
+
+    users, rate = 40, 400
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    with serving(tmp_path / "data") as server:
+        crew = crew_of(server, users, tmp_path, connections=1, rate=float(rate))
+        asyncio.run(enrol_shard(crew))
+        study = server.study()
+        monkeypatch.setattr(fleet, "time", SimpleNamespace(**{**vars(time), "monotonic": lambda: 0.0}))
+        monkeypatch.setattr(fleet, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": sleep}))
+        came = asyncio.run(run_shard(crew, study["id"], synthetic("mean", {}, seed=4)))
+
+    assert came.results == Counter(answered=users)
+    assert waits[:users] == [visited / rate for visited in range(users)]
 
 
 @pytest.mark.slow

@@ -66,7 +66,7 @@ class Population:
         assert accepted >= round_.spec.target
 
     def retry(self, server: ServerProcess, round_: PreparedRound) -> None:
-        """Whoever did not hear sends the same again."""
+        """Send the same again, as users do who did not hear the receipt."""
         for user, outcome in self.sent[round_.id]:
             receipt = server.report(round_.id, self.tokens[user], outcome)
             assert receipt.json() == {"charged": round_.charge, "round": round_.id, "user": user}

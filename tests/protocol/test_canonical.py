@@ -315,4 +315,5 @@ def test_no_text_takes_long_to_refuse(text: str) -> None:
     with pytest.raises(ProtocolError):
         canonical.loads(text)
 
-    assert time.process_time() - begin < 3
+    # Not a measure of speed: only work that grows with the square of the length takes this long.
+    assert time.process_time() - begin < 60

@@ -27,7 +27,8 @@ Json = dict[str, Any]
 
 COMMAND: Final = (sys.executable, "-W", "error", "-c", "from askance_lab.cli import main; main()", "serve")
 """`askance serve` with the interpreter of the tests."""
-SECONDS: Final = 30
+SECONDS: Final = 120
+"""What takes longer is stuck."""
 
 
 def bearer(token: str | None) -> dict[str, str]:
@@ -36,7 +37,7 @@ def bearer(token: str | None) -> dict[str, str]:
 
 
 class Api:
-    """The endpoints, as a person would call them. What carries the requests is the heirs' business."""
+    """The endpoints, as a person would call them. Subclasses say what carries the requests."""
 
     directory: Path
 
@@ -59,7 +60,7 @@ class Api:
 
     @property
     def enrolment(self) -> str:
-        """The token that the server wrote for whoever enrols users."""
+        """The token that the server wrote for enrolling users."""
         return TokenFiles.of(self.directory).enrolment.read_text("ascii").strip()
 
     @property
@@ -77,7 +78,7 @@ class Api:
     def study(
         self, strategy: str = "mean", parameters: Mapping[str, Any] | None = None, *, simulated: bool = False
     ) -> Json:
-        """A new study: of `mean`, over all users, unless it is said otherwise."""
+        """A new study: of `mean`, over all users, if not told otherwise."""
         chosen = {"users": "all"} if parameters is None else dict(parameters)
         asked = {"title": "A study", "strategy": strategy, "parameters": chosen, "simulated": simulated}
         created = self.post("/v1/studies", token=self.operator, json=asked)

@@ -359,7 +359,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, help="a directory that keeps base image and packages")
     asked = parser.parse_args()
     resolved()
-    # Also whoever is told to stop leaves nothing behind.
+    # Also a run that is told to stop leaves nothing behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with contextlib.ExitStack() as stack:
         if asked.work is not None:

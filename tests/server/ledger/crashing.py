@@ -2,20 +2,13 @@
 
 Theory of operation
 -------------------
-*Nursery.* To load what the server is made of takes a second, to open a ledger some milliseconds. So one process,
-this module run as a program, loads everything once, and forks for each start: the child opens the ledger from disk
-and serves it by uvicorn, as after any other start. It accepts from a listening socket that the test keeps, one for
-each server and its successors: whoever connects while none is alive waits for the next, and has not gone over to
-another replica for good, which would leave servers without work where nothing is to be interrupted.
+*Servers.* This module, run as a program, forks for each start (`tests.harness.kills`): the child opens the ledger from
+disk and serves it by uvicorn. It accepts from a listening socket that the test keeps, one for each server and its
+successors: a client that connects while none is alive waits for the next, and does not go over to another replica for
+good, which would leave servers without work where nothing is to be interrupted.
 
-*Marks.* Three bytes a server in memory that the test shares: where the server is in a write transaction, whether it
-shall stop there, and whether it has. They outlive the process, so what they say after its end is where it was
-killed: not an estimate. Nothing of this is in the server's own code; the ledger's class is wrapped in the child.
-
-*Kills* come while a server starts, at random (blind), in a transaction that was seen to be open or about to commit
-(caught), or in one that waits for its end before or after its statements (held). Who is caught is stopped first, and
-looked at again: on a busy machine the transaction is often over by then, and it is let go until the next. What is
-random comes from a seeded generator. Nothing goes by the clock but `SECONDS`, after which whatever is awaited is stuck.
+*Marks.* Where each server is in a write transaction. Nothing of this is in the server's own code; the ledger's class is
+wrapped in the child.
 
 *Evidence.* Clients note what they send before they send it, and what is acknowledged when they hear of it. `judge`
 compares with the log, which it reads without the ledger's help:
@@ -26,28 +19,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import json
-import mmap
-import os
 import random
-import signal
 import socket
 import sqlite3
 import sys
-import time
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 import psycopg
 import uvicorn
-from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from askance_protocol.budget import MICRO
@@ -62,10 +49,12 @@ from askance_server.ledger.postgres import ledger as postgres_ledger
 from askance_server.ledger.sqlite import FILE, SqliteLedger
 from askance_server.ledger.sqlite.log import checksum
 from askance_server.settings import Settings
+from tests.harness.kills import Deck, ForkServer, catch, ended, serve_forks, until
+from tests.harness.marks import Marks
+from tests.harness.wire import Connection, LostError
 
-T = TypeVar("T")
 Json = dict[str, Any]
-Link = Connection[TupleRow]
+Link = psycopg.Connection[TupleRow]
 
 CAP: Final = 2 * MICRO
 """Two reports a user, and there are three studies."""
@@ -75,8 +64,6 @@ CONNECTIONS: Final = 48
 USERS: Final = 750
 """How many enrol at a time."""
 BATCH: Final = 50
-SECONDS: Final = 120
-"""Whatever takes longer is stuck, on a slow machine that has much else to do as well."""
 
 
 # ----------------------------------------------------------------------------------------------------------- marks
@@ -90,61 +77,26 @@ class Where(IntEnum):
     COMMITTING = 2
 
 
-class Marks:
-    """What a server and its killer share."""
+def where(marks: Marks) -> Where:
+    """Where a server is, or was when it was killed."""
+    return Where(marks[0])
 
-    def __init__(self, path: Path, slot: int) -> None:
-        with path.open("r+b") as file:
-            self._bytes = mmap.mmap(file.fileno(), 0)
-        self._where, self._hold, self._held = 3 * slot, 3 * slot + 1, 3 * slot + 2
 
-    @staticmethod
-    def make(path: Path, slots: int) -> None:
-        """The shared bytes, before any server starts."""
-        path.write_bytes(bytes(3 * slots))
+def begun(marks: Marks) -> None:
+    """In the server: a transaction is open."""
+    marks[0] = Where.BEGUN
+    marks.point()
 
-    @property
-    def where(self) -> Where:
-        """Where the server is, or was when it died."""
-        return Where(self._bytes[self._where])
 
-    @property
-    def held(self) -> bool:
-        """Whether the server waits to be killed."""
-        return bool(self._bytes[self._held])
+def committing(marks: Marks) -> None:
+    """In the server: all is written, and COMMIT comes next."""
+    marks.point()
+    marks[0] = Where.COMMITTING
 
-    def clear(self) -> None:
-        """Before the next start."""
-        self._bytes[self._where] = self._bytes[self._hold] = self._bytes[self._held] = 0
 
-    def hold(self, points: int) -> None:
-        """Let the server stop at so many points from now; each transaction has two."""
-        self._bytes[self._hold] = points
-
-    def begun(self) -> None:
-        """In the server: a transaction is open."""
-        self._bytes[self._where] = Where.BEGUN
-        self._point()
-
-    def committing(self) -> None:
-        """In the server: all is written, and COMMIT comes next."""
-        self._point()
-        self._bytes[self._where] = Where.COMMITTING
-
-    def ended(self) -> None:
-        """In the server: committed, or rolled back."""
-        self._bytes[self._where] = Where.OUTSIDE
-
-    def _point(self) -> None:
-        if self._bytes[self._hold]:
-            self._bytes[self._hold] -= 1
-            if not self._bytes[self._hold]:
-                self._bytes[self._held] = 1
-                time.sleep(SECONDS)
-
-    def close(self) -> None:
-        """Let the memory go."""
-        self._bytes.close()
+def marks_of(folder: Path, slot: int) -> Marks:
+    """The marks of a server and its successors."""
+    return Marks(folder / f"marks-{slot}", 1)
 
 
 def marked_sqlite(kind: type[SqliteLedger], marks: Marks) -> type[SqliteLedger]:
@@ -155,11 +107,11 @@ def marked_sqlite(kind: type[SqliteLedger], marks: Marks) -> type[SqliteLedger]:
         def _commit(self) -> Generator[sqlite3.Connection]:
             try:
                 with super()._commit() as db:
-                    marks.begun()
+                    begun(marks)
                     yield db
-                    marks.committing()
+                    committing(marks)
             finally:
-                marks.ended()
+                marks[0] = Where.OUTSIDE
 
     return Marked
 
@@ -170,9 +122,9 @@ def marked_postgres(kind: type[PostgresLedger], marks: Marks) -> type[PostgresLe
 
     def marking(link: Link, *rest: Any) -> Any:
         link.execute("SELECT 1").fetchone()  # Until something is fetched, not even BEGIN was sent.
-        marks.begun()
+        begun(marks)
         decided = decide(link, *rest)
-        marks.committing()
+        committing(marks)
         return decided
 
     class Marked(kind):
@@ -180,7 +132,7 @@ def marked_postgres(kind: type[PostgresLedger], marks: Marks) -> type[PostgresLe
             try:
                 return super().charge(id_, users, outcomes)
             finally:
-                marks.ended()
+                marks[0] = Where.OUTSIDE
 
     postgres_ledger._decide = marking
     return Marked
@@ -262,98 +214,22 @@ SQLITE_KINDS: Final = {kind.__name__: kind for kind in (SqliteLedger, Acknowledg
 POSTGRES_KINDS: Final = {kind.__name__: kind for kind in (PostgresLedger, SpendsApartInPostgres)}
 
 
-# ----------------------------------------------------------------------------------------------------- the nursery
+# ------------------------------------------------------------------------------------------------------ the program
 
 
-def nursery(database: str, directory: str, kind: str, marks: str, *listeners: str) -> None:
-    """The program: `start SLOT` forks a server and says its number, `reap PID` says when that one is gone."""
-    children: set[int] = set()
-    try:
-        for line in sys.stdin:
-            command, number = line.split()
-            if command == "start":
-                pid = os.fork()
-                if not pid:
-                    slot = int(number)
-                    _serve(database, Path(directory), kind, Marks(Path(marks), slot), int(listeners[slot]))
-                children.add(pid)
-                print(pid, flush=True)
-            else:
-                os.waitpid(int(number), 0)
-                children.remove(int(number))
-                print("gone", flush=True)
-    finally:
-        for pid in children:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-
-
-def _serve(database: str, directory: Path, kind: str, marks: Marks, listener: int) -> None:
+def serve(database: str, folder: Path, kind: str, slot: int, listener: int) -> None:
     """In the child: serve until killed."""
-    # No server outlives the process that started it: PR_SET_PDEATHSIG.
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.dup2(2, 1)
+    marks = marks_of(folder, slot)
     # Where `open_ledger` looks when it is called.
     if kind in SQLITE_KINDS:
         sqlite.SqliteLedger = marked_sqlite(SQLITE_KINDS[kind], marks)  # type: ignore[misc]
     else:
         postgres.PostgresLedger = marked_postgres(POSTGRES_KINDS[kind], marks)  # type: ignore[misc]
-    settings = Settings(database=database, data_directory=directory, cap=CAP, port=0)
+    settings = Settings(database=database, data_directory=folder / "data", cap=CAP, port=0)
     config = uvicorn.Config(
         create_app(settings), lifespan="on", ws="none", log_config=None, access_log=False, server_header=False
     )
-    try:
-        uvicorn.Server(config).run([socket.socket(fileno=listener)])
-    finally:
-        os._exit(1)
-
-
-@dataclass
-class Nursery:
-    """The program at work."""
-
-    process: asyncio.subprocess.Process
-
-    @classmethod
-    async def open(cls, *arguments: str, listeners: Sequence[socket.socket], log: Path) -> Nursery:
-        """Start the program; it waits for commands."""
-        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-        descriptors = [listener.fileno() for listener in listeners]
-        command = (sys.executable, __file__, *arguments, *map(str, descriptors))
-        with log.open("ab") as errors:
-            process = await asyncio.create_subprocess_exec(
-                *command,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=errors,
-                env=environment,
-                pass_fds=descriptors,
-            )
-        return cls(process)
-
-    async def start(self, slot: int) -> int:
-        """A new server; its process."""
-        return int(await self._ask(f"start {slot}"))
-
-    async def kill(self, pid: int) -> None:
-        """The end of a server, by SIGKILL; it is gone when this returns."""
-        os.kill(pid, signal.SIGKILL)
-        await self._ask(f"reap {pid}")
-
-    async def _ask(self, command: str) -> str:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(f"{command}\n".encode())
-        answer = await asyncio.wait_for(self.process.stdout.readline(), SECONDS)
-        assert answer, "the nursery is gone: see its log"
-        return answer.decode()
-
-    async def close(self) -> None:
-        """No commands any more: it ends, and its servers with it."""
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        await asyncio.wait_for(self.process.wait(), SECONDS)
+    uvicorn.Server(config).run([socket.socket(fileno=listener)])
 
 
 # --------------------------------------------------------------------------------------------------------- evidence
@@ -472,41 +348,6 @@ def _judge_study(ledger: Ledger, study: str, rows: Log) -> Iterator[str]:
 # ---------------------------------------------------------------------------------------------------------- clients
 
 
-class Lost(Exception):
-    """The connection broke, and nobody knows what became of the request."""
-
-
-class Client:
-    """One connection at a time, and requests one after the other on it."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self._writer: asyncio.StreamWriter | None = None
-
-    async def post(self, path: str, token: str, body: bytes) -> tuple[int, bytes]:
-        """Status and body of the answer."""
-        head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n"
-        head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-        try:
-            if self._writer is None:
-                self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
-            self._writer.write(head.encode() + body)
-            answer = (await self._reader.readuntil(b"\r\n\r\n")).lower()
-            length = int(answer.partition(b"content-length:")[2].partition(b"\r")[0])
-            return int(answer.split(b" ", 2)[1]), await self._reader.readexactly(length)
-        except (OSError, asyncio.IncompleteReadError):
-            await self.close()
-            raise Lost from None
-
-    async def close(self) -> None:
-        """Hang up."""
-        writer, self._writer = self._writer, None
-        if writer is not None:
-            writer.close()
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
-
-
 def _answer(status: int, body: bytes) -> str:
     """`accepted`, or the name of the problem."""
     return "accepted" if status == 200 else str(json.loads(body)["type"]).rpartition(":")[2]
@@ -546,20 +387,20 @@ class Crowd:
 
     async def operate(self) -> None:
         """Enrol users, open studies for them, and close the rounds of those before, whenever reports run out."""
-        client, files = Client(self.ports[0]), TokenFiles.of(self.directory)
+        client, files = Connection(self.ports[0]), TokenFiles.of(self.directory)
         try:
             while not files.enrolment.exists() or not files.operator.exists():
                 await asyncio.sleep(0.01)
             operator, enrolment = files.operator.read_text().strip(), files.enrolment.read_text().strip()
             while True:
                 if len(self.tasks) < 2 * CONNECTIONS:
-                    with contextlib.suppress(Lost):
+                    with contextlib.suppress(LostError):
                         await self._refill(client, operator, enrolment)
                 await asyncio.sleep(0.01)
         finally:
             await client.close()
 
-    async def _refill(self, client: Client, operator: str, enrolment: str) -> None:
+    async def _refill(self, client: Connection, operator: str, enrolment: str) -> None:
         users = await self._create(client, "/v1/enrolments", enrolment, {"users": USERS})
         first: int = users["user"]
         self.evidence.enrolled = max(self.evidence.enrolled, first + USERS)
@@ -580,7 +421,7 @@ class Crowd:
             await client.post(f"/v1/rounds/{round_}/close", operator, b"")
             self.rounds.remove(round_)
 
-    async def _create(self, client: Client, path: str, token: str, asked: Json) -> Json:
+    async def _create(self, client: Connection, path: str, token: str, asked: Json) -> Json:
         status, body = await client.post(path, token, json.dumps(asked).encode())
         assert status == 201, body
         created: Json = json.loads(body)
@@ -593,7 +434,7 @@ class Crowd:
 
     async def report(self, slot: int) -> None:
         """Send one report after the other; some again, some again with another outcome."""
-        client = Client(self.ports[slot])
+        client = Connection(self.ports[slot])
         try:
             while True:
                 if not self.tasks:
@@ -604,7 +445,7 @@ class Crowd:
                 body = encode_report(task.outcome, OUTCOMES)
                 try:
                     answer = _answer(*await client.post(f"/v1/rounds/{task.round}/reports", task.token, body))
-                except Lost:
+                except LostError:
                     self._again(task, change=0.3)
                     continue
                 self.heard[slot] += 1
@@ -622,7 +463,7 @@ class Crowd:
 
     async def deliver(self) -> None:
         """A gateway: send batches, each until it is answered."""
-        client = Client(self.ports[-1])
+        client = Connection(self.ports[-1])
         try:
             while True:
                 await asyncio.sleep(0.005)
@@ -631,13 +472,15 @@ class Crowd:
         finally:
             await client.close()
 
-    async def _deliver(self, client: Client, round_: str, token: str, users: list[int], outcomes: list[int]) -> None:
+    async def _deliver(
+        self, client: Connection, round_: str, token: str, users: list[int], outcomes: list[int]
+    ) -> None:
         for user, outcome in zip(users, outcomes, strict=True):
             self.evidence.sends(round_, user, outcome)
         body = json.dumps({"users": users, "outcomes": outcomes}).encode()
         try:
             status, answer = await client.post(f"/v1/rounds/{round_}/batches", token, body)
-        except Lost:
+        except LostError:
             return
         self.batches.popleft()
         if status != 200:
@@ -652,7 +495,6 @@ class Crowd:
 # --------------------------------------------------------------------------------------------------------- campaigns
 
 
-TRIES: Final = 300
 MODES: Final = ("starting", "blind", "caught", "caught", "caught", "held", "held", "held")
 
 
@@ -660,82 +502,60 @@ MODES: Final = ("starting", "blind", "caught", "caught", "caught", "held", "held
 class Killer:
     """Ends servers, and starts them again."""
 
-    nursery: Nursery
+    forks: ForkServer
     marks: list[Marks]
     crowd: Crowd
     random: random.Random
     pids: dict[int, int] = field(default_factory=dict[int, int])
-    _modes: list[str] = field(default_factory=list[str])
 
     async def run(self, kills: int) -> None:
-        """So many kills; at the end all servers are at work again."""
+        """This many kills; at the end all servers are at work again."""
+        deck = Deck(MODES, self.random)
         for slot in range(len(self.marks)):
             await self._start(slot)
         for _ in range(kills):
-            await self._kill()
+            await self._kill(deck.deal())
         for slot in self.pids:
             await self._under_load(slot)
 
     async def _start(self, slot: int) -> None:
         self.marks[slot].clear()
-        self.pids[slot] = await self.nursery.start(slot)
+        self.pids[slot] = await self.forks.start(f"{slot}")
 
-    async def _kill(self) -> None:
+    async def _kill(self, mode: str) -> None:
         """One server, in one of the ways, and start it again."""
-        # Dealt like cards, so that of any eight kills six aim inside.
-        self._modes = self._modes or self.random.sample(MODES, len(MODES))
-        slot, mode = self.random.choice(sorted(self.pids)), self._modes.pop()
+        slot = self.random.choice(sorted(self.pids))
+        marks, pid = self.marks[slot], self.pids[slot]
         if mode != "starting":
             await self._under_load(slot)
         await asyncio.sleep(self.random.uniform(0, 0.05))
         if mode == "held":
-            self.marks[slot].hold(self.random.randint(1, 20))
-            await self._until(lambda: self.marks[slot].held, f"server {slot} comes to the end of no transaction")
+            marks.hold(self.random.randint(1, 20))  # Each transaction has two points.
+            await self._until(lambda: marks.held, f"server {slot} comes to the end of no transaction")
         elif mode == "caught":
-            await self._catch(slot)
-        await self.nursery.kill(self.pids.pop(slot))
-        self.crowd.evidence.kills[self.marks[slot].where.name] += 1
+            await catch(pid, lambda: self._sight(marks), lambda: where(marks) is not Where.OUTSIDE)
+        await self.forks.kill(self.pids.pop(slot))
+        self.crowd.evidence.kills[where(marks).name] += 1
         await self._start(slot)
+
+    def _sight(self, marks: Marks) -> Callable[[], bool]:
+        awaited = self.random.choice((Where.BEGUN, Where.COMMITTING))
+        return lambda: where(marks) is awaited
 
     async def _under_load(self, slot: int) -> None:
         """Until the clients of this server hear answers again."""
         enough = self.crowd.heard[slot] + CONNECTIONS // len(self.marks)
         await self._until(lambda: self.crowd.heard[slot] > enough, f"server {slot} does not answer")
 
-    async def _catch(self, slot: int) -> None:
-        """Stop the server in a transaction; one that slips away so often is killed where it is, and counted so."""
-        pid, marks = self.pids[slot], self.marks[slot]
-        for _ in range(TRIES):
-            if _seen(marks, self.random.choice((Where.BEGUN, Where.COMMITTING))):
-                os.kill(pid, signal.SIGSTOP)
-                await self._until(lambda: _state(pid) == "T", f"server {slot} does not stop")
-                if marks.where is not Where.OUTSIDE:
-                    return
-                os.kill(pid, signal.SIGCONT)
-            await asyncio.sleep(0.001)
-
     async def _until(self, condition: Callable[[], bool], otherwise: str) -> None:
         """Wait, as long as all servers live."""
-        end = time.monotonic() + SECONDS
-        while not condition():
-            dead = [slot for slot, pid in self.pids.items() if _state(pid) == "Z"]
+
+        def holds() -> bool:
+            dead = [slot for slot, pid in self.pids.items() if ended(pid)]
             assert not dead, f"servers {dead} ended by themselves: see the log"
-            assert time.monotonic() < end, f"{otherwise}: see the log"
-            await asyncio.sleep(0.001)
+            return condition()
 
-
-def _seen(marks: Marks, awaited: Where) -> bool:
-    """Look without a pause, for a moment: a transaction is over sooner than a task that sleeps wakes up."""
-    end = time.monotonic() + 0.003
-    while time.monotonic() < end:
-        if marks.where is awaited:
-            return True
-    return False
-
-
-def _state(pid: int) -> str:
-    """As Linux says it: T is stopped, Z is dead and not yet reaped."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
+        await until(holds, otherwise)
 
 
 @dataclass(frozen=True)
@@ -753,26 +573,25 @@ class Campaign:
         return self.folder / "servers.log"
 
     def run(self, kills: int, seed: int) -> Evidence:
-        """Kill so many servers under load; at the end none is left."""
+        """Kill this many servers under load; at the end none is left."""
         return asyncio.run(self._run(kills, seed))
 
     async def _run(self, kills: int, seed: int) -> Evidence:
         directory = self.folder / "data"
         directory.mkdir(mode=0o700, exist_ok=True)
-        Marks.make(self.folder / "marks", self.replicas)
-        marks = [Marks(self.folder / "marks", slot) for slot in range(self.replicas)]
-        arguments = (self.database, str(directory), self.kind, str(self.folder / "marks"))
         with ExitStack() as stack:
-            listeners = [stack.enter_context(_listener()) for _ in marks]
-            for each in marks:
-                stack.callback(each.close)
-            nursery = await Nursery.open(*arguments, listeners=listeners, log=self.log)
-            ports = [listener.getsockname()[1] for listener in listeners]
-            crowd = Crowd(ports, directory, random.Random(seed), Evidence())
-            try:
-                await _storm(Killer(nursery, marks, crowd, random.Random(seed)), kills)
-            finally:
-                await nursery.close()
+            slots = range(self.replicas)
+            listeners = [stack.enter_context(_listener()) for _ in slots]
+            marks = [stack.enter_context(closing(marks_of(self.folder, slot))) for slot in slots]
+            crowd = Crowd(
+                [listener.getsockname()[1] for listener in listeners], directory, random.Random(seed), Evidence()
+            )
+            numbers = [listener.fileno() for listener in listeners]
+            arguments = (self.database, str(self.folder), self.kind, *map(str, numbers))
+            async with ForkServer.open(
+                "tests.server.ledger.crashing", *arguments, log=self.log, pass_fds=numbers
+            ) as forks:
+                await _storm(Killer(forks, marks, crowd, random.Random(seed)), kills)
         return crowd.evidence
 
 
@@ -794,5 +613,10 @@ async def _storm(killer: Killer, kills: int) -> None:
         raise failures[0]
 
 
+def program(database: str, folder: str, kind: str, *listeners: str) -> None:
+    """Fork a server for each order, which is the number of its listening socket."""
+    serve_forks(lambda slot: serve(database, Path(folder), kind, int(slot), int(listeners[int(slot)])))
+
+
 if __name__ == "__main__":
-    nursery(*sys.argv[1:])
+    program(*sys.argv[1:])

