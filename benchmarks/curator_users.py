@@ -58,7 +58,7 @@ def needed(yardstick: Yardstick, runs: int) -> dict[str, Any]:
 
 
 def yardsticks() -> list[Yardstick]:
-    """THEORY.md, section 3; of a range the smaller end."""
+    """Examples that a prototype needed (docs/theory.md#yardsticks); of a range the smaller end."""
     return [
         cell("PARITY · curator · generic", 10, 208),
         cell("PARITY · curator · A*, insistent", 10, 352),

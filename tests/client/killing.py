@@ -63,7 +63,7 @@ from tests.harness.wire import Proxy
 
 if TYPE_CHECKING:  # A life needs nothing of a server, and would take a second longer to load.
     from askance_server.ledger.sqlite import SqliteLedger
-    from tests.server.serving import ServerProcess
+    from tests.harness.servers import ServerProcess
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -533,7 +533,7 @@ class Campaign:
         return self.evidence
 
     async def _run(self, kills: int, seed: int) -> None:
-        from tests.server.serving import serving
+        from tests.harness.servers import serving
 
         proxy, dice = Proxy(random.Random(seed), self.cuts), random.Random(seed)
         with closing(marks_of(self.folder)) as marks, serving(self.folder / "data", "--cap", SERVER_CAP) as server:

@@ -25,8 +25,8 @@ from askance_protocol.rounds import Part, PreparedRound
 from askance_protocol.tally import tally_round
 from askance_server.core.estimators import estimate
 from tests.client.liar import URL
+from tests.harness.servers import Service
 from tests.protocol.studies import HEIGHT, MASKED_BIT, MASKED_CELL, SCHEMA, D, part, prepared
-from tests.server.serving import Service
 
 SEEDS = 200
 USERS = 6_000

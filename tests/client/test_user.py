@@ -43,9 +43,9 @@ from askance_protocol.rounds import Cohort, GeometricSpec, Part
 from askance_protocol.schema import RealField, Schema
 from tests.client.liar import Liar
 from tests.client.people import HERS, OTHERS, Words, answers, enrolled, reasons, run, wallet_at
+from tests.harness.servers import Json, Service
 from tests.protocol.studies import PARTS, SCHEMA, part
 from tests.protocol.studies import study as study_of
-from tests.server.serving import Json, Service
 
 T = TypeVar("T")
 

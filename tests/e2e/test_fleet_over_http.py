@@ -28,7 +28,7 @@ from askance_protocol.errors import UsageError
 from askance_protocol.tally import Tally
 from askance_server.core.estimators import estimate
 from askance_server.ledger.sqlite import SqliteLedger
-from tests.server.serving import Json, ServerProcess, prepared, serving
+from tests.harness.servers import Json, ServerProcess, prepared, serving
 
 COMMAND = (sys.executable, "-c", "from askance_lab.cli import main; main()")
 SURE = 1 - 1e-6

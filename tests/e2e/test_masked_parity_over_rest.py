@@ -19,8 +19,8 @@ from askance_protocol.randomness import SimulatedRandom
 from askance_protocol.reports import ReportBatch, encode_raw
 from askance_protocol.rounds import PreparedRound
 from askance_protocol.rounds.bulletin import Bulletin, read_entry
+from tests.harness.servers import Json, ServerProcess, prepared, serving
 from tests.server.learners import masked
-from tests.server.serving import Json, ServerProcess, prepared, serving
 
 D: Final = 4
 USERS: Final = 27_000

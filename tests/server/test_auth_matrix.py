@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from askance_server.auth import EnrolmentToken, GatewayToken, Keys, OperatorToken, Token, UserToken
-from tests.server.serving import Json, Service, is_problem
+from tests.harness.servers import Json, Service, is_problem
 
 OTHER_KEY: Final = bytes(range(32))
 

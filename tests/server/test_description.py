@@ -40,7 +40,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from askance_protocol.rounds import StudyState
 from askance_server.problems import MEDIA_TYPE, PROBLEMS, responses
-from tests.server.serving import Json, Service, bearer
+from tests.harness.servers import Json, Service, bearer
 
 Case = schemathesis.Case[Any]
 Operation = APIOperation[Any, Any, Any, Any]

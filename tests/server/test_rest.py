@@ -20,7 +20,7 @@ from askance_protocol.reports import ReportBatch, encode_raw
 from askance_protocol.rounds.bulletin import Bulletin, read_entry
 from askance_server.auth import GatewayToken, UserToken
 from askance_server.problems import MEDIA_TYPE, PROBLEMS
-from tests.server.serving import Json, ServerProcess, Service, bearer, is_problem, prepared, serving
+from tests.harness.servers import Json, ServerProcess, Service, bearer, is_problem, prepared, serving
 
 NOTHING = "0" * 64
 MEAN_OF_ALL: Json = {"users": "all", "tolerance": "0.3"}

@@ -2,7 +2,7 @@
 
 The pmf is α^{−|k|}(α−1)/(α+1) with α^Δ = e^ε: it is the discrete Laplace distribution of scale Δ/ε. N21's "truncate"
 has to mean *clamp*, which is post-processing and costs nothing. Conditioning on the range (drawing again until the
-response lies in it) is not: the chance of lying in the range depends on the secret (THEORY.md, "Smaller").
+response lies in it) is not: the chance of lying in the range depends on the secret (docs/theory.md#smaller).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The INTERVAL_d sanitizer: how many entries lie below each of 2^d thresholds. BNS13, §4.2, Thm 4.
 
-The extended abstract omits the construction (THEORY.md, section 1). The domain is cut into pieces, and the count of
+The extended abstract omits it (docs/theory.md#constructions). The domain is cut into pieces, and the count of
 each is released as if all of it were at the piece's right end. A call on [a,b] counts its entries with noise: if few,
 [a,b] is a piece. Else it looks for the length 2^z of a window that is heavy although windows half as long are not
 (Rec), then for such a window (the choosing mechanism, over two partitions in cells of 2·2^z, shifted by 2^z; over

@@ -1,6 +1,6 @@
 """The POINT_d sanitizer: how often each of 2^d points is in the database, whatever d. BNS13, §4.2, Thm 3.
 
-The extended abstract omits the construction (THEORY.md, section 1): ⌊2/α⌋ rounds of the choosing mechanism, each
+The extended abstract omits it (docs/theory.md#constructions): ⌊2/α⌋ rounds of the choosing mechanism, each
 followed by a noisy count of the point that it found, which is then deleted. Points that are not found are estimated 0.
 
 Accuracy, re-derived: while some point has αm entries, the point found has αm/2 at least (α/2-good, but for β' = αβ/4 a

@@ -9,7 +9,7 @@ A_dist finds it, and the exponential mechanism chooses among a few points of it.
 
 Q is whole-valued, and piecewise constant: `Quality` holds its pieces. A call with n pieces takes O(n) steps, at any T.
 
-Repaired, derived (numbers as in THEORY.md, section 2):
+Repaired, derived (numbers as in docs/theory.md#traps):
 
 * trap 11: step 10's second set starts at c, not at b; K/2 is rounded down, H has each point once, and is within [0, T].
 * trap 12: step 3's min{0, ·} is right; step 2's padding by 0 is not: below level 0 scores are negative, and then 0 is a

@@ -12,7 +12,7 @@ expectation under both concepts. O(g, τ) = (E₀ + E₁)/2 where |E₀ − E₁
 The theorem is about learners whose tolerances are all at least 2^{−d/3}, for queries with values in [−1, 1]. The
 strongest noninteractive learner asks for less, and O must then tell it the truth. `least` holds a learner to the
 premise: a tolerance below it is taken for it. A {0, 1}-valued query is half as wide, so its least tolerance is half as
-large (THEORY.md, "Smaller": ±1 against {0, 1}).
+large (docs/theory.md#smaller: ±1 against {0, 1}).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A histogram: the share of every cell of a partition, from one pooled query.
 
 The papers would ask k boolean queries of k disjoint portions of the users (KLNRS11, Thm 5.7). As cells of one query
-they share all the users: THEORY.md §1, "One pooled round".
+they share all the users: docs/theory.md#one-pooled-round.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A_MP whose first round is pooled, and whose second is a search: docs/masked-parity.md has what each step gives.
 
-At d = 64 and ε = 1 some 3.6·10⁵ users do; one pooled round takes 7·10⁵, fresh portions 4.6·10⁹ (THEORY.md, §1).
+At d = 64 and ε = 1 some 3.6·10⁵ users do; one pooled round takes 7·10⁵, fresh portions 4.6·10⁹ (docs/theory.md).
 """
 
 from __future__ import annotations

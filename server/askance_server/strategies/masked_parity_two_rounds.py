@@ -1,6 +1,6 @@
 """A_MP whose first round is pooled: every user of it answers for all of r at once, with one bit. The plainest learner.
 
-THEORY.md, §1, "One pooled round": at d = 64 and ε = 1 some 7·10⁵ users where fresh portions need 4.6·10⁹.
+docs/theory.md#one-pooled-round: at d = 64 and ε = 1 some 7·10⁵ users where fresh portions need 4.6·10⁹.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from askance_server.strategies.masked_parity import MINUS, SHOWN, dimension, err
 
 
 def cells(d: int) -> CellQuery:
-    """All d queries of step 1 as cells of one partition. THEORY.md, §1: E[ŝ_j] = (−1)^{r_j}/(2d)."""
+    """All d queries of step 1 as cells of one partition. docs/theory.md: E[ŝ_j] = (−1)^{r_j}/(2d)."""
     return CellQuery(cells=d, cell=If(test=SHOWN, then=FieldValue(field="i"), otherwise=Integer(of=-1)), negative=MINUS)
 
 

@@ -25,7 +25,7 @@ def run(parameters: Parameters) -> Asking:
     [shares] = yield [Ask(cells(d), 1 / (2 * d + 1))]
     r = signs(shares)
     # KLNRS11, p. 27, says "error exactly 1/4" and not how. A constant on b = 0 has error 0, ¼ or ½ where r = 0, as the
-    # parity is constant there. Any parity but r's own agrees with it, masked or not, on half of all x (THEORY.md, 10).
+    # parity is constant there. Any parity but r's own agrees with it, masked or not, on half of x (theory.md#trap-10).
     guess = other(r)
     text = f"(-1)^(r_i) where b = 1, with r = {r}, and (-1)^(s.x) where b = 0, with s = {guess}: error 1/4"
     return Hypothesis(text, {"r": r, "guess": guess})

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from askance_lab.cli import app
 from askance_protocol.errors import AskanceError
-from tests.server.serving import ServerProcess
+from tests.harness.servers import ServerProcess
 
 COMMAND: Final = (sys.executable, "-W", "error", "-m", "askance_lab")
 SECONDS: Final = 120

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.serving import ServerProcess, serving
+from tests.harness.servers import ServerProcess, serving
 
 
 @pytest.fixture

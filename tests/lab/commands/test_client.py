@@ -12,8 +12,8 @@ from askance_client import Answered, Reason, Refusal
 from askance_lab.commands.client import exit_of
 from askance_lab.commands.shared.exit_codes import Exit
 from askance_protocol.errors import UsageError
+from tests.harness.servers import ServerProcess
 from tests.lab.commands.calls import COMMAND, askance, invoke, token_options
-from tests.server.serving import ServerProcess
 
 
 def test_one_person_takes_part_with_a_row_of_her_file_and_then_has_nothing_left(

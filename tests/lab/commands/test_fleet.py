@@ -9,8 +9,8 @@ import pytest
 from askance_lab.commands.fleet import share_of
 from askance_lab.commands.shared.exit_codes import Exit
 from askance_protocol.errors import UsageError
+from tests.harness.servers import ServerProcess
 from tests.lab.commands.calls import askance, token_options
-from tests.server.serving import ServerProcess
 
 
 @pytest.mark.parametrize("command", ["fleet", "load"])

@@ -12,8 +12,8 @@ from askance_lab.commands import load as load_command
 from askance_lab.commands.shared.exit_codes import Exit
 from askance_lab.commands.shared.participation import percentiles
 from askance_protocol.errors import UsageError
+from tests.harness.servers import ServerProcess
 from tests.lab.commands.calls import askance, invoke, json_of, token_options
-from tests.server.serving import ServerProcess
 
 
 @pytest.mark.parametrize("more", [["--processes", "2"], ["--rate", "400"], ["--batch", "70"]])

@@ -48,7 +48,7 @@ def test_below_its_bound_it_is_not_private() -> None:
 def test_at_its_bound_it_is_as_private_as_declared(
     epsilon: Fraction, delta: Fraction, error: Fraction, growth: int
 ) -> None:
-    """THEORY.md §3: δ(ε) ≤ δ over all neighbours of the fewest entries that Lemma 4 allows."""
+    """docs/theory.md#checks: δ(ε) ≤ δ over all neighbours of the fewest entries that Lemma 4 allows."""
     m = examples_choosing(growth=growth, epsilon=float(epsilon), delta=float(delta), error=float(error), failure=0.5)
 
     assert m <= 40

@@ -43,7 +43,7 @@ def votes(
 @pytest.mark.parametrize("others", [True, False])
 @pytest.mark.parametrize(("epsilon", "delta"), PRICES)
 def test_the_tight_form_is_exactly_as_private_as_declared(epsilon: Fraction, delta: Fraction, *, others: bool) -> None:
-    """THEORY.md §3: over all neighbours of n entries δ(ε) ≤ δ; and one threshold lower it would not be."""
+    """docs/theory.md#checks: over all neighbours of n entries δ(ε) ≤ δ; and one threshold lower it would not be."""
     steep = epsilon / 2
     least = threshold(epsilon, delta)
     mechanism = votes(lambda lead: found_chance(lead.gap, epsilon=epsilon, delta=delta), others=others)

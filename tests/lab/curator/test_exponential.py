@@ -41,7 +41,7 @@ def without_the_two(epsilon: Fraction) -> Callable[[tuple[Example, ...]], Distri
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(3)])
 def test_five_thresholds_are_private_by_enumeration(epsilon: Fraction) -> None:
-    """THEORY.md §3: n = 4, all databases and neighbours: log-ratio ≤ ε, and above ε/2."""
+    """docs/theory.md#checks: n = 4, all databases and neighbours: log-ratio ≤ ε, and above ε/2."""
     worst = worst_loss(thresholds(epsilon), EXAMPLES, 4).value
 
     assert float(epsilon) / 2 < worst <= float(epsilon) + 1e-9

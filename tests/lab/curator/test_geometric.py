@@ -47,7 +47,7 @@ def conditioned(epsilon: Fraction) -> list[Distribution]:
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), ONE, Fraction(4)])
 def test_clamped_noise_is_private_by_enumeration(epsilon: Fraction) -> None:
-    """THEORY.md §3: the exact largest log-ratio over 0..10 is ε, and every distribution sums to 1."""
+    """docs/theory.md#checks: the exact largest log-ratio over 0..10 is ε, and every distribution sums to 1."""
     distributions = clamped(epsilon)
 
     assert worst(distributions) == pytest.approx(float(epsilon), abs=1e-9)

@@ -111,7 +111,7 @@ def test_parities_and_conjunctions_have_vc_dimension_d_and_all_2_to_the_d_labell
 
 @pytest.mark.parametrize("d", [4, 8, 20, 64])
 def test_sauers_bound_is_worse_than_counting_for_parities_and_conjunctions(d: int) -> None:
-    """|C| = 2^d, VC = d, |X| = 2^d (THEORY, "Smaller"). The control: for thresholds it is the same but for 1 + o(1)."""
+    """|C| = 2^d, VC = d, |X| = 2^d (theory.md#smaller). The control: for thresholds it is the same but for 1 + o(1)."""
     about = {"epsilon": 1.0, "error": 0.1, "failure": 0.1}
     counted = central.examples_generic_repaired(hypotheses=1 << d, **about)
 

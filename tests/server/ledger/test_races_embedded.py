@@ -18,9 +18,9 @@ from askance_protocol.reports import encode_report
 from askance_server.auth import UserToken
 from askance_server.ledger.base import Verdict
 from askance_server.ledger.sqlite import SqliteLedger
+from tests.harness.servers import serving
 from tests.harness.wire import Connection
 from tests.server.ledger.ledgers import Answer, Order, judge, orders_for
-from tests.server.serving import serving
 
 CLIENTS = 64
 CAPPED, USERS = 8, 2000

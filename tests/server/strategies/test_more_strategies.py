@@ -80,7 +80,7 @@ def weakly(value, columns: Columns, d: int) -> np.ndarray:
 @pytest.mark.parametrize("lie", LIES)
 @pytest.mark.parametrize("d", [2, 4])
 def test_the_weak_learner_has_error_exactly_a_quarter_for_every_concept(d: int, lie: Lie) -> None:
-    """KLNRS11, p. 27, with the parity r ⊕ e₁ where b = 0 (THEORY.md, trap 10)."""
+    """KLNRS11, p. 27, with the parity r ⊕ e₁ where b = 0 (docs/theory.md#trap-10)."""
     for r, a in concepts(d):
         columns = masked(d, r, a)
         learned, asked = learn(MASKED_PARITY_WEAK, {"d": d}, columns, lie)
