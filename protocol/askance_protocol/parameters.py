@@ -67,6 +67,9 @@ def bits(parameters: Parameters, name: str, width: int) -> str | None:
     value = parameters.get(name)
     if value is None:
         return None
+    if type(value) is int:
+        # 101 on a command line may be meant either way; a number with a leading zero is text already.
+        value = str(value)
     if not isinstance(value, str) or len(value) != width or value.strip("01"):
         raise refused(name, "is not a bit string of the example's width", f'give a text of {width} times "0" or "1"')
     return value
