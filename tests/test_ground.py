@@ -59,6 +59,15 @@ def test_the_layers_hold(tree: Path) -> None:
         ("client/askance_client/planted.py", "import askance_lab"),
         ("client/askance_client/wallet/planted.py", "from askance_client.simulation import fleet"),
         ("client/askance_client/transport/planted.py", "import askance_client.tables"),
+        ("protocol/askance_protocol/planted.py", "import scipy.stats"),
+        ("server/askance_server/core/planted.py", "import time"),
+        ("server/askance_server/core/planted.py", "import askance_server.ledger.base"),
+        ("server/askance_server/strategies/planted.py", "import askance_server.core.planning"),
+        ("lab/askance_lab/theory/planted.py", "import askance_lab.data.problems"),
+        ("lab/askance_lab/data/planted.py", "import askance_lab.evaluation.error"),
+        ("lab/askance_lab/evaluation/planted.py", "import askance_lab.oracles.exact"),
+        ("lab/askance_lab/curator/planted.py", "import askance_lab.experiments.trials"),
+        ("lab/askance_lab/experiments/planted.py", "import askance_lab.commands.run"),
     ],
 )
 def test_control_a_planted_violation_of_the_layers_fails(tree: Path, module: str, planted: str) -> None:

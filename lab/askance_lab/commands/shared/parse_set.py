@@ -12,7 +12,7 @@ _WHOLE: Final = re.compile(r"-?(0|[1-9][0-9]{0,18})", re.ASCII)
 
 
 def parse_set(pairs: Sequence[str]) -> dict[str, int | bool | str]:
-    """Read NAME=VALUE pairs; a value is a whole number, `true` or `false`, or text, such as bits with a zero in front."""
+    """Read NAME=VALUE pairs; a value is a whole number, `true`, `false` or text, such as bits with a zero in front."""
     words: dict[str, bool] = {"true": True, "false": False}
     parameters: dict[str, int | bool | str] = {}
     for pair in pairs:
