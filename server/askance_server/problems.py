@@ -128,7 +128,7 @@ OF_VERDICT: Final[Mapping[Verdict, str]] = MappingProxyType(
 
 SCHEMA: Final[Mapping[str, Json]] = {
     "type": "object",
-    "title": "ProblemType",
+    "title": "Problem",
     "required": ["type", "title", "status", "next"],
     "properties": {
         "type": {"type": "string", "enum": [each.type for each in _ALL]},

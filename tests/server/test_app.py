@@ -16,7 +16,7 @@ import askance_server
 from askance_server import create_app
 from askance_server.settings import Settings
 
-DESCRIPTION = "ad2767ed6f30011cfa52442c472158b77d44ea142ead7c1ea9b6590db52eb368"
+DESCRIPTION = "084cbd3d4c9d8f85e7eb440f2c50a1e7c464f1cb7169e3c9a7bc64355afb33fe"
 """SHA-256 of /openapi.json without the version of this program. A change of the contract is a change here."""
 
 

@@ -9,7 +9,7 @@ import pkgutil
 from collections.abc import Mapping
 from importlib import import_module
 from types import MappingProxyType
-from typing import Annotated, Any, Final, TypeAlias, Union
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, Union
 
 from pydantic import Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema
@@ -65,5 +65,8 @@ class _AnyFoundSpec:
         return handler.generate_schema(Annotated[Union[specs], Field(discriminator="kind")])  # noqa: UP007 - known at run time only
 
 
-ChannelSpec: TypeAlias = Annotated[BaseChannelSpec, _AnyFoundSpec]
-"""The published form of any channel."""
+if TYPE_CHECKING:
+    ChannelSpec: TypeAlias = BaseChannelSpec
+else:
+    # Not the base class: descriptions of an interface would list it beside the forms that there are.
+    ChannelSpec = Annotated[Any, _AnyFoundSpec]
