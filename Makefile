@@ -72,6 +72,7 @@ vectors: install
 	$(BIN)/python tests/vectors/generate.py
 
 benchmark: install
+	$(BIN)/python benchmarks/documents.py
 	$(BIN)/python benchmarks/kernels.py
 	$(BIN)/python benchmarks/ingest.py
 	$(BIN)/python benchmarks/fleet.py
