@@ -12,9 +12,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
+from askance_protocol.arrays import Truths
 from askance_protocol.errors import ProtocolError
 from askance_protocol.rounds import (
     Bulletin,
@@ -68,7 +66,7 @@ class LedgerView:
         """Number of users."""
         return self.driver.ledger.enrolled()
 
-    def affording(self, users: range, charge: int) -> NDArray[np.bool]:
+    def affording(self, users: range, charge: int) -> Truths:
         """Which of these users can still pay."""
         return self.driver.ledger.affording(users, charge)
 

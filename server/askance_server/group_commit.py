@@ -22,7 +22,7 @@ from askance_server.ledger import (
     LedgerAwayError,
     LedgerError,
     NotFoundError,
-    Outcomes,
+    OutcomeColumn,
     Users,
     Verdict,
     Verdicts,
@@ -104,7 +104,7 @@ class GroupCommitter:
         elif self._depth:
             self.flush()
 
-    def submit_batch(self, round_: str, users: Users, outcomes: Outcomes) -> Verdicts:
+    def submit_batch(self, round_: str, users: Users, outcomes: OutcomeColumn) -> Verdicts:
         """Commit a gateway's batch, behind the single reports that wait."""
         self.flush()
         return self._charge(round_, users, outcomes)
@@ -127,7 +127,7 @@ class GroupCommitter:
                 if not future.done():
                     future.set_result(VERDICTS[verdict])
 
-    def _charge(self, round_: str, users: Users, outcomes: Outcomes) -> Verdicts:
+    def _charge(self, round_: str, users: Users, outcomes: OutcomeColumn) -> Verdicts:
         begin = time.perf_counter()
         try:
             verdicts = self._ledger.charge(round_, users, outcomes)

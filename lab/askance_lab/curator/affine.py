@@ -20,8 +20,9 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from askance_lab.curator.databases import BitSample, PackedBits, Truths, packed
+from askance_lab.curator.databases import BitSample, PackedBits, packed
 from askance_lab.curator.draws import Below
+from askance_protocol.arrays import Truths
 
 Places: TypeAlias = NDArray[np.intp]
 

@@ -49,7 +49,7 @@ Pairs: TypeAlias = Sequence[tuple[Example, bool | int]]
 """Examples, each with its label."""
 Concise: TypeAlias = Callable[[int], FiniteClass[Pairs[Example], Hypothesis]]
 """The hypotheses of at most this many bits: fewer than 2^{bits + 1}, at least one."""
-Says: TypeAlias = Callable[[Hypothesis, Sequence[Example]], Sequence[bool | int]]
+LabelsOfHypothesis: TypeAlias = Callable[[Hypothesis, Sequence[Example]], Sequence[bool | int]]
 """The labels that a hypothesis gives to examples."""
 
 
@@ -92,7 +92,7 @@ def rounds(*, epsilon: Fraction, error: float, failure: float, first: int | None
 
 def learn(
     concise: Concise[Example, Hypothesis],
-    says: Says[Hypothesis, Example],
+    labels_of: LabelsOfHypothesis[Hypothesis, Example],
     database: Pairs[Example],
     *,
     epsilon: Fraction,
@@ -101,14 +101,14 @@ def learn(
     draw: Below,
     first: int | None = None,
 ) -> CompressionResult[Hypothesis] | None:
-    """Learn in rounds; None, which is ⊥, where the examples end first. `says` are a hypothesis's labels."""
+    """Learn in rounds; None, which is ⊥, where the examples end first. `labels_of` are a hypothesis's labels."""
     begin = 0
     for each in rounds(epsilon=epsilon, error=error, failure=failure, first=first):
         if begin + each.examples > len(database):
             return None  # Step 4
         middle, end = begin + each.learning, begin + each.examples
         hypothesis = generic.learn(_class(concise, each), database[begin:middle], epsilon=epsilon, draw=draw)
-        noisy = _mistakes(says, hypothesis, database[middle:end]) + discrete_laplace(1 / epsilon, draw)
+        noisy = _mistakes(labels_of, hypothesis, database[middle:end]) + discrete_laplace(1 / epsilon, draw)
         if noisy <= each.most_mistakes:
             return CompressionResult(hypothesis, each.number)
         begin = end
@@ -122,7 +122,7 @@ def paid(epsilon: Fraction) -> Paid:
 
 def compression_distribution(
     concise: Concise[Example, Hypothesis],
-    says: Says[Hypothesis, Example],
+    labels_of: LabelsOfHypothesis[Hypothesis, Example],
     database: Pairs[Example],
     schedule: Sequence[CompressionRound],
     *,
@@ -139,7 +139,7 @@ def compression_distribution(
         passed: dict[CompressionResult[Hypothesis] | None, float] = {
             CompressionResult(hypothesis, each.number): left
             * chance
-            * _passes(says, hypothesis, database[middle:end], each, epsilon)
+            * _passes(labels_of, hypothesis, database[middle:end], each, epsilon)
             for hypothesis, chance in drawn.items()
         }
         total |= passed
@@ -172,20 +172,22 @@ def _class(concise: Concise[Example, Hypothesis], each: CompressionRound) -> Fin
     return found
 
 
-def _mistakes(says: Says[Hypothesis, Example], hypothesis: Hypothesis, database: Pairs[Example]) -> int:
-    said = says(hypothesis, [example for example, _ in database])
-    return sum(bool(one) != bool(label) for one, (_, label) in zip(said, database, strict=True))
+def _mistakes(
+    labels_of: LabelsOfHypothesis[Hypothesis, Example], hypothesis: Hypothesis, database: Pairs[Example]
+) -> int:
+    labels = labels_of(hypothesis, [example for example, _ in database])
+    return sum(bool(label) != bool(true) for label, (_, true) in zip(labels, database, strict=True))
 
 
 def _passes(
-    says: Says[Hypothesis, Example],
+    labels_of: LabelsOfHypothesis[Hypothesis, Example],
     hypothesis: Hypothesis,
     database: Pairs[Example],
     each: CompressionRound,
     epsilon: Fraction,
 ) -> float:
     """The chance Pr[mistakes + z ≤ most] to pass, z with probability in proportion to e^{−ε|z|}."""
-    room = each.most_mistakes - _mistakes(says, hypothesis, database)
+    room = each.most_mistakes - _mistakes(labels_of, hypothesis, database)
     q = math.exp(-epsilon)
     return 1 - q ** (room + 1) / (1 + q) if room >= 0 else q ** (-room) / (1 + q)
 

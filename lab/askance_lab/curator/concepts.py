@@ -14,10 +14,16 @@ from typing import Final, Generic, NamedTuple, Protocol, TypeVar, cast
 import numpy as np
 
 from askance_client.population import Population
-from askance_lab.curator.databases import BitSample, LabelledSample, Truths, masked_examples, packed
+from askance_lab.curator.databases import (
+    BitSample,
+    LabelledSample,
+    masked_examples,
+    packed,
+)
 from askance_lab.curator.own_rows import OwnRows, bit_rows, number_rows
 from askance_lab.data import problems
 from askance_lab.data.problems import HypothesisValue, Maker
+from askance_protocol.arrays import Truths
 from askance_protocol.examples import Columns
 
 

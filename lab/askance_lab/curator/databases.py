@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from askance_protocol import checks
+from askance_protocol.arrays import Truths
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns
 from askance_protocol.schema import BitsField
 
 PackedBits: TypeAlias = NDArray[np.uint64]
-Truths: TypeAlias = NDArray[np.bool]
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,10 @@ from askance_lab.curator.privacy import Paid, checked
 from askance_lab.theory import mechanisms
 from askance_lab.theory.targets import Targets
 from askance_protocol import checks
+from askance_protocol.arrays import Integers
 from askance_protocol.errors import ProtocolError
 
-Scores: TypeAlias = Sequence[int] | NDArray[np.int64] | NDArray[np.int32]
+Scores: TypeAlias = Sequence[int] | Integers | NDArray[np.int32]
 
 
 def rate(epsilon: Fraction, sensitivity: int = 1) -> Fraction:
@@ -65,7 +66,7 @@ def paid(epsilon: Fraction) -> Paid:
     return checked(epsilon)
 
 
-def _losses(scores: Scores) -> NDArray[np.int64]:
+def _losses(scores: Scores) -> Integers:
     if not len(scores):
         raise ProtocolError("are none", where="scores", remedy="give the score of at least one solution")
     values = np.asarray(scores, np.int64)

@@ -32,8 +32,9 @@ from askance_lab.curator.mechanism import roughly
 from askance_lab.curator.privacy import Paid, checked
 from askance_lab.theory.targets import Targets
 from askance_protocol import checks
+from askance_protocol.arrays import Integers
 
-Mistakes: TypeAlias = NDArray[np.int64] | NDArray[np.int32]
+Mistakes: TypeAlias = Integers | NDArray[np.int32]
 ScoreTable: TypeAlias = NDArray[np.int32]
 
 _MOST_EXAMPLES: Final = (1 << 20) - 1

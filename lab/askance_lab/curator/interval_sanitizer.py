@@ -42,6 +42,7 @@ from askance_lab.curator.sanitizer_error import (
     nearest_interval_database,
 )
 from askance_lab.theory.targets import Targets
+from askance_protocol.arrays import Integers
 
 Interval: TypeAlias = tuple[int, int]
 Pieces: TypeAlias = tuple[Interval, ...]
@@ -71,7 +72,7 @@ class Counted:
     """Different points in order, and how many entries lie before each, and in all."""
 
     points: Whole
-    before: NDArray[np.int64]
+    before: Integers
 
     @classmethod
     def of(cls, d: int, entries: Multiset) -> Counted:

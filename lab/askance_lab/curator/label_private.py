@@ -37,7 +37,7 @@ Example = TypeVar("Example")
 Concept = TypeVar("Concept")
 Concepts: TypeAlias = Callable[[Sequence[Example]], Iterable[Concept]]
 """Lists concepts that label the given x's in every way in which the class does; it never sees a label."""
-Says: TypeAlias = Callable[[Concept, Sequence[Example]], ArrayLike]
+LabelsOfConcept: TypeAlias = Callable[[Concept, Sequence[Example]], ArrayLike]
 """The labels that a concept gives to examples."""
 
 
@@ -45,35 +45,35 @@ def learn(
     xs: Sequence[Example],
     labels: Sequence[bool | int],
     concepts: Concepts[Example, Concept],
-    says: Says[Concept, Example],
+    labels_of: LabelsOfConcept[Concept, Example],
     *,
     epsilon: Fraction,
     draw: Below,
 ) -> Concept:
     """Learn a concept from public examples and private labels."""
-    return generic.learn(of_public(xs, concepts, says), _pairs(xs, labels), epsilon=epsilon, draw=draw)
+    return generic.learn(of_public(xs, concepts, labels_of), _pairs(xs, labels), epsilon=epsilon, draw=draw)
 
 
 def label_private_distribution(
     xs: Sequence[Example],
     labels: Sequence[bool | int],
     concepts: Concepts[Example, Concept],
-    says: Says[Concept, Example],
+    labels_of: LabelsOfConcept[Concept, Example],
     *,
     epsilon: Fraction,
 ) -> Distribution[Concept]:
     """The exact distribution of the concept learned."""
-    return generic.generic_distribution(of_public(xs, concepts, says), _pairs(xs, labels), epsilon=epsilon)
+    return generic.generic_distribution(of_public(xs, concepts, labels_of), _pairs(xs, labels), epsilon=epsilon)
 
 
 def of_public(
     xs: Sequence[Example],
     concepts: Concepts[Example, Concept],
-    says: Says[Concept, Example],
+    labels_of: LabelsOfConcept[Concept, Example],
 ) -> Dichotomies[Example, Concept]:
     """The class H that is chosen from: it depends on the public x's alone."""
     distinct = list(dict.fromkeys(xs))
-    return dichotomies(distinct, concepts(distinct), says)
+    return dichotomies(distinct, concepts(distinct), labels_of)
 
 
 def _pairs(xs: Sequence[Example], labels: Sequence[bool | int]) -> list[tuple[Example, bool | int]]:

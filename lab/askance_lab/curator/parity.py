@@ -26,7 +26,7 @@ import numpy as np
 
 from askance_lab.curator.affine import solve_sample
 from askance_lab.curator.concepts import A_PARITY, PARITY
-from askance_lab.curator.databases import BitSample, Truths, unpacked
+from askance_lab.curator.databases import BitSample, unpacked
 from askance_lab.curator.distributions import Distribution
 from askance_lab.curator.draws import Below, bernoulli
 from askance_lab.curator.mechanism import Mechanism, roughly
@@ -34,6 +34,7 @@ from askance_lab.curator.privacy import Paid, checked
 from askance_lab.theory import parity
 from askance_lab.theory.targets import Targets
 from askance_protocol import checks
+from askance_protocol.arrays import Truths
 
 HALF: Final = Fraction(1, 2)
 LARGEST_ENUMERATED: Final = 10

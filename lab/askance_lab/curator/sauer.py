@@ -20,7 +20,7 @@ from operator import index
 from typing import Final, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from askance_lab.curator import generic
 from askance_lab.curator.concepts import A_THRESHOLD, INTERVAL
@@ -30,6 +30,7 @@ from askance_lab.curator.generic import Mistakes
 from askance_lab.curator.mechanism import Mechanism, roughly
 from askance_lab.theory import central
 from askance_protocol import checks
+from askance_protocol.arrays import Truths
 from askance_protocol.errors import ProtocolError
 
 _MOST: Final = 1 << 12
@@ -47,7 +48,7 @@ class Dichotomies(Generic[Example, Concept]):
 
     domain: Sequence[Example]
     concepts: Sequence[Concept]
-    labels: NDArray[np.bool]
+    labels: Truths
     """A row a concept, a column an example of the domain."""
 
     def __len__(self) -> int:
@@ -129,7 +130,7 @@ def _ordered(domain: Iterable[int], most: int = _MOST) -> list[int]:
     return xs
 
 
-def vc_dimension(labels: NDArray[np.bool]) -> int:
+def vc_dimension(labels: Truths) -> int:
     """The size of a largest shattered set of columns. KLNRS11, Def. 3.5. Goes through all sets: for small domains."""
     size, columns = 0, range(labels.shape[1])
     while any(_shattered(labels[:, list(some)]) for some in combinations(columns, size + 1)):
@@ -137,7 +138,7 @@ def vc_dimension(labels: NDArray[np.bool]) -> int:
     return size
 
 
-def _shattered(labels: NDArray[np.bool]) -> bool:
+def _shattered(labels: Truths) -> bool:
     return len(np.unique(labels, axis=0)) == 1 << labels.shape[1]
 
 

@@ -38,7 +38,7 @@ from askance_protocol import checks
 from askance_protocol.errors import ProtocolError
 
 Selection: TypeAlias = Literal["laplace", "exponential"]
-Candidate: TypeAlias = int | None
+HypothesisIndex: TypeAlias = int | None
 
 _NEGLIGIBLE: Final = 45
 """Beyond so many scales the discrete Laplace distribution has less than 1e-19 left."""
@@ -52,7 +52,7 @@ def learn(
     draw: Below,
     selection: Selection = "laplace",
     stated: bool = False,
-) -> Candidate:
+) -> HypothesisIndex:
     """Run A*(z, ε, …) of KLNRS11: r with bit i = r_i, or None where the candidate chosen is ⊥."""
     p = inclusion(epsilon, stated=stated)
     # Steps 2 to 4.
@@ -77,7 +77,7 @@ def divided(sample: BitSample, parts: TrainTest) -> tuple[list[BitSample], BitSa
     return training, _part(sample, begin, len(sample))
 
 
-def mistakes(candidates: Sequence[Candidate], test: BitSample) -> list[int]:
+def mistakes(candidates: Sequence[HypothesisIndex], test: BitSample) -> list[int]:
     """Count the test examples that each candidate labels wrong; ⊥, all of them (trap 7)."""
     return [len(test) if h is None else _wrong(h, test) for h in candidates]
 
@@ -123,7 +123,7 @@ def train_test_distribution(
     parts: TrainTest,
     selection: Selection = "laplace",
     stated: bool = False,
-) -> Distribution[Candidate]:
+) -> Distribution[HypothesisIndex]:
     """The exact probability of each r, and of None for ⊥, over all candidates that the parts may bring forth."""
     p = inclusion(epsilon, stated=stated)
     training, test = divided(sample, parts)
@@ -132,8 +132,8 @@ def train_test_distribution(
 
 
 def _chosen(
-    drawn: Sequence[tuple[Candidate, float]], test: BitSample, epsilon: Fraction, selection: Selection
-) -> tuple[float, Distribution[Candidate]]:
+    drawn: Sequence[tuple[HypothesisIndex, float]], test: BitSample, epsilon: Fraction, selection: Selection
+) -> tuple[float, Distribution[HypothesisIndex]]:
     candidates = [h for h, _ in drawn]
     chances = selection_probabilities(mistakes(candidates, test), epsilon=epsilon, selection=selection)
     found = mixture((chance, {h: 1.0}) for h, chance in zip(candidates, chances, strict=True))
@@ -165,7 +165,7 @@ def _parts(d: int, targets: Targets) -> TrainTest:
     return parity_train_test_exponential(dimension=d, **roughly(targets))
 
 
-def _best_of_several(sample: BitSample, targets: Targets, draw: Below) -> Candidate:
+def _best_of_several(sample: BitSample, targets: Targets, draw: Below) -> HypothesisIndex:
     parts = _parts(sample.d, targets)
     return learn(sample, epsilon=targets.epsilon, parts=parts, draw=draw, selection="exponential")
 

@@ -95,7 +95,7 @@ class ScaledFeature:
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class ConstantFeature:
     """What a plane's distance from 0 goes with."""
 
     name: str = "1"
@@ -105,7 +105,7 @@ class Constant:
         return np.ones(len(columns))
 
 
-TableFeature: TypeAlias = BitFeature | SignFeature | ScaledFeature | Constant
+TableFeature: TypeAlias = BitFeature | SignFeature | ScaledFeature | ConstantFeature
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +161,7 @@ def bits(rows: Population, cuts: Cuts | None = None, *, opposites: bool = False)
 def reals(rows: Population) -> Featured:
     """Labelled reals, the last of which is always 1."""
     found = [each for field in rows.schema.fields for each in _real(field)]
-    return _featured(rows, (*found, Constant()), (*_cube(len(found) + 1), _label(rows)))
+    return _featured(rows, (*found, ConstantFeature()), (*_cube(len(found) + 1), _label(rows)))
 
 
 def points(rows: Population) -> Featured:

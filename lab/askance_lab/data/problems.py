@@ -24,6 +24,7 @@ from askance_client.population import Population
 from askance_client.simulation.population import synthetic
 from askance_client.tables import FromFile
 from askance_protocol import checks
+from askance_protocol.arrays import Truths
 from askance_protocol.examples import Columns
 from askance_protocol.schema import BitsField, LabelField, Schema
 from askance_server.strategies.conjunction import error as conjunction_error
@@ -128,7 +129,7 @@ PROBLEMS: Final[Mapping[str, Maker]] = {
 }
 
 
-def _columns(x: NDArray[np.uint8], positive: NDArray[np.bool]) -> Columns:
+def _columns(x: NDArray[np.uint8], positive: Truths) -> Columns:
     schema = Schema(fields=(BitsField(name="x", width=x.shape[1]), LabelField(name="y")))
     return Columns.of(schema, {"x": x, "y": np.where(positive, np.int64(1), np.int64(-1))})
 

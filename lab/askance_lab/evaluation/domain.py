@@ -27,7 +27,8 @@ from askance_client.simulation.population.features import (
     UniformFeature,
 )
 from askance_client.simulation.population.synthetic import LABEL, Labelling
-from askance_lab.evaluation.weighted import Floats, WeightedExamples
+from askance_lab.evaluation.weighted import WeightedExamples
+from askance_protocol.arrays import Floats
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Column, Columns, words_for
 
@@ -146,7 +147,7 @@ def _labelled(population: Synthetic, product: ListedFeature) -> WeightedExamples
     return WeightedExamples(Columns(population.schema, columns, len(chances)), chances)
 
 
-def _with_noise(product: ListedFeature, labelling: Labelling) -> tuple[Mapping[str, Column], NDArray[np.float64]]:
+def _with_noise(product: ListedFeature, labelling: Labelling) -> tuple[Mapping[str, Column], Floats]:
     """Right labels with chance 1 − η, wrong ones with chance η."""
     right = np.where(labelling.rule.positive(product.columns), np.int64(1), np.int64(-1))
     eta = float(labelling.eta)

@@ -18,13 +18,13 @@ from askance_client.simulation.population import Synthetic
 from askance_client.simulation.population.features import BitsFeature
 from askance_lab.evaluation.domain import domain_of, is_listed
 from askance_lab.evaluation.exact import exact_error
+from askance_lab.evaluation.proportion import CONFIDENCE, Proportion
+from askance_protocol.arrays import Truths
 from askance_protocol.concepts import Concept
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns
-from askance_server.core.estimators import clopper_pearson
-from askance_server.core.strategy import Learnt, Strategy, Truths
+from askance_server.core.strategy import Learnt, Strategy
 
-CONFIDENCE: Final = 0.95
 FRESH: Final = 1 << 18
 """Number of fresh examples that an error is measured on."""
 _FIRST: Final = 1 << 40
@@ -121,8 +121,8 @@ def _on_rows(predicted: Predicted, population: Population, asked: int) -> KnownE
 
 
 def _measured(wrong: int, count: int, confidence: float = CONFIDENCE) -> KnownError:
-    low, high = clopper_pearson(np.array([wrong]), count, confidence)
-    return KnownError(wrong / count, "measured", (float(low[0]), float(high[0])))
+    share = Proportion(wrong, count, confidence)
+    return KnownError(share.rate, "measured", share.interval)
 
 
 def _runs(users: range) -> Iterator[range]:

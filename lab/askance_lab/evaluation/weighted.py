@@ -13,13 +13,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from askance_protocol.arrays import Floats, Truths
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Column, Columns
 from askance_protocol.queries import BooleanQuery, CellQuery, PreparedQuery, RealQuery
 from askance_server.core.strategy import Answer
 
-Floats: TypeAlias = NDArray[np.float64]
-Integers: TypeAlias = NDArray[np.int64]
 AnyQuery: TypeAlias = BooleanQuery | RealQuery | CellQuery
 
 
@@ -30,12 +29,12 @@ class WeightedExamples:
     columns: Columns
     weights: NDArray[Any] | None = None
 
-    def flipped(self, where: NDArray[np.bool] | None = None) -> WeightedExamples:
+    def flipped(self, where: Truths | None = None) -> WeightedExamples:
         """The same with the other label, everywhere or somewhere."""
         return replace(self, columns=flip(self.columns, where))
 
 
-def flip(columns: Columns, where: NDArray[np.bool] | None = None) -> Columns:
+def flip(columns: Columns, where: Truths | None = None) -> Columns:
     """The other label, everywhere or somewhere."""
     field = columns.schema.label
     if field is None:

@@ -26,15 +26,13 @@ from enum import Enum
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.stats import beta
 
+from askance_protocol.arrays import Floats, Integers
 from askance_protocol.channels import Channel
 from askance_protocol.errors import ProtocolError
 from askance_protocol.randomness import RandomSource
+from askance_server.core.estimators import binomial_bounds
 
-Integers: TypeAlias = NDArray[np.int64]
-Floats: TypeAlias = NDArray[np.float64]
 Sampler: TypeAlias = Callable[[int], Integers]
 """n -> n outcomes in 0..outcomes−1 of the randomizer on one fixed input."""
 
@@ -141,18 +139,10 @@ def likelihood_order(counts_u: Integers, counts_v: Integers) -> Integers:
     return np.argsort(log_ratio, kind="stable").astype(np.int64)
 
 
-def clopper_pearson(inside: Integers, total: int, failure: float) -> tuple[Floats, Floats]:
-    """Bounds below and above a binomial probability, each wrong with probability ≤ failure (Clopper & Pearson 1934)."""
-    outside = total - inside
-    below = np.where(inside == 0, 0.0, beta.ppf(failure, np.maximum(inside, 1), outside + 1))
-    above = np.where(outside == 0, 1.0, beta.isf(failure, inside + 1, np.maximum(outside, 1)))
-    return below, above
-
-
 def _log_ratio_below(over: Integers, total_over: int, under: Integers, total_under: int, each: float) -> Floats:
     """For each event, ln(lower bound on its probability / upper bound on the other); −∞ for an event never seen."""
-    below, _ = clopper_pearson(over, total_over, each)
-    _, above = clopper_pearson(under, total_under, each)
+    below, _ = binomial_bounds(over, total_over, each)
+    _, above = binomial_bounds(under, total_under, each)
     with np.errstate(divide="ignore"):
         return np.log(below) - np.log(above)
 

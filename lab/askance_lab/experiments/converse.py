@@ -19,12 +19,11 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from askance_protocol.arrays import Floats
 from askance_protocol.channels import Channel
 from askance_protocol.errors import ProtocolError
 
-Floats: TypeAlias = NDArray[np.float64]
 LieSchedule: TypeAlias = Callable[[int], float]
 """By how many tolerances the answer to the k-th query is wrong: a number in [−1, 1]."""
 NextRandomizer: TypeAlias = Callable[[Sequence[int]], "TransparentRandomizer"]

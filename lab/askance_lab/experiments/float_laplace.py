@@ -30,13 +30,10 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from askance_protocol.arrays import Floats, Integers, Truths
 from askance_protocol.errors import ProtocolError
 
-Floats: TypeAlias = NDArray[np.float64]
-Integers: TypeAlias = NDArray[np.int64]
-Booleans: TypeAlias = NDArray[np.bool_]
 Samplers: TypeAlias = tuple[Callable[[int], Integers], Callable[[int], Integers]]
 
 GRID = 2**53
@@ -61,7 +58,7 @@ def leaky_laplace(values: Floats, scale: float, generator: np.random.Generator) 
     return _reports(values, signs, uniforms, scale)
 
 
-def possible_reports(reports: Floats, value: float, scale: float) -> Booleans:
+def possible_reports(reports: Floats, value: float, scale: float) -> Truths:
     """For each report, whether some sign and some U on the grid give exactly this double from `value`."""
     _require(np.asarray([value]), scale)
     if not np.isfinite(reports).all():
@@ -114,7 +111,7 @@ def _reports(values: Floats | float, signs: Integers | int, uniforms: Integers, 
     return values + signs * _noise(uniforms, scale)
 
 
-def _possible_with_sign(reports: Floats, value: float, scale: float, sign: int) -> Booleans:
+def _possible_with_sign(reports: Floats, value: float, scale: float, sign: int) -> Truths:
     first, last = _range(sign * (reports - value), np.spacing(np.abs(reports)) / 2, scale)
     return _search(lambda uniforms: _reports(value, sign, uniforms, scale), reports, first, last)
 
@@ -128,7 +125,7 @@ def _range(magnitudes: Floats, half_widths: Floats, scale: float) -> tuple[Integ
     return first, last
 
 
-def _search(report_of: Callable[[Integers], Floats], reports: Floats, first: Integers, last: Integers) -> Booleans:
+def _search(report_of: Callable[[Integers], Floats], reports: Floats, first: Integers, last: Integers) -> Truths:
     """For each report, whether some k in first..last gives it. An empty range (first > last) finds nothing."""
     found = np.zeros(reports.shape, dtype=np.bool_)
     for offset in range(int((last - first).max(initial=-1)) + 1):

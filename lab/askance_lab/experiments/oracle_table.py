@@ -27,7 +27,7 @@ _FOUR: Final[Parameters] = {"d": 4}
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class OracleColumn:
     """An oracle, and whether labels are noisy."""
 
     oracle: str
@@ -36,17 +36,17 @@ class Column:
     """Whether the oracle knows of the noise."""
 
 
-COLUMNS: Final[Mapping[str, Column]] = {
-    "exact": Column("exact"),
-    "adversarial": Column("adversarial"),
-    "samples": Column("samples"),
-    "noisy samples": Column("samples", noisy=True, corrected=True),
-    "the same, naive": Column("samples", noisy=True),
-    "curator": Column("curator"),
-    "fresh": Column("fresh"),
-    "fresh-laplace": Column("fresh-laplace"),
-    "local": Column("local"),
-    "http": Column("http"),
+COLUMNS: Final[Mapping[str, OracleColumn]] = {
+    "exact": OracleColumn("exact"),
+    "adversarial": OracleColumn("adversarial"),
+    "samples": OracleColumn("samples"),
+    "noisy samples": OracleColumn("samples", noisy=True, corrected=True),
+    "the same, naive": OracleColumn("samples", noisy=True),
+    "curator": OracleColumn("curator"),
+    "fresh": OracleColumn("fresh"),
+    "fresh-laplace": OracleColumn("fresh-laplace"),
+    "local": OracleColumn("local"),
+    "http": OracleColumn("http"),
 }
 
 
@@ -91,7 +91,7 @@ def _accepted(strategy: Strategy, own: Parameters) -> Parameters:
     return own
 
 
-def entry(column: Column, strategy: Strategy, parameters: Parameters, users: int, seed: int) -> TableEntry:
+def entry(column: OracleColumn, strategy: Strategy, parameters: Parameters, users: int, seed: int) -> TableEntry:
     """One entry: the worst of what the populations of its column give."""
     try:
         if column.noisy and strategy.schema(planning.strategy_parameters(parameters)).label is None:
@@ -115,7 +115,7 @@ def _entry(run: SingleRun) -> TableEntry:
     return TableEntry("ran", error, learned)
 
 
-def _populations(column: Column, strategy: Strategy, parameters: Parameters, seed: int) -> list[Population]:
+def _populations(column: OracleColumn, strategy: Strategy, parameters: Parameters, seed: int) -> list[Population]:
     """One; before an adversary one for each mask bit where there is one, of which a guess meets one."""
     own: dict[str, int | bool | str] = {"eta": NOISE} if column.noisy else {}
     masked = strategy.examples is not None and "a" in KINDS[strategy.examples].parameters

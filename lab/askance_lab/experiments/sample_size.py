@@ -32,7 +32,7 @@ class TrialOutcome(NamedTuple):
     rounds: int
 
 
-Learner: TypeAlias = Trial[int, TrialOutcome]
+LearnerTrial: TypeAlias = Trial[int, TrialOutcome]
 """From a number of users and a seed to how a study ended."""
 
 IN_PROCESS: Final[Engine] = engine()
@@ -77,7 +77,7 @@ class UsersNeeded:
 
 
 def users_needed(
-    learner: Learner,
+    learner: LearnerTrial,
     seeds: Sequence[int],
     start: int,
     rate: Fraction = Fraction(19, 20),
@@ -114,7 +114,7 @@ def _bracket(enough: Callable[[int], bool], start: int) -> tuple[int, int]:
             return last, users
 
 
-def measure(learner: Learner, users: int, seeds: Sequence[int], engine: Engine = IN_PROCESS) -> SuccessRate:
+def measure(learner: LearnerTrial, users: int, seeds: Sequence[int], engine: Engine = IN_PROCESS) -> SuccessRate:
     """Run it with this number of users, once for each seed."""
     ended = run_trials(learner, users, seeds, engine)
     asked, rounds = (sum(values) / len(ended) for values in ([e.asked for e in ended], [e.rounds for e in ended]))
@@ -123,7 +123,7 @@ def measure(learner: Learner, users: int, seeds: Sequence[int], engine: Engine =
 
 @dataclass(frozen=True, slots=True)
 class StudyTrial:
-    """A strategy over a kind of population, which shares its parameters `d` and the like. It is a `Learner`."""
+    """A strategy over a kind of population, which shares its parameters `d` and the like. It is a `LearnerTrial`."""
 
     strategy: Strategy
     parameters: Parameters
@@ -136,7 +136,7 @@ class StudyTrial:
         return study(self.strategy, {"users": "all", **self.parameters}, population, users, seed)
 
 
-def learner_of(strategy: Strategy, parameters: Parameters, kind: str = "masked-parity") -> Learner:
+def learner_of(strategy: Strategy, parameters: Parameters, kind: str = "masked-parity") -> LearnerTrial:
     """A trial of this strategy over this kind of population."""
     return StudyTrial(strategy, parameters, kind)
 

@@ -23,10 +23,11 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from askance_lab.evaluation.weighted import AnyQuery, Floats, WeightedExamples
+from askance_lab.evaluation.weighted import AnyQuery, WeightedExamples
 from askance_lab.oracles.exact import Exact
 from askance_lab.oracles.shared.oracle import Oracle, Spent, SQOracle
 from askance_lab.oracles.shared.setting import OracleKind, OracleSetting
+from askance_protocol.arrays import Floats
 from askance_protocol.errors import ProtocolError
 from askance_protocol.queries import BooleanQuery, CellQuery
 from askance_protocol.schema import BitsField

@@ -17,10 +17,11 @@ from typing import Final
 import numpy as np
 
 from askance_lab.curator.draws import Below, below, discrete_laplace
-from askance_lab.evaluation.weighted import Floats, signed
+from askance_lab.evaluation.weighted import signed
 from askance_lab.oracles.shared.oracle import Oracle, Spent
 from askance_lab.oracles.shared.portions import Portioned, evenly
 from askance_lab.oracles.shared.setting import OracleKind, OracleSetting
+from askance_protocol.arrays import Floats
 from askance_protocol.budget import MICRO, whole_micro
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
 from askance_protocol.randomness import SimulatedRandom

@@ -25,11 +25,11 @@ from typing import Final
 
 import numpy as np
 
-from askance_lab.evaluation.weighted import Floats, Integers
 from askance_lab.oracles.shared.crowds import Drawn
 from askance_lab.oracles.shared.oracle import Oracle, Spent
 from askance_lab.oracles.shared.portions import Portioned, evenly
 from askance_lab.oracles.shared.setting import OracleKind, OracleSetting
+from askance_protocol.arrays import Floats, Integers
 from askance_protocol.budget import MICRO, whole_micro
 from askance_protocol.channels import BinaryResponse, Channel, DiscreteLaplace
 from askance_protocol.channels.additive import MAX_RANGE

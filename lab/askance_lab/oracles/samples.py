@@ -8,10 +8,11 @@ from typing import Final
 
 import numpy as np
 
-from askance_lab.evaluation.weighted import Floats, WeightedExamples, histogram, mean
+from askance_lab.evaluation.weighted import WeightedExamples, histogram, mean
 from askance_lab.oracles.shared.oracle import Oracle, Spent
 from askance_lab.oracles.shared.portions import Portioned, evenly
 from askance_lab.oracles.shared.setting import OracleKind, OracleSetting
+from askance_protocol.arrays import Floats
 from askance_protocol.errors import ProtocolError
 from askance_protocol.queries import PreparedQuery
 from askance_server.core.strategy import Answer, Ask

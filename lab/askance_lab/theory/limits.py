@@ -25,11 +25,11 @@ from statistics import NormalDist
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from askance_lab.theory.masked_parity import shrinkage
 from askance_lab.theory.theorem import DIMENSION, EPSILON, FAILURE, Kind, Parameter, Theorem
 from askance_protocol import checks
+from askance_protocol.arrays import Floats
 
 _NORMAL: Final = NormalDist()
 _STEP: Final = 4e-3
@@ -180,7 +180,7 @@ def _two_sided_power(size: float, signal: float) -> float:
     return _NORMAL.cdf(mean - edge) + _NORMAL.cdf(-mean - edge)
 
 
-def _list_test(dimension: int, signal: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _list_test(dimension: int, signal: float) -> tuple[Floats, Floats]:
     """Tails, from the top, of d bits' log-likelihood ratio: under the truth, and under a random r.
 
     A bit is a normal variable of mean ±µ; its ratio to the even mixture of both is ln 2 - ln(1 + e^{-2µy}).

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from askance_protocol.arrays import Truths
 from askance_protocol.rounds import (
     Bulletin,
     Entry,
@@ -85,7 +85,7 @@ class StudyInMemory:
             self._times.append(self.clock())
         return self._times[-1]
 
-    def affording(self, users: range, charge: int) -> NDArray[np.bool]:  # noqa: ARG002 - nobody has paid before
+    def affording(self, users: range, charge: int) -> Truths:  # noqa: ARG002 - nobody has paid before
         """All of them."""
         return np.ones(len(users), np.bool)
 

@@ -34,9 +34,9 @@ from fractions import Fraction
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from askance_protocol import parameters as read
+from askance_protocol.arrays import Integers, Truths
 from askance_protocol.budget import limit_from_text, to_text
 from askance_protocol.coins import MAX_CHOICES, Coin, choices
 from askance_protocol.errors import Code, ProtocolError
@@ -62,8 +62,8 @@ MAX_ROWS: Final = 1 << 18
 _CHUNK: Final = 1 << 20
 _NAMES: Final = ("epsilon", "beta", "users", "deadline_seconds")
 
-Affording = Callable[[range, int], NDArray[np.bool]]
-Slots = NDArray[np.int64]
+Affording = Callable[[range, int], Truths]
+Slots = Integers
 """How many users can pay, slot by slot."""
 
 

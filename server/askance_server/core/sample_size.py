@@ -7,11 +7,12 @@ from functools import lru_cache
 import numpy as np
 
 from askance_protocol import checks
+from askance_protocol.arrays import Floats
 from askance_protocol.channels import Channel
 from askance_protocol.queries import CellQuery
 from askance_protocol.rounds import PreparedPart
 from askance_server.core import planners
-from askance_server.core.estimators import POOLED, Floats, targets
+from askance_server.core.estimators import POOLED, targets
 
 
 def reports_needed(part: PreparedPart, tolerance: float, failure: float) -> int:

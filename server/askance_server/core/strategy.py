@@ -13,9 +13,7 @@ from enum import Enum
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
+from askance_protocol.arrays import Floats, Truths
 from askance_protocol.examples import Columns
 from askance_protocol.parameters import Parameters
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
@@ -23,8 +21,7 @@ from askance_protocol.schema import Schema
 
 __all__ = ["Answer", "Ask", "Asking", "Features", "Hypothesis", "Learnt", "Parameters", "Strategy", "Truths"]
 
-Answer: TypeAlias = float | NDArray[np.float64]
-Truths: TypeAlias = NDArray[np.bool]
+Answer: TypeAlias = float | Floats
 Learnt: TypeAlias = Mapping[str, Any]
 """The JSON value of a hypothesis, or of what is true of a population: both are written alike."""
 

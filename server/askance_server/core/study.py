@@ -21,9 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
+from askance_protocol.arrays import Truths
 from askance_protocol.budget import to_text
 from askance_protocol.errors import ProtocolError
 from askance_protocol.rounds import (
@@ -105,7 +103,7 @@ class StudyView(Protocol):
         """Number of users: they are numbered 0 .. enrolled − 1."""
         ...
 
-    def affording(self, users: range, charge: int) -> NDArray[np.bool]:
+    def affording(self, users: range, charge: int) -> Truths:
         """Which of these users can still pay `charge`."""
         ...
 

@@ -29,13 +29,14 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from askance_protocol.arrays import Truths
 from askance_protocol.budget import Account, whole_micro
 from askance_protocol.errors import AskanceError, Code, ProtocolError
 from askance_protocol.rounds import Bulletin, Entry, PreparedRound, RoundState
 from askance_protocol.tally import Tally
 
 Users = NDArray[np.uint64]
-Outcomes = NDArray[np.uint32]
+OutcomeColumn = NDArray[np.uint32]
 Verdicts = NDArray[np.uint8]
 
 
@@ -125,7 +126,7 @@ class Ledger(ABC):
         """Cap, spending and charges of one user."""
 
     @abstractmethod
-    def affording(self, users: range, charge: int) -> NDArray[np.bool]:
+    def affording(self, users: range, charge: int) -> Truths:
         """Whether each of these users can still pay `charge`. Users who are not enrolled cannot."""
 
     @abstractmethod
@@ -168,7 +169,7 @@ class Ledger(ABC):
     # ---------------------------------------------------------------------------------------------------- reports
 
     @abstractmethod
-    def charge(self, id_: str, users: Users, outcomes: Outcomes) -> Verdicts:
+    def charge(self, id_: str, users: Users, outcomes: OutcomeColumn) -> Verdicts:
         """Decide and store a group of reports to one round in one commit. Verdicts are returned once it is on disk."""
 
     @abstractmethod

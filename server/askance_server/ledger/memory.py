@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from askance_protocol.rounds import Bulletin, Entry
-from askance_server.ledger.base import Outcomes, Users
+from askance_server.ledger.base import OutcomeColumn, Users
 from askance_server.ledger.projections import ProjectedLedger
 
 
@@ -18,7 +18,7 @@ class MemoryLedger(ProjectedLedger):
     def __init__(self) -> None:
         super().__init__()
         self._entries: dict[str, list[Entry]] = {}
-        self._log: dict[str, list[tuple[Users, Outcomes]]] = {}
+        self._log: dict[str, list[tuple[Users, OutcomeColumn]]] = {}
 
     def entries(self, study: str, after: int = -1) -> list[Entry]:
         """Entries of a study whose sequence is larger than `after`."""
@@ -40,9 +40,9 @@ class MemoryLedger(ProjectedLedger):
     def _keep_entry(self, study: str, entry: Entry, after: Bulletin) -> None:  # noqa: ARG002 - the parent's signature
         self._entries.setdefault(study, []).append(entry)
 
-    def _keep_group(self, id_: str, users: Users, outcomes: Outcomes) -> None:
+    def _keep_group(self, id_: str, users: Users, outcomes: OutcomeColumn) -> None:
         # Copied: the arrays are the caller's, who may go on writing into them.
         self._log.setdefault(id_, []).append((users.copy(), outcomes.copy()))
 
-    def _logged(self, id_: str) -> Iterator[tuple[Users, Outcomes]]:
+    def _logged(self, id_: str) -> Iterator[tuple[Users, OutcomeColumn]]:
         return iter(self._log.get(id_, ()))

@@ -6,13 +6,22 @@ from fractions import Fraction
 from typing import Final
 
 from askance_protocol import parameters as read
+from askance_protocol.arrays import Truths
 from askance_protocol.concepts import ConjunctionConcept
 from askance_protocol.examples import Columns
 from askance_protocol.queries import BooleanQuery
 from askance_protocol.queries.language import And, Bit, Label, Not
 from askance_protocol.rounds.spec import MAX_PARTS
 from askance_protocol.schema import BitsField, LabelField, Schema
-from askance_server.core.strategy import Ask, Asking, Features, Hypothesis, Learnt, Parameters, Strategy, Truths
+from askance_server.core.strategy import (
+    Ask,
+    Asking,
+    Features,
+    Hypothesis,
+    Learnt,
+    Parameters,
+    Strategy,
+)
 
 
 def schema(parameters: Parameters) -> Schema:

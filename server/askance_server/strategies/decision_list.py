@@ -8,11 +8,20 @@ from typing import Final
 import numpy as np
 
 from askance_protocol import parameters as read
+from askance_protocol.arrays import Truths
 from askance_protocol.concepts import DecisionListConcept
 from askance_protocol.examples import Columns
 from askance_protocol.queries.language import AnyNumber, Compare, Dot, If, Integer
 from askance_protocol.schema import Schema
-from askance_server.core.strategy import Ask, Asking, Features, Hypothesis, Learnt, Parameters, Strategy, Truths
+from askance_server.core.strategy import (
+    Ask,
+    Asking,
+    Features,
+    Hypothesis,
+    Learnt,
+    Parameters,
+    Strategy,
+)
 from askance_server.strategies.shared import bits
 from askance_server.strategies.shared.bits import disagreement, joint, width
 

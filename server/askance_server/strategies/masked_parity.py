@@ -6,12 +6,20 @@ from fractions import Fraction
 from typing import Final
 
 from askance_protocol import parameters as read
+from askance_protocol.arrays import Truths
 from askance_protocol.concepts import MaskedParityConcept
 from askance_protocol.examples import Columns
 from askance_protocol.queries import BooleanQuery
 from askance_protocol.queries.language import And, Bit, Compare, FieldValue, Integer, Label, Not, Parity, Xor
 from askance_protocol.schema import BitsField, IntegerField, LabelField, Schema
-from askance_server.core.strategy import Ask, Asking, Hypothesis, Learnt, Parameters, Strategy, Truths
+from askance_server.core.strategy import (
+    Ask,
+    Asking,
+    Hypothesis,
+    Learnt,
+    Parameters,
+    Strategy,
+)
 
 SHOWN: Final = Bit(field="b", index=0)
 MINUS: Final = Label(sign=-1)

@@ -7,9 +7,17 @@ from typing import Final
 
 import numpy as np
 
+from askance_protocol.arrays import Truths
 from askance_protocol.concepts import MaskedParityConcept, ParityConcept
 from askance_protocol.examples import Columns
-from askance_server.core.strategy import Ask, Asking, Hypothesis, Learnt, Parameters, Strategy, Truths
+from askance_server.core.strategy import (
+    Ask,
+    Asking,
+    Hypothesis,
+    Learnt,
+    Parameters,
+    Strategy,
+)
 from askance_server.strategies.masked_parity import different_bits, dimension, schema
 from askance_server.strategies.masked_parity_two_rounds import cells, signs
 

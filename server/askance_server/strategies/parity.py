@@ -12,12 +12,21 @@ from typing import Final
 import numpy as np
 
 from askance_protocol import parameters as read
+from askance_protocol.arrays import Truths
 from askance_protocol.concepts import ParityConcept
 from askance_protocol.examples import Columns
 from askance_protocol.queries import BooleanQuery
 from askance_protocol.queries.language import Label, Parity, Xor
 from askance_protocol.schema import MAX_WIDTH, BitsField, LabelField, Schema
-from askance_server.core.strategy import Ask, Asking, Features, Hypothesis, Learnt, Parameters, Strategy, Truths
+from askance_server.core.strategy import (
+    Ask,
+    Asking,
+    Features,
+    Hypothesis,
+    Learnt,
+    Parameters,
+    Strategy,
+)
 
 MOST: Final = 12
 """2^12 queries are as many as one study asks (`MAX_QUERIES`, `MAX_PARTS`)."""

@@ -7,12 +7,21 @@ from typing import Final
 import numpy as np
 
 from askance_protocol import parameters as read
+from askance_protocol.arrays import Truths
 from askance_protocol.concepts import SeparatorConcept
 from askance_protocol.examples import Columns
 from askance_protocol.queries import RealQuery
 from askance_protocol.queries.language import AnyTest, Compare, Constant, If, Integer, Label, Xor
 from askance_protocol.schema import LabelField, Schema
-from askance_server.core.strategy import Ask, Asking, Features, Hypothesis, Learnt, Parameters, Strategy, Truths
+from askance_server.core.strategy import (
+    Ask,
+    Asking,
+    Features,
+    Hypothesis,
+    Learnt,
+    Parameters,
+    Strategy,
+)
 from askance_server.strategies.mean import denominator
 from askance_server.strategies.shared.points import cube, form
 

@@ -17,7 +17,7 @@ from askance_lab.data.problems import PROBLEMS, LearningProblem, Maker
 from askance_lab.engines import Workers
 from askance_lab.experiments.checkpoint import Checkpoint
 from askance_lab.experiments.landscape.cells import BY_KEY, LEARNERS, Cell
-from askance_lab.experiments.sample_size import Learner, SuccessRate, TrialOutcome, measure, users_needed
+from askance_lab.experiments.sample_size import LearnerTrial, SuccessRate, TrialOutcome, measure, users_needed
 from askance_lab.experiments.trials import Progress, in_silence, run_tasks
 from askance_lab.theory.targets import Targets
 
@@ -80,7 +80,7 @@ def _often_enough(rate: Fraction) -> Callable[[SuccessRate], bool]:
 
 
 def _end(
-    learner: Learner,
+    learner: LearnerTrial,
     seeds: Sequence[int],
     tried: Sequence[SuccessRate],
     further: Callable[[int], int],
@@ -100,13 +100,13 @@ def _end(
     return None
 
 
-def _learner(task: Task) -> Learner:
+def _learner(task: Task) -> LearnerTrial:
     return trial(PROBLEMS[BY_KEY[task.cell].problem], LEARNERS[task.cell], task.d, task.targets)
 
 
 @dataclass(frozen=True, slots=True)
 class ProblemTrial:
-    """A fresh problem for each number of users and seed; whether what is learned is good enough. It is a `Learner`."""
+    """Make a fresh problem for each number of users and seed; tell whether what is learned is good enough."""
 
     make: Maker
     learn: Callable[[LearningProblem, Targets, int], Any]
@@ -119,7 +119,7 @@ class ProblemTrial:
         return TrialOutcome(problem.good(self.learn(problem, self.targets, seed)), users, 1)
 
 
-def trial(make: Maker, learn: Callable[[LearningProblem, Targets, int], Any], d: int, targets: Targets) -> Learner:
+def trial(make: Maker, learn: Callable[[LearningProblem, Targets, int], Any], d: int, targets: Targets) -> LearnerTrial:
     """Trials of a learner on problems of this kind."""
     return ProblemTrial(make, learn, d, targets)
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from askance_lab.evaluation.weighted import Floats, gathered
+from askance_lab.evaluation.weighted import gathered
 from askance_lab.oracles.shared.crowds import Crowd
 from askance_lab.oracles.shared.oracle import SQOracle
+from askance_protocol.arrays import Floats
 from askance_protocol.queries import PreparedQuery, prepare
 from askance_server.core.strategy import Answer, Ask, Strategy
 

@@ -9,12 +9,13 @@ from typing import Final
 import numpy as np
 
 from askance_protocol import parameters as read
+from askance_protocol.arrays import Truths
 from askance_protocol.concepts import Concept
 from askance_protocol.examples import Columns
 from askance_protocol.queries import CellQuery
 from askance_protocol.queries.language import Affine, AnyNumber, FieldValue, Slice, Term
 from askance_protocol.schema import BitsField, LabelField, Schema
-from askance_server.core.strategy import Parameters, Truths
+from askance_server.core.strategy import Parameters
 
 MOST: Final = 512
 """Bits that each round asks about one by one."""

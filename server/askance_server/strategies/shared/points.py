@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from askance_protocol.arrays import Floats
 from askance_protocol.queries import CellQuery
 from askance_protocol.queries.language import Affine, And, AnyNumber, AnyTest, Compare, FieldValue, If, Integer, Term
 from askance_protocol.schema import RealField
@@ -57,7 +57,7 @@ def grid(d: int, one: int) -> CellQuery:
     return CellQuery(cells=GRID**d, cell=Affine(terms=terms))
 
 
-def start(shares: NDArray[np.float64], k: int, d: int) -> NDArray[np.float64]:
+def start(shares: Floats, k: int, d: int) -> Floats:
     """Middles of cells of the grid: the fullest, then k − 1 times one that is full and far from those before."""
     cells = np.arange(len(shares))[:, np.newaxis] // GRID ** np.arange(d) % GRID
     middles = (2 * cells + 1) / GRID - 1

@@ -29,7 +29,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from askance_protocol.arrays import Floats
 
 MOST: Final = 1000
 """Candidates that are looked at, and so the most parts of a round."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from askance_protocol.queries.language import AnyNumber, Bit, If, Integer
 
-Numbers = dict[int, int]
+NodeNumbers = dict[int, int]
 """By node: the root is 1, and where the bit of node n is v, comes node 2n + v."""
 
 
-def leaf_of(bit: Numbers, place: Numbers, n: int = 1) -> AnyNumber:
+def leaf_of(bit: NodeNumbers, place: NodeNumbers, n: int = 1) -> AnyNumber:
     """The place of the leaf that x gets to; −1 where nothing is asked."""
     if n not in bit:
         return Integer(of=place.get(n, -1))
@@ -16,7 +16,7 @@ def leaf_of(bit: Numbers, place: Numbers, n: int = 1) -> AnyNumber:
     return If(test=Bit(field="x", index=bit[n]), then=one, otherwise=zero)
 
 
-def said(bit: Numbers, label: Numbers, n: int = 1) -> tuple[str, object]:
+def said(bit: NodeNumbers, label: NodeNumbers, n: int = 1) -> tuple[str, object]:
     """The tree from n on, to read and as JSON, without tests that change nothing."""
     if n not in bit:
         return f"{label[n]:+d}", label[n]
