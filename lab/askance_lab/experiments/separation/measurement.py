@@ -135,7 +135,7 @@ def settings_of(
     unknown = sorted(set(learners) - set(registry()))
     if unknown:
         raise UsageError(
-            f"there is no {', '.join(unknown)} here", where="learners", remedy=f"use {', '.join(registry())}"
+            f"there is no {', '.join(unknown)} here", where="--learner", remedy=f"use {', '.join(registry())}"
         )
     return [
         SeparationSetting(learner, d, epsilon, number)
