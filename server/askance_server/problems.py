@@ -183,7 +183,7 @@ class ProblemOccurrence:
 
 
 def problem_of(error: Exception) -> ProblemOccurrence:  # noqa: PLR0911 - one return for each kind of error
-    """The problem that an error is to a client. What no line here knows is a failure, of which nothing is told."""
+    """The problem that a client is told for an error. An error not listed here is internal, with no detail."""
     match error:
         case ProblemError():
             return ProblemOccurrence(error.name, error.detail, extra=error.extra)

@@ -1,4 +1,4 @@
-"""The compression version of the private Occam's razor: rounds that double, and ever longer descriptions.
+"""The compression version of the private Occam's razor: rounds of doubling size, with longer and longer descriptions.
 
 KLNRS11, p. 12: the learner "proceeds in rounds: at each round it requests twice as many examples as in the previous
 round, and uses a restricted hypothesis class consisting of sufficiently concise hypotheses", and the text omits "the
@@ -54,7 +54,7 @@ LabelsOfHypothesis: TypeAlias = Callable[[Hypothesis, Sequence[Example]], Sequen
 
 
 class CompressionRound(NamedTuple):
-    """The sizes of one round, all public."""
+    """Sizes of one round, all public."""
 
     number: int
     learning: int
@@ -64,19 +64,19 @@ class CompressionRound(NamedTuple):
 
     @property
     def examples(self) -> int:
-        """The examples of both steps."""
+        """Number of examples of both steps."""
         return self.learning + self.testing
 
 
 class CompressionResult(NamedTuple, Generic[Hypothesis]):
-    """A hypothesis, and the round that ended with it."""
+    """A hypothesis and the round in which it was accepted."""
 
     hypothesis: Hypothesis
     round: int
 
 
 def rounds(*, epsilon: Fraction, error: float, failure: float, first: int | None = None) -> Iterator[CompressionRound]:
-    """Yield the sizes of steps 1 and 3, without end. `first` is n_1; default: the least that affords one bit."""
+    """Yield the sizes of steps 1 and 3, without end. `first` is n_1; default: the smallest that affords one bit."""
     rate, half = float(checked(epsilon).epsilon), checks.open_unit("error", error) / 2
     share = checks.open_unit("failure", failure) / 2
     least = examples_generic_repaired(hypotheses=4, epsilon=rate, error=half, failure=share / 2)
@@ -101,7 +101,7 @@ def learn(
     draw: Below,
     first: int | None = None,
 ) -> CompressionResult[Hypothesis] | None:
-    """Learn in rounds; None, which is ⊥, where the examples end first. `labels_of` are a hypothesis's labels."""
+    """Learn in rounds; None, which is ⊥, if the examples run out. `labels_of` gives a hypothesis's labels."""
     begin = 0
     for each in rounds(epsilon=epsilon, error=error, failure=failure, first=first):
         if begin + each.examples > len(database):
@@ -116,7 +116,7 @@ def learn(
 
 
 def paid(epsilon: Fraction) -> Paid:
-    """Pay ε, all rounds together: parallel composition."""
+    """Price: ε for all rounds together, by parallel composition."""
     return checked(epsilon)
 
 
@@ -128,7 +128,7 @@ def compression_distribution(
     *,
     epsilon: Fraction,
 ) -> Distribution[CompressionResult[Hypothesis] | None]:
-    """The exact distribution of (hypothesis, round), or None, over those rounds that the database allows."""
+    """Exact distribution of (hypothesis, round), or None, over the rounds that the database allows."""
     total: dict[CompressionResult[Hypothesis] | None, float] = {}
     left, begin = 1.0, 0
     for each in schedule:
@@ -148,7 +148,7 @@ def compression_distribution(
 
 
 def expected_examples(*, bits: int, epsilon: Fraction, error: float, failure: float, first: int | None = None) -> float:
-    """Bound the expected number of examples, where the target is perfect and has a description of `bits` bits.
+    """Upper bound on the expected number of examples, if the target is perfect and has `bits` bits.
 
     All the rounds up to the first that affords it, and each after it by the chance that it is reached.
     """
@@ -186,14 +186,14 @@ def _passes(
     each: CompressionRound,
     epsilon: Fraction,
 ) -> float:
-    """The chance Pr[mistakes + z ≤ most] to pass, z with probability in proportion to e^{−ε|z|}."""
+    """Probability that mistakes + z ≤ most, z with probability in proportion to e^{−ε|z|}."""
     room = each.most_mistakes - _mistakes(labels_of, hypothesis, database)
     q = math.exp(-epsilon)
     return 1 - q ** (room + 1) / (1 + q) if room >= 0 else q ** (-room) / (1 + q)
 
 
 def concise_thresholds(d: int) -> Concise[int, int]:
-    """The thresholds of INTERVAL_d by length: those of s bits are the multiples of 2^{d−s}."""
+    """Thresholds of INTERVAL_d by length: those of s bits are the multiples of 2^{d−s}."""
     return lambda bits: ListedConcepts([k << d >> min(bits, d) for k in range(1 << min(bits, d))], sauer.lies_below)
 
 
@@ -211,7 +211,7 @@ def _threshold(sample: LabelledSample, targets: Targets, draw: Below) -> int | N
 
 
 def _needed(d: int, targets: Targets) -> int:
-    """All rounds up to the first that affords d bits."""
+    """Number of examples of all rounds up to the first that affords d bits."""
     total = 0
     for each in rounds(epsilon=targets.epsilon, error=targets.alpha, failure=targets.beta):
         total += each.examples

@@ -1,4 +1,4 @@
-"""The databases that a curator is given: labelled whole numbers, labelled bits. Checked once, then trusted."""
+"""The databases of a curator: labelled whole numbers, labelled bits. Checked once, then trusted."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class LabelledSample:
 
 
 def in_domain(d: int, points: Iterable[int]) -> tuple[int, ...]:
-    """Check that points are in X_d, and at least one. The error does not say which is wrong: they are private."""
+    """Check that there is a point and all are in X_d. The error does not say which is wrong: they are private."""
     checks.count("d", d)
     try:
         xs = tuple(map(index, points))

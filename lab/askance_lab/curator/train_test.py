@@ -1,4 +1,4 @@
-"""A* by training and testing: k candidates, each A's on a part of its own, and the least noisy error on a last part.
+"""A* by training and testing: k candidates from separate parts, and the least noisy error on a last part.
 
 KLNRS11, §4, Thm 4.4, Lemmas 4.5 and 4.6. Repaired (trap 7): log_{3/4}(1/β') is negative, the base is 4/3; there are
 three events to fail, so β' = β/3; a database of exactly kn' + s examples suffices (the text refuses it); a candidate ⊥
@@ -53,7 +53,7 @@ def learn(
     selection: Selection = "laplace",
     stated: bool = False,
 ) -> HypothesisIndex:
-    """Run A*(z, ε, …) of KLNRS11: r with bit i = r_i, or None where the candidate chosen is ⊥."""
+    """Run A*(z, ε, …) of KLNRS11: r with bit i = r_i, or None if the chosen candidate is ⊥."""
     p = inclusion(epsilon, stated=stated)
     # Steps 2 to 4.
     training, test = divided(sample, parts)
@@ -65,7 +65,7 @@ def learn(
 
 
 def divided(sample: BitSample, parts: TrainTest) -> tuple[list[BitSample], BitSample]:
-    """Divide the sample, A*'s steps 2 to 4: k training parts of n' and the test part, which takes all that is left.
+    """Divide the sample, A*'s steps 2 to 4: k training parts of n', and the rest as the test part.
 
     Kn' + s examples are enough (trap 7). More mistakes to count only make the test surer: its noise does not grow.
     """
@@ -78,7 +78,7 @@ def divided(sample: BitSample, parts: TrainTest) -> tuple[list[BitSample], BitSa
 
 
 def mistakes(candidates: Sequence[HypothesisIndex], test: BitSample) -> list[int]:
-    """Count the test examples that each candidate labels wrong; ⊥, all of them (trap 7)."""
+    """Number of test examples that each candidate labels wrongly; for ⊥ all of them (trap 7)."""
     return [len(test) if h is None else _wrong(h, test) for h in candidates]
 
 
@@ -94,7 +94,7 @@ def select(counts: Sequence[int], *, epsilon: Fraction, draw: Below, selection: 
 
 
 def paid(epsilon: Fraction) -> Paid:
-    """Pay ε: the parts are disjoint (see the module), and neither training nor testing spends more on its own."""
+    """Price: ε. The parts are disjoint (see the module), and each costs at most ε."""
     return checked(epsilon)
 
 
@@ -124,7 +124,7 @@ def train_test_distribution(
     selection: Selection = "laplace",
     stated: bool = False,
 ) -> Distribution[HypothesisIndex]:
-    """The exact probability of each r, and of None for ⊥, over all candidates that the parts may bring forth."""
+    """Exact probability of each r, and of None for ⊥, over all candidates that the parts can give."""
     p = inclusion(epsilon, stated=stated)
     training, test = divided(sample, parts)
     each = [attempt_distribution(part, p).items() for part in training]
@@ -141,7 +141,7 @@ def _chosen(
 
 
 def selection_probabilities(counts: Sequence[int], *, epsilon: Fraction, selection: Selection) -> list[float]:
-    """The probability that `select` chooses each candidate."""
+    """Probability that `select` chooses each candidate."""
     if selection == "exponential":
         return exponential.probabilities([-count for count in counts], epsilon=epsilon)
     _known(selection)
@@ -156,7 +156,7 @@ def selection_probabilities(counts: Sequence[int], *, epsilon: Fraction, selecti
 
 
 def _beaten(at_least: Sequence[np.ndarray], masses: Sequence[np.ndarray], j: int) -> np.ndarray:
-    """Pr[all others are more, or come later and are no less], for each value of the j-th."""
+    """Pr[all others are more, or come later and are no less], for each value of the j-th count."""
     others = [at_least[i] - masses[i] if i < j else at_least[i] for i in range(len(masses)) if i != j]
     return np.prod(others, axis=0) if others else np.ones_like(masses[j])
 

@@ -1,4 +1,4 @@
-"""Five concept classes, and for each a distribution of examples on which the wanted error α makes a difference.
+"""Five concept classes, each with a distribution of examples on which the target error α matters.
 
 Over uniform examples a wrong parity errs on half of them, and a wrong point on none that anybody would ever see: users
 needed would say nothing about α. So each class has hypotheses that are only just too wrong, by 1.05·α, where it can:
@@ -39,7 +39,7 @@ HypothesisValue: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class LearningProblem:
-    """A concept, its users' examples, and how wrong a hypothesis is."""
+    """A concept, its users' examples, and the error of a hypothesis."""
 
     d: int
     alpha: float
@@ -49,12 +49,12 @@ class LearningProblem:
     """The exact error of a hypothesis over the whole distribution."""
 
     def good(self, found: HypothesisValue | None) -> bool:
-        """Whether a hypothesis has error α at most. None, which says nothing, has not."""
+        """Whether a hypothesis has error at most α. None, the missing hypothesis, has not."""
         return found is not None and self.error(found) <= self.alpha
 
     @property
     def columns(self) -> Columns:
-        """All the examples."""
+        """Columns of all examples."""
         return self.people.columns(range(self.users))
 
 

@@ -44,14 +44,14 @@ PILOT_SHARE = 5
 
 
 class Direction(Enum):
-    """The input that makes the event likelier."""
+    """Input that makes the event likelier."""
 
     U_OVER_V = "u over v"
     V_OVER_U = "v over u"
 
 
 class AuditVerdict(Enum):
-    """What the audit says of a claim. CONSISTENT means not refuted, nothing more."""
+    """Result of comparing an audit with a claim. CONSISTENT means not refuted, nothing more."""
 
     CONSISTENT = "consistent"
     VIOLATED = "violated"
@@ -77,7 +77,7 @@ class Audit:
 
 
 def sampler_of(channel: Channel, given: int, source: RandomSource) -> Sampler:
-    """Reports of a channel under one input."""
+    """Sampler of a channel's reports under one input."""
     value = channel.check_input(given)
     return lambda samples: channel.sample(np.full(samples, value, np.uint16), source).outcomes.astype(np.int64)
 
@@ -110,7 +110,7 @@ def audit_channel(
 def audit_counts(
     counts_u: Integers, counts_v: Integers, failure: float = FAILURE, *, order: Integers | None = None
 ) -> Audit:
-    """The best lower bound on ε from the counts of each outcome under u and under v.
+    """Compute the best lower bound on ε from the counts of each outcome under u and under v.
 
     `order` is a permutation of the outcomes chosen without these counts; by default their own order, which is right
     for noise added to a value.
@@ -132,7 +132,7 @@ def audit_counts(
 
 
 def likelihood_order(counts_u: Integers, counts_v: Integers) -> Integers:
-    """The outcomes by rising estimated ratio Pr[w|u]/Pr[w|v], from reports that must not be counted again."""
+    """Outcomes by rising estimated ratio Pr[w|u]/Pr[w|v], from reports that must not be counted again."""
     _require_counts(counts_u, counts_v)
     # Half a report added to each count keeps the logarithm of an unseen outcome finite; any order is a valid one.
     log_ratio = np.log(counts_u + 0.5) - np.log(counts_v + 0.5)
@@ -148,7 +148,7 @@ def _log_ratio_below(over: Integers, total_over: int, under: Integers, total_und
 
 
 def _in_events(counts: Integers, order: Integers) -> Integers:
-    """Reports inside each event: the single outcomes, then prefixes, then suffixes of 2..m−1 outcomes."""
+    """Number of reports inside each event: the single outcomes, then prefixes, then suffixes of 2..m−1 outcomes."""
     prefixes = np.cumsum(counts[order])[1:-1]
     suffixes = np.cumsum(counts[order[::-1]])[1:-1]
     return np.concatenate([counts, prefixes, suffixes])

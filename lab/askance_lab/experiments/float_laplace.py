@@ -59,7 +59,7 @@ def leaky_laplace(values: Floats, scale: float, generator: np.random.Generator) 
 
 
 def possible_reports(reports: Floats, value: float, scale: float) -> Truths:
-    """For each report, whether some sign and some U on the grid give exactly this double from `value`."""
+    """Truths for the reports: whether some sign and some U on the grid give exactly this double from `value`."""
     _require(np.asarray([value]), scale)
     if not np.isfinite(reports).all():
         raise ProtocolError("a report is not a finite number", where="reports")
@@ -78,7 +78,7 @@ def possible(report: float, value: float, scale: float) -> bool:
 def impossible_fraction(
     value: float, neighbour: float, scale: float, samples: int, generator: np.random.Generator
 ) -> float:
-    """The share of reports drawn under `value` that cannot come from `neighbour`: 0 if the channel were private."""
+    """Share of reports under `value` that cannot come from `neighbour`: 0 if the channel were private."""
     if samples < 1:
         raise ProtocolError("need at least one sample", where="samples")
     reports = leaky_laplace(np.full(samples, value), scale, generator)
@@ -86,7 +86,7 @@ def impossible_fraction(
 
 
 def witness_samplers(value: float, neighbour: float, scale: float, generator: np.random.Generator) -> Samplers:
-    """For an audit: reports under the value and under its neighbour, each as 1 if the neighbour cannot have sent it.
+    """Samplers for an audit, under the value and its neighbour: 1 if the neighbour cannot have sent the report.
 
     Under the neighbour that never happens, so any share of it under the value bounds ε from below.
     """
@@ -126,7 +126,7 @@ def _range(magnitudes: Floats, half_widths: Floats, scale: float) -> tuple[Integ
 
 
 def _search(report_of: Callable[[Integers], Floats], reports: Floats, first: Integers, last: Integers) -> Truths:
-    """For each report, whether some k in first..last gives it. An empty range (first > last) finds nothing."""
+    """Truths for the reports: whether some k in first..last gives it. An empty range (first > last) finds nothing."""
     found = np.zeros(reports.shape, dtype=np.bool_)
     for offset in range(int((last - first).max(initial=-1)) + 1):
         uniforms = first + offset

@@ -1,4 +1,4 @@
-"""Every strategy against every oracle, on small examples: the papers' equivalences as one table."""
+"""Every strategy against every oracle on small examples: the papers' equivalences as one table."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FOUR: Final[Parameters] = {"d": 4}
 
 @dataclass(frozen=True, slots=True)
 class OracleColumn:
-    """An oracle, and whether labels are noisy."""
+    """One column of the table: an oracle, and whether labels are noisy."""
 
     oracle: str
     noisy: bool = False
@@ -52,7 +52,7 @@ COLUMNS: Final[Mapping[str, OracleColumn]] = {
 
 @dataclass(frozen=True, slots=True)
 class TableEntry:
-    """What one strategy learned from one oracle."""
+    """Result of one strategy with one oracle."""
 
     outcome: Literal["ran", "no labels", "cannot"]
     error: float | None = None
@@ -70,12 +70,12 @@ class TableEntry:
         return f"error {self.error:.2g}" + (" as promised" if self.learned else "")
 
     def to_json(self) -> dict[str, Any]:
-        """For a program."""
+        """JSON form of the entry."""
         return {"error": self.error, "learned": self.learned, "reason": self.reason}
 
 
 def rows(columns: Sequence[str], epsilon: str, users: int, seed: int) -> Iterator[tuple[str, dict[str, TableEntry]]]:
-    """A row for each strategy that is installed."""
+    """One row for each installed strategy."""
     for name, strategy in registry().items():
         own = _FOUR if strategy.small is None else strategy.small
         parameters = {"users": "all", "epsilon": epsilon, **_accepted(strategy, own)}
@@ -83,7 +83,7 @@ def rows(columns: Sequence[str], epsilon: str, users: int, seed: int) -> Iterato
 
 
 def _accepted(strategy: Strategy, own: Parameters) -> Parameters:
-    """A strategy that names no small example may know of no dimension."""
+    """Parameters of the small example; none if the strategy names no small example and refuses these."""
     try:
         strategy.schema(own)
     except AskanceError:
@@ -92,7 +92,7 @@ def _accepted(strategy: Strategy, own: Parameters) -> Parameters:
 
 
 def entry(column: OracleColumn, strategy: Strategy, parameters: Parameters, users: int, seed: int) -> TableEntry:
-    """One entry: the worst of what the populations of its column give."""
+    """One entry: the worst result over the populations of its column."""
     try:
         if column.noisy and strategy.schema(planning.strategy_parameters(parameters)).label is None:
             return TableEntry("no labels")
@@ -116,7 +116,7 @@ def _entry(run: SingleRun) -> TableEntry:
 
 
 def _populations(column: OracleColumn, strategy: Strategy, parameters: Parameters, seed: int) -> list[Population]:
-    """One; before an adversary one for each mask bit where there is one, of which a guess meets one."""
+    """One population; for an adversary one for each mask bit, as a guess is right for one of two."""
     own: dict[str, int | bool | str] = {"eta": NOISE} if column.noisy else {}
     masked = strategy.examples is not None and "a" in KINDS[strategy.examples].parameters
     several = [{**own, "a": a} for a in (0, 1)] if masked and column.oracle == "adversarial" else [own]

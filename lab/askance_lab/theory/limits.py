@@ -1,4 +1,4 @@
-"""How few users MASKED-PARITY can do with: limits that hold for every learner with one ε-local report a user.
+"""Lower bounds on the users of MASKED-PARITY, for every learner with one ε-local report from each user.
 
 k = e^ε - 1 and C = (e^ε+1)/(e^ε-1). None of this is in the texts; it is derived here.
 
@@ -70,7 +70,7 @@ def _gain(epsilon: float, power: int) -> float:
 
 
 def _largest(function: Callable[[float, float], float]) -> float:
-    """The largest value on (0, 1]²: the best of a grid, then finer grids around it."""
+    """Largest value on (0, 1]²: the best of a grid, refined on finer grids around it."""
     u, v, width = 0.5, 0.5, 0.5
     best = 0.0
     for _ in range(30):
@@ -85,7 +85,7 @@ def _largest(function: Callable[[float, float], float]) -> float:
 
 
 def report_information(*, dimension: int, epsilon: float, likeliest: float) -> float:
-    """Nats that one report by binary response says of r at most: (1/8C²)(1/d + π), π the likeliest candidate's chance.
+    """Nats of information on r in one binary report: (1/8C²)(1/d + π), π the likeliest candidate's probability.
 
     ½χ², the leading term: with a uniform r what is left out is below 2 % at ε = 1.
     """
@@ -94,7 +94,7 @@ def report_information(*, dimension: int, epsilon: float, likeliest: float) -> f
 
 
 def list_information(*, candidates: int, epsilon: float) -> float:
-    """Nats a report about which of L equally likely candidates is r, by binary response: at most 1/(8C²L).
+    """Nats of information in one binary report on which of L likely candidates is r: at most 1/(8C²L).
 
     Parseval: whatever a report asks, its squared correlations with all L parities sum to 1 at most. So users are needed
     in proportion to L, and to ask about the likeliest first is right.

@@ -80,7 +80,7 @@ def _pooled(query: CellQuery, channel: Channel, tally: Tally, confidence: float)
 
 
 def _scored(wanted: Floats, channel: Channel, tally: Tally, confidence: float) -> Estimates:
-    """One estimate for each row of targets g(u)."""
+    """Estimate each row of targets g(u)."""
     counts = tally.counts[0]
     scored = np.array([channel.scores(target) for target in wanted])
     domains = wanted.min(axis=1), wanted.max(axis=1)
@@ -104,7 +104,7 @@ def _one(score: Floats, counts: Integers, domain: Sequence[float], confidence: f
 
 
 def _two_valued(ones: Integers, received: int, values: Ends, domain: Ends, confidence: float) -> Estimates:
-    """The mean of a score that is values[1] in `ones` of the reports and values[0] in the others."""
+    """Interval for the mean of a score that is values[1] in `ones` of the reports and values[0] in the others."""
     base, step = values[0], values[1] - values[0]
     share = ones / received
     ends = [base + step * end for end in clopper_pearson(ones, received, confidence)]

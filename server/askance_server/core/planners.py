@@ -89,7 +89,7 @@ class _Plan:
         return float(nearest * (1 - nearest))
 
     def tooth(self, reach: int) -> range:
-        """All n with this reach: one tooth of the saw."""
+        """All n with this reach: one tooth of the sawtooth."""
         first = math.ceil((reach - 1) / (2 * self.tolerance))
         return range(max(1, first), math.ceil(reach / (2 * self.tolerance)))
 
@@ -110,7 +110,7 @@ def _worst(plan: _Plan, users: int) -> WorstProportion:
 
 
 def _at(plan: _Plan, users: int, proportion: Fraction) -> WorstProportion:
-    """Failure at one proportion, not a limit: the two ends of the interval."""
+    """Failure at one end of the interval: a value, not a limit."""
     p = float(proportion)
     below = math.ceil(users * (proportion - plan.tolerance)) - 1
     above = math.floor(users * (proportion + plan.tolerance)) + 1

@@ -36,7 +36,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """What was learned: for a person to read, and for a program to use."""
+    """What was learned: text for a person, and JSON for a program."""
 
     text: str
     value: Mapping[str, object]
@@ -47,7 +47,7 @@ Asking: TypeAlias = Generator[Sequence[Ask], Sequence[Answer], Hypothesis]
 
 
 class Features(Enum):
-    """What a strategy is given of a table whose columns are not its own fields."""
+    """Features that a strategy reads from a table whose columns are not its own fields."""
 
     BITS = "bits"
     """Bits x and a label: each column becomes bits."""
@@ -92,6 +92,6 @@ class Strategy:
     """Parameters for a small example, from which a table of all strategies is made; None: four dimensions."""
 
     def portion(self, number: int) -> Fraction:
-        """The share of the users left before round `number` that the round takes."""
+        """Share of the users left before round `number` that the round takes."""
         portions = self.portions or (1,) * self.rounds
         return Fraction(portions[number - 1], sum(portions[number - 1 :]))

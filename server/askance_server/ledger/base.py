@@ -54,25 +54,25 @@ class Verdict(IntEnum):
 
 
 class LedgerError(AskanceError):
-    """The ledger cannot be opened, or cannot be trusted any more. Says which file and what to do."""
+    """The ledger cannot be opened or trusted; the message names the file and the remedy."""
 
     code = Code.LEDGER
 
 
 class LedgerBusyError(LedgerError):
-    """Another process keeps this ledger."""
+    """Another process has locked this ledger."""
 
     code = Code.LEDGER_BUSY
 
 
 class LedgerAwayError(LedgerError):
-    """The ledger cannot be reached now. Nothing it holds is in doubt, and the same call may be made again."""
+    """The ledger cannot be reached now. Its content is safe, and the call may be repeated."""
 
     code = Code.LEDGER_AWAY
 
 
 class NotFoundError(AskanceError, LookupError):
-    """There is no such study, round or user."""
+    """No such study, round or user exists."""
 
     code = Code.NOT_FOUND
 
@@ -87,7 +87,7 @@ class Charge:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One user's account, and the charges that add up to its spending."""
+    """One user's account and the charges that add up to its spending."""
 
     account: Account
     charges: tuple[Charge, ...]
@@ -115,7 +115,7 @@ class Ledger(ABC):
 
     @abstractmethod
     def enrol(self, count: int, cap: int) -> range:
-        """Give `count` new users their numbers, the next ones, each with this cap in micro-ε."""
+        """Enrol `count` new users under the next numbers, each with this cap in micro-ε."""
 
     @abstractmethod
     def enrolled(self) -> int:
@@ -127,11 +127,11 @@ class Ledger(ABC):
 
     @abstractmethod
     def affording(self, users: range, charge: int) -> Truths:
-        """Whether each of these users can still pay `charge`. Users who are not enrolled cannot."""
+        """Truths for these users: whether each can still pay `charge`. Users who are not enrolled cannot."""
 
     @abstractmethod
     def epoch(self, user: int) -> int:
-        """The epoch that this user's tokens must carry; −1, which no token carries, if there is no such user."""
+        """Epoch that this user's tokens must carry; −1, which no token carries, if the user does not exist."""
 
     @abstractmethod
     def revoke(self, user: int) -> int:
@@ -141,7 +141,7 @@ class Ledger(ABC):
 
     @abstractmethod
     def append(self, study: str, entry: Entry) -> Bulletin:
-        """Store the next entry of a study's bulletin and what follows from it. The first entry creates the study.
+        """Store the next entry of a study's bulletin and its effects. The first entry creates the study.
 
         Raises ProtocolError if the entry does not follow on the last one: another replica may have been faster.
         """
@@ -170,7 +170,7 @@ class Ledger(ABC):
 
     @abstractmethod
     def charge(self, id_: str, users: Users, outcomes: OutcomeColumn) -> Verdicts:
-        """Decide and store a group of reports to one round in one commit. Verdicts are returned once it is on disk."""
+        """Decide and store a group of reports to one round in one commit. Returns verdicts once it is on disk."""
 
     @abstractmethod
     def received(self, id_: str) -> int:
@@ -188,7 +188,7 @@ class Ledger(ABC):
 
     @abstractmethod
     def check_writable(self) -> None:
-        """Commit something small, or raise LedgerError."""
+        """Commit a small write, or raise LedgerError."""
 
     @abstractmethod
     def close(self) -> None:

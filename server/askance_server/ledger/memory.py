@@ -1,4 +1,4 @@
-"""A ledger in memory: for tests, and for studies that begin and end in one process. It keeps nothing beyond its life.
+"""A ledger in memory, for tests and for studies that run in one process. It is lost when the process ends.
 
 It decides as the embedded ledger does, by the same projections; its log is a list of the groups as they came.
 """
@@ -26,16 +26,16 @@ class MemoryLedger(ProjectedLedger):
         return self._entries[study][max(after + 1, 0) :]
 
     def check_writable(self) -> None:
-        """Do nothing: memory can be written."""
+        """Do nothing: memory is always writable."""
 
     def close(self) -> None:
-        """Do nothing: there are no files and no connections."""
+        """Do nothing: no files or connections are open."""
 
     def _keep_users(self, first: int, count: int, cap: int) -> None:
-        """Nothing beyond the projections."""
+        """Store nothing: the projections hold the users."""
 
     def _keep_epoch(self, user: int, epoch: int) -> None:
-        """Nothing beyond the projections."""
+        """Store nothing: the projections hold the epochs."""
 
     def _keep_entry(self, study: str, entry: Entry, after: Bulletin) -> None:  # noqa: ARG002 - the parent's signature
         self._entries.setdefault(study, []).append(entry)

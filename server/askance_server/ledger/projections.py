@@ -1,4 +1,4 @@
-"""What a ledger of one process holds in memory, and how it decides from it.
+"""Projections that a ledger of one process holds in memory, and the decisions it makes from them.
 
 Theory of operation
 -------------------
@@ -369,7 +369,7 @@ def _limits_of(round_: PreparedRound, users: Users) -> Integers | int:
 
 
 def _lengthened(array: NDArray[Item], length: int) -> NDArray[Item]:
-    """An array of at least this length, zeros behind what was there; twice as long as before if it has to grow."""
+    """An array of at least this length, padded with zeros; its length doubles if it has to grow."""
     if len(array) >= length:
         return array
     longer = np.zeros(max(length, 2 * len(array)), array.dtype)
@@ -378,7 +378,7 @@ def _lengthened(array: NDArray[Item], length: int) -> NDArray[Item]:
 
 
 def _turns(users: Users) -> Iterator[NDArray[np.intp] | slice]:
-    """Places such that no user stands twice in one turn, and her reports come in their order."""
+    """Positions such that no user appears twice in one turn, and each user's reports keep their order."""
     if (users[1:] > users[:-1]).all() or len(np.unique(users)) == len(users):
         yield slice(None)
         return

@@ -38,7 +38,7 @@ def phi(i: int) -> BooleanQuery:
 
 
 def run(parameters: Parameters) -> Asking:
-    """With error at most α: keep every variable that is hardly ever 0 in a positive example."""
+    """Keep every variable that is hardly ever 0 in a positive example: error at most α."""
     d = read.whole(parameters, "d", 1, MAX_PARTS)
     # BB-notes, Thm 5: "d queries of tolerance τ = ε/(2d)", where ε is the error, here α.
     tau = float(read.decimal(parameters, "alpha", below=1, default="0.1") / (2 * d))
@@ -49,12 +49,12 @@ def run(parameters: Parameters) -> Asking:
 
 
 def predict(value: Learnt, columns: Columns) -> Truths:
-    """All of its variables are 1."""
+    """Truths for the examples: whether all variables of the conjunction are 1."""
     return ConjunctionConcept(tuple(value["variables"])).positive(columns.arrays)
 
 
 def error(learned: Learnt, truth: Learnt) -> Fraction:
-    """One holds, and not both: 2^−|A| + 2^−|B| − 2·2^−|A ∪ B|."""
+    """Probability that exactly one of the two holds: 2^−|A| + 2^−|B| − 2·2^−|A ∪ B|."""
     mine, right = set(learned["variables"]), set(truth["variables"])
     return Fraction(1, 2 ** len(mine)) + Fraction(1, 2 ** len(right)) - Fraction(2, 2 ** len(mine | right))
 

@@ -63,7 +63,7 @@ def run(parameters: Parameters) -> Asking:
 
 
 def predict(value: Learnt, columns: Columns) -> Truths:
-    """The label of the leaf that an example gets to."""
+    """Label of the leaf that each example reaches."""
     return _predict(value["tree"], columns)
 
 
@@ -75,13 +75,13 @@ def _predict(node: Learnt | int, columns: Columns) -> Truths:
 
 
 def error(learned: Learnt, truth: Learnt) -> Fraction | None:
-    """Against a decision list, over all values of the bits that either looks at, where these are few."""
+    """Exact error against a decision list over all values of the tested bits, if these are few."""
     bits = {*tested_bits(learned["tree"]), *(rule[0] for rule in truth["rules"])}
     return disagreement(bits, concept(truth), lambda columns: predict(learned, columns))
 
 
 def tested_bits(node: Learnt | int) -> Iterator[int]:
-    """The bits that a tree looks at."""
+    """Indexes of the bits that a tree tests."""
     if not isinstance(node, int):
         yield node["bit"]
         yield from tested_bits(node["one"])

@@ -1,4 +1,4 @@
-"""PARITY over uniform examples, by asking about every parity: the wall that statistical queries stand before.
+"""PARITY over uniform examples, by one query for each parity: 2^d of them, as statistical queries must.
 
 KLNRS11, §5.2: no learner does with 2^(d/3) queries of tolerance 2^(−d/3), so that every local learner needs a number of
 users exponential in d. This one asks 2^d queries, each of a portion of the users, and does not pretend otherwise.
@@ -33,7 +33,7 @@ MOST: Final = 12
 
 
 def dimension(parameters: Parameters) -> int:
-    """How many bits x has."""
+    """Number of bits of x."""
     d = read.whole(parameters, "d", 1, MAX_WIDTH)
     if d > MOST:
         what = f"would take 2^{d} queries here, and takes more than 2^(d/3) of any learner (KLNRS11, 5.2)"
@@ -48,12 +48,12 @@ def schema(parameters: Parameters) -> Schema:
 
 
 def differs(s: int) -> BooleanQuery:
-    """Whether y ≠ (−1)^(s⊙x): as a mean over uniform x, 0 where s = r and ½ for every other s."""
+    """Whether y ≠ (−1)^(s⊙x): its mean over uniform x is 0 if r = s and ½ for every other s."""
     return BooleanQuery(test=Xor(of=(Label(sign=-1), Parity(field="x", mask=f"{s:x}"))))
 
 
 def run(parameters: Parameters) -> Asking:
-    """The parity that differs least."""
+    """Choose the parity whose labels differ least."""
     d = dimension(parameters)
     # Any tolerance below ¼ tells 0 from ½.
     answers = yield [Ask(differs(s), 1 / 5) for s in range(2**d)]
@@ -62,17 +62,17 @@ def run(parameters: Parameters) -> Asking:
 
 
 def predict(value: Learnt, columns: Columns) -> Truths:
-    """The parity itself."""
+    """Labels of the parity."""
     return ParityConcept(value["r"]).positive(columns.arrays)
 
 
 def error(learned: Learnt, truth: Learnt) -> Fraction:
-    """Two parities are the same, or differ on half of all x."""
+    """0 if the parities are the same, else ½."""
     return Fraction(int(learned["r"] != truth["r"]), 2)
 
 
 def promise(_: Parameters) -> float:
-    """The right parity."""
+    """Exactly the right parity."""
     return 0.0
 
 

@@ -9,7 +9,7 @@ NodeNumbers = dict[int, int]
 
 
 def leaf_of(bit: NodeNumbers, place: NodeNumbers, n: int = 1) -> AnyNumber:
-    """The place of the leaf that x gets to; −1 where nothing is asked."""
+    """Number of the leaf that x reaches; −1 where nothing is asked."""
     if n not in bit:
         return Integer(of=place.get(n, -1))
     zero, one = leaf_of(bit, place, 2 * n), leaf_of(bit, place, 2 * n + 1)
