@@ -20,10 +20,17 @@ from numpy.typing import NDArray
 
 from askance_lab.curator import generic_interval, generic_parity, interval
 from askance_lab.curator.affine import solve
-from askance_lab.curator.databases import BitSample, LabelledSample, PackedBits, Truths, packed, unpacked
+from askance_lab.curator.databases import (
+    BitSample,
+    LabelledSample,
+    PackedBits,
+    packed,
+    unpacked,
+)
 from askance_lab.curator.draws import Below, below
 from askance_lab.curator.mechanism import exactly
 from askance_lab.theory.targets import Targets
+from askance_protocol.arrays import Truths
 from askance_protocol.randomness import SimulatedRandom
 
 RUNS: Final = 5
@@ -125,7 +132,7 @@ def random_words(rng: np.random.Generator, rows: int, d: int) -> PackedBits:
     return rng.integers(0, 1 << 64, (rows, d // 64), np.uint64)
 
 
-def plain_elimination(bits: NDArray[np.uint8], labels: NDArray[np.bool]) -> None:
+def plain_elimination(bits: NDArray[np.uint8], labels: Truths) -> None:
     """Eliminate by Gauss and Jordan, a byte a bit, a row at a time."""
     rows = np.concatenate([bits, labels[:, np.newaxis].astype(np.uint8)], axis=1)
     top = 0

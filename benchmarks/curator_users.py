@@ -21,10 +21,9 @@ from askance_lab.curator.databases import BitSample
 from askance_lab.curator.draws import Below, below
 from askance_lab.data.problems import PROBLEMS, TOO_WRONG, LearningProblem
 from askance_lab.experiments.landscape.cells import BY_KEY
-from askance_lab.experiments.landscape.learners import Found, curated
-from askance_lab.experiments.landscape.learners import Learner as ProblemLearner
+from askance_lab.experiments.landscape.learners import Found, Learner, curated
 from askance_lab.experiments.landscape.measurement import trial
-from askance_lab.experiments.sample_size import Learner, TrialOutcome, users_needed
+from askance_lab.experiments.sample_size import LearnerTrial, TrialOutcome, users_needed
 from askance_lab.theory.targets import Targets
 from askance_protocol.randomness import SimulatedRandom
 
@@ -38,7 +37,7 @@ class Yardstick(NamedTuple):
 
     name: str
     users: int
-    learner: Learner
+    learner: LearnerTrial
 
 
 def main() -> int:
@@ -81,7 +80,7 @@ def cell(key: str, d: int, users: int) -> Yardstick:
     return of(key, BY_KEY[key].problem, BY_KEY[key].learn, d, users)
 
 
-def of(name: str, problem: str, learn: ProblemLearner, d: int, users: int) -> Yardstick:
+def of(name: str, problem: str, learn: Learner, d: int, users: int) -> Yardstick:
     """The yardstick of a learner on a problem of the landscape."""
     return Yardstick(f"{name} d={d}", users, trial(PROBLEMS[problem], learn, d, TARGETS))
 

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from tasks import arguments, measured_tasks
 
-from askance_lab.experiments.sample_size import Learner, learner_of, measure, users_needed
+from askance_lab.experiments.sample_size import LearnerTrial, learner_of, measure, users_needed
 from askance_lab.theory.masked_parity import users_masked_parity_repaired
 from askance_server.strategies.masked_parity_noninteractive import MASKED_PARITY_NONINTERACTIVE
 from askance_server.strategies.masked_parity_pooled import MASKED_PARITY_POOLED
@@ -39,7 +39,7 @@ class Goal(NamedTuple):
     users: int
 
     @property
-    def learner(self) -> Learner:
+    def learner(self) -> LearnerTrial:
         """The strategy in this dimension."""
         return learner_of(STRATEGIES[self.strategy], {"d": self.d})
 

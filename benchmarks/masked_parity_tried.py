@@ -26,13 +26,14 @@ from tasks import arguments, measured_tasks
 
 from askance_lab.experiments.sample_size import TrialOutcome, measure
 from askance_lab.oracles.shared.oracle import Spent, SQOracle, run
+from askance_protocol.arrays import Floats
 from askance_protocol.queries import CellQuery
 from askance_server.core.planning import TooFewUsersError
 from askance_server.core.strategy import Answer, Ask, Strategy
 from askance_server.strategies import masked_parity_pooled
 from askance_server.strategies.masked_parity_pooled import MASKED_PARITY_POOLED, PORTIONS, searched
 from askance_server.strategies.shared import posterior
-from askance_server.strategies.shared.posterior import DECIDED, Floats, above_water
+from askance_server.strategies.shared.posterior import DECIDED, above_water
 
 D: Final = 64
 C: Final = (math.e + 1) / (math.e - 1)

@@ -1,4 +1,4 @@
-"""The whole protocol on one page: one study, from its publication to what was learned.
+"""The whole protocol on one page: one study, from publication to hypothesis.
 
 What a server, its ledger and its clients do over a network happens here in one process, by the very same functions:
 `step` decides for the aggregator, `reports_of` answers for the users, a bulletin in memory stands for the published
@@ -24,7 +24,7 @@ from askance_server.core.study import Ended, Waiting, step
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some users of a round, and all that a worker has to know to answer for them."""
+    """Some users of a round, with all that a worker needs to report for them."""
 
     study: StudySpec
     round: RoundSpec
@@ -42,7 +42,7 @@ def run_study(
     engine: Engine | None = None,
     clock: Callable[[], int] = lambda: 0,
 ) -> StudyInMemory:
-    """Run a study over the first users of a population (KLNRS11, Def. 5.3), to its end. Without a seed: real noise."""
+    """Run a study over the first users of a population (KLNRS11, Def. 5.3). Without a seed the noise is real."""
     view = StudyInMemory(study, strategy, users, clock)
     # 1. Publish. What users will be asked of, and the most that it may cost them, stands first on the bulletin.
     view.publish()
@@ -73,7 +73,7 @@ def run_study(
 
 
 def collected(block: Block) -> list[Tally]:
-    """What the users of a block report, counted: nothing else of them is ever seen."""
+    """Tallies of a block's reports: nothing else of its users is ever seen."""
     # 3. Prepare. Before she answers, each user checks the round: its digest, its queries, the exact ε of every channel.
     round_ = _prepared(block.study.to_bytes(), block.round.to_bytes())
     # 4. Respond. The public coin says which question is hers; she answers it and randomizes the answer, once.
@@ -84,5 +84,5 @@ def collected(block: Block) -> list[Tally]:
 
 @lru_cache(maxsize=4)
 def _prepared(study: bytes, round_: bytes) -> PreparedRound:
-    """Prepared once in each worker, not once a block."""
+    """Prepared round, cached once in each worker."""
     return prepare_round(read_study(study), read_round(round_))

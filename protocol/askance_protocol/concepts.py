@@ -9,9 +9,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from askance_protocol.arrays import Truths
 from askance_protocol.examples import Column, words_of
-
-Truths = NDArray[np.bool]
 
 
 class Concept(Protocol):

@@ -12,10 +12,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from askance_protocol.arrays import Integers, Truths
 from askance_protocol.errors import ProtocolError
 from askance_protocol.schema import AnyField, BitsField, CategoryField, IntegerField, LabelField, RealField, Schema
 
-Column = NDArray[np.uint64] | NDArray[np.int64]
+Column = NDArray[np.uint64] | Integers
 
 _WORD_BITS: Final = 64
 
@@ -186,12 +187,12 @@ def _refuse_shape(field: AnyField, array: NDArray[Any]) -> None:
         raise field.refuse(f"has shape {array.shape}", f"give an array of {remedy}")
 
 
-def _not_of_kind(array: NDArray[Any], kinds: str) -> NDArray[np.bool] | None:
+def _not_of_kind(array: NDArray[Any], kinds: str) -> Truths | None:
     """Which rows are of a wrong type: all of them, or None where the type is right."""
     return None if array.dtype.kind in kinds else np.ones(len(array), np.bool)
 
 
-def _refuse_rows(field: AnyField, wrong: NDArray[np.bool]) -> None:
+def _refuse_rows(field: AnyField, wrong: Truths) -> None:
     if wrong.any():
         first = int(wrong.argmax())
         raise ProtocolError(

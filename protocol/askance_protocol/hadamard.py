@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from askance_protocol.arrays import Integers
+
 NEITHER = 1
 """Input of a binary response with two steps: 0 stands for −1, 1 for "in no cell", 2 for +1."""
 
@@ -38,7 +40,7 @@ def encode_all(answers: NDArray[np.signedinteger[Any]], public_rows: NDArray[np.
     return inputs
 
 
-def transform(column: NDArray[np.int64]) -> NDArray[np.int64]:
+def transform(column: Integers) -> Integers:
     """H · column, by the fast Walsh–Hadamard transform, in integers."""
     values = column.copy()
     half = 1

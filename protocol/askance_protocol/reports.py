@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from askance_protocol import canonical
+from askance_protocol.arrays import Integers
 from askance_protocol.coins import MAX_USER
 from askance_protocol.errors import ProtocolError
 
@@ -171,7 +172,7 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def _column(values: Any, where: str, beyond: int) -> NDArray[np.int64]:
+def _column(values: Any, where: str, beyond: int) -> Integers:
     if not isinstance(values, list):
         raise ProtocolError("is not a list", where=where)
     items = cast("list[Any]", values)

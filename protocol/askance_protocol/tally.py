@@ -9,11 +9,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from askance_protocol.arrays import Integers
 from askance_protocol.coins import Users
 from askance_protocol.errors import ProtocolError
 from askance_protocol.rounds import PreparedRound
 
-Counts = NDArray[np.int64]
+Counts = Integers
 
 _CHUNK: Final = 1 << 16
 

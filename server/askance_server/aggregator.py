@@ -1,4 +1,4 @@
-"""The aggregator at work: one ledger, its committer, and the studies that are driven on it.
+"""The running aggregator: one ledger, its committer, and the studies that run on it.
 
 Everything here runs on one event loop and talks to the ledger from there, so no two steps interleave. A study is
 advanced when it is created, when the server starts, when a round of it has what it waits for, and once a second,
@@ -31,7 +31,7 @@ _TICK = 1.0
 
 @dataclass(slots=True)
 class Aggregator:
-    """What the endpoints work with."""
+    """Service behind the REST endpoints."""
 
     settings: Settings
     ledger: Ledger
@@ -52,7 +52,7 @@ class Aggregator:
         self.driver = Driver(self.ledger, self.strategies)
 
     def start(self) -> None:
-        """Begin to take reports, and go on with every study that has not ended."""
+        """Begin to take reports, and continue every study that has not ended."""
         self.committer = GroupCommitter(
             self.ledger,
             self.metrics,
@@ -65,7 +65,7 @@ class Aggregator:
         self._ticker = asyncio.get_running_loop().create_task(self._tick())
 
     async def finish(self) -> None:
-        """Commit what waits, then let the ledger go."""
+        """Commit the waiting reports, then close the ledger."""
         if self._ticker is not None:
             self._ticker.cancel()
         self.committer.flush()
@@ -97,7 +97,7 @@ class Aggregator:
             raise ProblemError("invalid-request", f"strategy: {name} {what} {self.settings.round_limit}")
 
     def advance(self, study: str) -> None:
-        """Go as far as the reports allow. Whatever is interrupted here is taken up by the next call."""
+        """Advance a study as far as its reports allow. After an interruption the next call continues."""
         try:
             waiting = self.driver.advance(study, int(time.time()))
         except ProtocolError as error:
@@ -116,14 +116,14 @@ class Aggregator:
         self.tell(study)
 
     def close_round(self, id_: str) -> None:
-        """The operator closes a round before its time."""
+        """Close a round early, on the operator's request."""
         study = self.ledger.round(id_).spec.study
         self.committer.flush()
         self.driver.close(id_)
         self.advance(study)
 
     def cancel(self, study: str) -> None:
-        """The operator ends a study."""
+        """End a study, on the operator's request."""
         self.committer.flush()
         self.driver.cancel(study)
         self.advance(study)
@@ -131,15 +131,15 @@ class Aggregator:
     # ----------------------------------------------------------------------------------------------------- events
 
     def changed(self, study: str) -> asyncio.Event:
-        """Set when the study's bulletin grows; whoever waits takes a new one afterwards."""
+        """Event that is set when the study's bulletin grows; take a new one for the next change."""
         return self._changed.setdefault(study, asyncio.Event())
 
     def tell(self, study: str) -> None:
-        """Wake whoever watches the study."""
+        """Wake all who wait for a change of the study."""
         self._changed.pop(study, asyncio.Event()).set()
 
     def exposition(self) -> bytes:
-        """The metrics' text."""
+        """Metrics in the Prometheus text format."""
         bulletins = [self.ledger.bulletin(study) for study in self.ledger.studies()]
         return self.metrics.exposition(
             depth=self.committer.depth,
@@ -155,7 +155,7 @@ class Aggregator:
             asyncio.get_running_loop().call_soon(self.advance, awaited[0])
 
     def _broken(self, error: LedgerError) -> None:
-        """What cannot be written must not be acknowledged: stop, and let the next start read the log.
+        """Stop the process after a failed write: nothing may be acknowledged, and the next start reads the log.
 
         A database that is away is waited for: nothing of it is held here that could be wrong by then.
         """

@@ -22,7 +22,7 @@ from askance_server.api.limits import Limits
 from askance_server.api.reports import ReportPath
 from askance_server.auth import open_keys, write_tokens
 from askance_server.ledger import open_ledger
-from askance_server.problems import Problem, ProblemError, problem_of, problem_response
+from askance_server.problems import ProblemError, ProblemOccurrence, problem_of, problem_response
 from askance_server.settings import Settings
 from askance_server.strategies.registry import registry
 
@@ -89,7 +89,7 @@ async def _on_error(request: Request, error: Exception) -> Response:
     missing = found.name in {"not-found", "method-not-allowed"} and isinstance(error, HTTPException)
     if missing and (methods := description.methods_of(request.app, request.url.path)):
         # The router names the methods of one route only, and knows nothing of `ReportPath`.
-        found = Problem("method-not-allowed", headers={"Allow": ", ".join(methods)})
+        found = ProblemOccurrence("method-not-allowed", headers={"Allow": ", ".join(methods)})
     return problem_response(found.name, found.detail, headers=found.headers, **found.extra)
 
 

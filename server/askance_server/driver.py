@@ -1,4 +1,4 @@
-"""The driver: carries studies from their publication to their end over a ledger, one bulletin entry at a time.
+"""The driver: runs studies on a ledger from publication to end, one bulletin entry at a time.
 
 `advance` asks `core.study.step` for the one entry that has to follow, appends it, and asks again, until there is
 nothing to do but to wait. Between two entries nothing is kept that the ledger does not hold: the next call, in this
@@ -12,9 +12,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
+from askance_protocol.arrays import Truths
 from askance_protocol.errors import ProtocolError
 from askance_protocol.rounds import (
     Bulletin,
@@ -48,17 +46,17 @@ class LedgerView:
 
     @property
     def bulletin(self) -> Bulletin:
-        """Where the study stands."""
+        """Current bulletin of the study."""
         return self.driver.ledger.bulletin(self.id)
 
     @property
     def replay(self) -> Replay:
-        """Where its strategy stands."""
+        """Replay of its strategy."""
         return self.driver.replay(self.id)
 
     @property
     def end(self) -> StudyEnded:
-        """The last entry."""
+        """Last entry of the ended study."""
         notice = self.driver.ledger.entries(self.id, self.bulletin.length - 2)[-1].notice
         assert isinstance(notice, StudyEnded)  # noqa: S101 - told the type checker: nothing else leads to an end
         return notice
@@ -68,12 +66,12 @@ class LedgerView:
         """Number of users."""
         return self.driver.ledger.enrolled()
 
-    def affording(self, users: range, charge: int) -> NDArray[np.bool]:
-        """Which of these users can still pay."""
+    def affording(self, users: range, charge: int) -> Truths:
+        """Truths for these users: whether each can still pay."""
         return self.driver.ledger.affording(users, charge)
 
     def round(self, id_: str) -> PreparedRound:
-        """A published round, prepared."""
+        """Published round, prepared."""
         return self.driver.ledger.round(id_)
 
     def received(self, id_: str) -> int:
@@ -81,7 +79,7 @@ class LedgerView:
         return self.driver.ledger.received(id_)
 
     def tallies(self, id_: str) -> list[Tally]:
-        """From the log."""
+        """Tallies of a round, counted from the log."""
         return self.driver.ledger.tallies(id_)
 
 
@@ -94,14 +92,14 @@ class Driver:
         self._learned: OrderedDict[str, Hypothesis] = OrderedDict()
 
     def publish(self, study: StudySpec) -> str:
-        """Put a study on its bulletin; the id by which it goes from now on. `advance` opens its first round."""
+        """Publish a study and return its id. `advance` opens its first round."""
         check_study(study, self.strategies)
         id_ = study.digest()
         self.ledger.append(id_, Bulletin().next(StudyPublished(study=study)))
         return id_
 
     def advance(self, study_id: str, now: int) -> Waiting | Ended:
-        """Do what is due, and say what the study waits for. To do so twice is as good as once."""
+        """Do what is due and return what the study waits for. Calling it again changes nothing."""
         view = LedgerView(self, study_id, now)
         while True:
             bulletin = view.bulletin
@@ -113,7 +111,7 @@ class Driver:
             self.ledger.append(study_id, bulletin.next(due))
 
     def close(self, round_id: str) -> None:
-        """Close an open round, because the operator says so. `advance` answers it."""
+        """Close an open round on the operator's request. `advance` answers it."""
         if self.ledger.state(round_id) is not RoundState.OPEN:
             raise ProtocolError("is not open", where=f"round {round_id}", remedy="look at the bulletin of its study")
         study_id = self.ledger.round(round_id).spec.study
@@ -121,13 +119,13 @@ class Driver:
         self.ledger.append(study_id, self.ledger.bulletin(study_id).next(notice))
 
     def cancel(self, study_id: str) -> Ended:
-        """End a study, because the operator says so. What was reported stays charged, and is not looked at."""
+        """End a study on the operator's request. Reports stay charged, and are not looked at."""
         end = StudyEnded(state="cancelled", reason="cancelled by the operator", cause=Cause.CANCELLED)
         self.ledger.append(study_id, self.ledger.bulletin(study_id).next(end))
         return Ended.of(end)
 
     def result(self, study_id: str) -> Hypothesis | None:
-        """What a finished study learned, computed from its bulletin; None if it has not finished."""
+        """Hypothesis of a finished study, computed from its bulletin; None if it has not finished."""
         if self.ledger.bulletin(study_id).state is not StudyState.FINISHED:
             return None
         if study_id not in self._learned:
@@ -137,7 +135,7 @@ class Driver:
         return self._learned[study_id]
 
     def replay(self, study_id: str) -> Replay:
-        """Where a study's strategy stands, caught up with the bulletin."""
+        """Replay of a study's strategy, caught up with the bulletin."""
         if study_id not in self._replays:
             study = self.ledger.bulletin(study_id).study
             assert study is not None  # noqa: S101 - told the type checker: the first entry is the study
@@ -148,7 +146,7 @@ class Driver:
         return replay
 
     def _learn_again(self, study_id: str) -> Hypothesis:
-        """Replay the whole study, and hold what its strategy says against what the bulletin says that it said."""
+        """Replay the whole study and compare the result with the one on the bulletin."""
         self._replays.pop(study_id, None)
         replay = self.replay(study_id)
         self._replays.pop(study_id)

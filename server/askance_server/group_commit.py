@@ -1,4 +1,4 @@
-"""One queue for single reports and batches: take all that waits, decide, one commit, then acknowledge.
+"""Group commit: take all waiting reports, decide, commit once, then acknowledge.
 
 There is no timer and no thread. The first report that comes in schedules a look at the queue for the next turn of
 the event loop, and as long as a turn brings more the look is put off by another, up to `ENOUGH` reports. Under load
@@ -22,7 +22,7 @@ from askance_server.ledger import (
     LedgerAwayError,
     LedgerError,
     NotFoundError,
-    Outcomes,
+    OutcomeColumn,
     Users,
     Verdict,
     Verdicts,
@@ -37,7 +37,7 @@ ENOUGH: Final = 256
 
 
 class QueueFullError(AskanceError):
-    """More reports wait than the limit allows. Nothing was done for this one."""
+    """Too many reports are waiting. Nothing was done for this one."""
 
     code = Code.QUEUE_FULL
 
@@ -48,7 +48,7 @@ class QueueFullError(AskanceError):
 
 
 class _Waiting:
-    """The single reports that wait for one round."""
+    """Single reports that wait for one round."""
 
     __slots__ = ("futures", "outcomes", "users")
 
@@ -59,7 +59,7 @@ class _Waiting:
 
 
 class GroupCommitter:
-    """Commits reports to the ledger in groups, and hands each its verdict."""
+    """Commits reports to the ledger in groups and returns the verdict of each."""
 
     def __init__(
         self,
@@ -78,11 +78,11 @@ class GroupCommitter:
 
     @property
     def depth(self) -> int:
-        """Number of single reports that wait."""
+        """Number of single reports that are waiting."""
         return self._depth
 
     def submit(self, round_: str, user: int, outcome: int) -> asyncio.Future[Verdict]:
-        """Queue one report. The future is done when its verdict is on disk."""
+        """Queue one report. The future completes when its verdict is on disk."""
         if self._depth >= self._limit:
             raise QueueFullError
         if not self._depth:
@@ -98,19 +98,19 @@ class GroupCommitter:
         return future
 
     def _gather(self, before: int) -> None:
-        """Flush once a turn of the loop has brought no more reports: a group costs much, and a turn costs little."""
+        """Flush once a turn of the loop has brought no more reports: a commit is expensive, a turn is cheap."""
         if before < self._depth < ENOUGH:
             self._loop.call_soon(self._gather, self._depth)
         elif self._depth:
             self.flush()
 
-    def submit_batch(self, round_: str, users: Users, outcomes: Outcomes) -> Verdicts:
-        """Commit a gateway's batch, behind the single reports that wait."""
+    def submit_batch(self, round_: str, users: Users, outcomes: OutcomeColumn) -> Verdicts:
+        """Commit a gateway's batch, after the single reports that are waiting."""
         self.flush()
         return self._charge(round_, users, outcomes)
 
     def flush(self) -> None:
-        """Commit what waits, a round at a time."""
+        """Commit all waiting reports, one round at a time."""
         waiting, self._waiting, self._depth = self._waiting, {}, 0
         for round_, group in waiting.items():
             try:
@@ -127,7 +127,7 @@ class GroupCommitter:
                 if not future.done():
                     future.set_result(VERDICTS[verdict])
 
-    def _charge(self, round_: str, users: Users, outcomes: Outcomes) -> Verdicts:
+    def _charge(self, round_: str, users: Users, outcomes: OutcomeColumn) -> Verdicts:
         begin = time.perf_counter()
         try:
             verdicts = self._ledger.charge(round_, users, outcomes)

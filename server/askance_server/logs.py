@@ -60,7 +60,7 @@ def scrub(text: str) -> str:
 
 
 class RedactingFilter(logging.Filter):
-    """Lets every record through, without what must not be written."""
+    """Passes every record, with secrets removed."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Remove secrets in place, so that no formatter or handler after this one can see them."""
@@ -131,7 +131,7 @@ def _message(record: logging.LogRecord) -> str:
 
 
 def _keep(record: logging.LogRecord, name: str) -> bool:
-    """Whether a field may stay. Secrets are removed from text here; only plain values can be searched for them."""
+    """Whether a field may be logged. Secrets are removed from text here; only plain values can be searched for them."""
     value: object = record.__dict__[name]
     if isinstance(value, str):
         record.__dict__[name] = scrub(value)
@@ -147,7 +147,7 @@ def _when(record: logging.LogRecord) -> datetime:
 
 
 def _told(error: BaseException) -> Iterator[str]:
-    """Places and types of an exception and its causes, the first cause first; words only where they are safe."""
+    """Places and types of an exception and its causes, first cause first; messages only where they are safe."""
     seen: list[BaseException] = []
     behind: BaseException | None = error
     while behind is not None and behind not in seen:

@@ -173,7 +173,7 @@ class ProblemError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ProblemOccurrence:
     """One refusal: its kind by name, what is wrong in this case, and what a response has besides."""
 
     name: str
@@ -182,27 +182,27 @@ class Problem:
     extra: Mapping[str, Json] = field(default_factory=lambda: MappingProxyType({}))
 
 
-def problem_of(error: Exception) -> Problem:  # noqa: PLR0911 - one return for each kind of error
-    """The problem that an error is to a client. What no line here knows is a failure, of which nothing is told."""
+def problem_of(error: Exception) -> ProblemOccurrence:  # noqa: PLR0911 - one return for each kind of error
+    """The problem that a client is told for an error. An error not listed here is internal, with no detail."""
     match error:
         case ProblemError():
-            return Problem(error.name, error.detail, extra=error.extra)
+            return ProblemOccurrence(error.name, error.detail, extra=error.extra)
         case AskanceError(code=Code.LEDGER | Code.LEDGER_BUSY | Code.LEDGER_AWAY as code):
             # The error names the file or the database, which is the operator's business.
-            return Problem(OF_CODE[code], "the ledger cannot be written; nothing was acknowledged")
+            return ProblemOccurrence(OF_CODE[code], "the ledger cannot be written; nothing was acknowledged")
         case AskanceError() if error.code in OF_CODE:
-            return Problem(OF_CODE[error.code], str(error))
+            return ProblemOccurrence(OF_CODE[error.code], str(error))
         case RequestValidationError():
             errors: list[dict[str, Any]] = list(error.errors())
             if errors[0]["loc"][0] == "path":
-                return Problem("not-found", "there is nothing of this name")
-            return Problem("invalid-request", detail_of(errors))
+                return ProblemOccurrence("not-found", "there is nothing of this name")
+            return ProblemOccurrence("invalid-request", detail_of(errors))
         case HTTPException():
-            return Problem(_OF_STATUS.get(error.status_code, "invalid-request"), headers=error.headers or {})
+            return ProblemOccurrence(_OF_STATUS.get(error.status_code, "invalid-request"), headers=error.headers or {})
         case ClientDisconnect():
-            return Problem("invalid-request", "the body ended too early")
+            return ProblemOccurrence("invalid-request", "the body ended too early")
         case _:
-            return Problem("internal")
+            return ProblemOccurrence("internal")
 
 
 def problem(name: str, detail: str = "", /, **extra: Json) -> dict[str, Any]:

@@ -46,7 +46,7 @@ _OTHERS: Final = frozenset({"ASKANCE_SERVER"})  # read by the commands that spea
 
 
 class SettingsError(ProtocolError):
-    """A setting that cannot be used: which, where it was given, and what to give instead."""
+    """A setting that cannot be used: its name, where it was given, and the remedy."""
 
     code = Code.USAGE
 
@@ -158,13 +158,13 @@ def read_settings(
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
-    """Variables of the environment that look like settings and are none."""
+    """Variables of the environment that look like settings but are unknown."""
     known = {PREFIX + name.upper() for name in Settings.model_fields} | _OTHERS
     return sorted(name for name in environ if name.startswith(PREFIX) and name not in known)
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket on this port, or, if it is taken, on the next of twenty that is free. 0: any free port.
+    """Bind a listening socket to this port, or to the next free one of twenty. Port 0 means any free port.
 
     The caller compares the port with the socket's own, and tells the user if they differ.
     """
@@ -260,7 +260,7 @@ def _text(value: object, source: str, name: str) -> str:
 
 
 def _place(file: Path, text: str, name: str) -> str:
-    """File, line and key. tomllib gives no lines; a key in an unusual spelling is shown without one."""
+    """Place of a setting: file, line and key. tomllib gives no lines; an unusually spelled key has none."""
     written = re.compile(rf"\s*\[*\s*([\"']?){re.escape(name)}\1\s*[=.\]]")
     lines = (number for number, line in enumerate(text.splitlines(), 1) if written.match(line))
     return ", ".join(part for part in (str(file), *(f"line {number}" for number in lines), name)[:3])

@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 
 from askance_protocol import canonical
+from askance_protocol.arrays import Floats
 from askance_protocol.budget import MICRO
 from askance_protocol.channels import CHANNELS, BaseChannelSpec, Channel, ChannelKind, KaryResponse
-from askance_protocol.channels.channel import Floats, Inputs, Outcomes
+from askance_protocol.channels.channel import Inputs, Outcomes
 from askance_protocol.channels.ratio import WORD, within
 from askance_protocol.errors import ProtocolError
 from askance_protocol.queries import Query

@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from askance_protocol.arrays import Truths
 from askance_protocol.canonical import MAX_SAFE_INTEGER
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns, Example
@@ -54,7 +55,6 @@ from askance_protocol.queries.language import (
     Parity,
     Slice,
     Term,
-    Truths,
     Xor,
 )
 from askance_protocol.queries.query import MAX_CELLS, MAX_DENOMINATOR, MAX_DEPTH, MAX_NODES

@@ -25,8 +25,8 @@ from askance_server.problems import (
     OF_VERDICT,
     PROBLEMS,
     SCHEMA,
-    Problem,
     ProblemError,
+    ProblemOccurrence,
     detail_of,
     examples,
     problem,
@@ -118,31 +118,33 @@ def test_every_verdict_but_the_receipts_has_a_problem() -> None:
 
 
 SENT_PATH = "hidden/ledger.sqlite"
-ERRORS: list[tuple[Exception, Problem]] = [
-    (ProblemError("study-over", "it ended", at=3), Problem("study-over", "it ended", extra={"at": 3})),
-    (ProtocolError("is odd", where="users"), Problem("invalid-request", "users: is odd")),
-    (NotFoundError("there is no such round"), Problem("not-found", "there is no such round")),
-    (AuthError(), Problem("unauthorized", "there is no valid token in the Authorization header")),
-    (ForbiddenError("another role"), Problem("forbidden", "another role")),
-    (QueueFullError(), Problem("queue-full", "too many reports wait; nothing was done for this one")),
+ERRORS: list[tuple[Exception, ProblemOccurrence]] = [
+    (ProblemError("study-over", "it ended", at=3), ProblemOccurrence("study-over", "it ended", extra={"at": 3})),
+    (ProtocolError("is odd", where="users"), ProblemOccurrence("invalid-request", "users: is odd")),
+    (NotFoundError("there is no such round"), ProblemOccurrence("not-found", "there is no such round")),
+    (AuthError(), ProblemOccurrence("unauthorized", "there is no valid token in the Authorization header")),
+    (ForbiddenError("another role"), ProblemOccurrence("forbidden", "another role")),
+    (QueueFullError(), ProblemOccurrence("queue-full", "too many reports wait; nothing was done for this one")),
     *(
         (
             kind(f"/srv/{SENT_PATH} is full"),
-            Problem("not-ready", "the ledger cannot be written; nothing was acknowledged"),
+            ProblemOccurrence("not-ready", "the ledger cannot be written; nothing was acknowledged"),
         )
         for kind in (LedgerError, LedgerBusyError, LedgerAwayError)
     ),
-    (HTTPException(405, headers={"Allow": "GET"}), Problem("method-not-allowed", headers={"Allow": "GET"})),
-    (HTTPException(404), Problem("not-found")),
-    (HTTPException(400, SENT_PATH), Problem("invalid-request")),
-    (ClientDisconnect(), Problem("invalid-request", "the body ended too early")),
-    (AskanceError(f"failed at {SENT_PATH}"), Problem("internal")),
-    (ZeroDivisionError(SENT_PATH), Problem("internal")),
+    (HTTPException(405, headers={"Allow": "GET"}), ProblemOccurrence("method-not-allowed", headers={"Allow": "GET"})),
+    (HTTPException(404), ProblemOccurrence("not-found")),
+    (HTTPException(400, SENT_PATH), ProblemOccurrence("invalid-request")),
+    (ClientDisconnect(), ProblemOccurrence("invalid-request", "the body ended too early")),
+    (AskanceError(f"failed at {SENT_PATH}"), ProblemOccurrence("internal")),
+    (ZeroDivisionError(SENT_PATH), ProblemOccurrence("internal")),
 ]
 
 
 @pytest.mark.parametrize(("error", "expected"), ERRORS, ids=lambda each: type(each).__name__)
-def test_each_error_is_one_problem_and_tells_nothing_of_the_servers_files(error: Exception, expected: Problem) -> None:
+def test_each_error_is_one_problem_and_tells_nothing_of_the_servers_files(
+    error: Exception, expected: ProblemOccurrence
+) -> None:
     found = problem_of(error)
 
     assert (found.name, found.detail) == (expected.name, expected.detail)

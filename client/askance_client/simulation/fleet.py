@@ -29,6 +29,7 @@ from askance_client.refusals import Refusal
 from askance_client.transport import Enrolled, Patience, Problem, Receipt, RemoteError, Server, UnreachableError
 from askance_client.user import Result, User, count
 from askance_client.wallet import Identity, Wallet, WalletFile
+from askance_protocol.arrays import Truths
 from askance_protocol.errors import AskanceError, UsageError
 from askance_protocol.examples import Example
 
@@ -164,7 +165,7 @@ class _ShardRun:
     tell: Tell
     numbers: NDArray[np.uint64] = field(init=False)
     progress: FleetProgress = field(init=False)
-    visited: dict[str, NDArray[np.bool]] = field(default_factory=dict[str, "NDArray[np.bool]"])
+    visited: dict[str, Truths] = field(default_factory=dict[str, "Truths"])
     """For each round, which users need not be visited again."""
     resent: bool = False
 
@@ -210,7 +211,7 @@ class _ShardRun:
             todo[self.file.waiting()] = True
         return np.flatnonzero(todo)
 
-    def _visited(self, id_: str) -> NDArray[np.bool]:
+    def _visited(self, id_: str) -> Truths:
         if id_ not in self.visited:
             self.visited[id_] = np.zeros(len(self.numbers), np.bool)
             self.visited[id_][self.file.reported(id_)] = True

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from askance_client.tables.table import CellError, Cells
+from askance_protocol.arrays import Floats, Integers, Truths
 
-Numbers: TypeAlias = NDArray[np.int64] | NDArray[np.float64]
+Numbers: TypeAlias = Integers | Floats
 
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
 _MISSING: Final = frozenset({"", "na", "n/a", "nan", "null", "?"})
@@ -77,7 +78,7 @@ def refuse(values: Iterable[Any], wrong: Callable[[Any], bool], what: str, remed
             raise CellError(row, what, remedy)
 
 
-def refuse_rows(wrong: NDArray[np.bool], what: str, remedy: str) -> None:
+def refuse_rows(wrong: Truths, what: str, remedy: str) -> None:
     """Stop at the first of these rows that is wrong."""
     if wrong.any():
         raise CellError(int(wrong.argmax()), what, remedy)

@@ -17,7 +17,7 @@ from askance_protocol.errors import ProtocolError
 from askance_protocol.rounds import Entry, read_entry
 
 T = TypeVar("T")
-Json = dict[str, Any]
+JsonObject = dict[str, Any]
 
 _PROBLEM: Final = "urn:askance:problem:"
 
@@ -113,12 +113,12 @@ def read_enrolled(body: bytes) -> Enrolled:
     return Enrolled(_whole(document["user"], MAX_USER - 1), tuple(_text(each) for each in tokens))
 
 
-def read_document(body: bytes) -> Json:
+def read_document(body: bytes) -> JsonObject:
     """Read any JSON object."""
     return _object(json.loads(body), None)
 
 
-def read_documents(body: bytes) -> list[Json]:
+def read_documents(body: bytes) -> list[JsonObject]:
     """Read a list of JSON objects."""
     return [_object(each, None) for each in _list(json.loads(body))]
 
@@ -139,10 +139,10 @@ def _shown(text: object) -> str:
     return "".join(each for each in text[:500] if each.isprintable()) if isinstance(text, str) else ""
 
 
-def _object(value: object, names: set[str] | None) -> Json:
-    if not isinstance(value, dict) or (names is not None and set(cast("Json", value)) != names):
+def _object(value: object, names: set[str] | None) -> JsonObject:
+    if not isinstance(value, dict) or (names is not None and set(cast("JsonObject", value)) != names):
         raise ProtocolError("has not the members that it should have", where="answer")
-    return cast("Json", value)
+    return cast("JsonObject", value)
 
 
 def _list(value: object) -> list[Any]:

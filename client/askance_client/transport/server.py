@@ -13,7 +13,7 @@ import httpx
 from askance_client.consent import AccountStatement
 from askance_client.refusals import Refusal
 from askance_client.transport import documents as answers
-from askance_client.transport.documents import Enrolled, Json, Problem, Receipt, Tail
+from askance_client.transport.documents import Enrolled, JsonObject, Problem, Receipt, Tail
 from askance_client.transport.errors import UnreachableError
 from askance_client.transport.patience import PATIENCE, Patience, seconds_of
 from askance_protocol import canonical
@@ -89,12 +89,12 @@ class Server:
         answer = await self._ask("POST", "/v1/enrolments", token=token, body=body)
         return answers.read(answer, answers.read_enrolled)
 
-    async def document(self, path: str) -> Json | Problem | Refusal:
+    async def document(self, path: str) -> JsonObject | Problem | Refusal:
         """Read any other public document, which may have fractions in it."""
         answer = await self._ask("GET", path)
         return answers.read(answer, answers.read_document)
 
-    async def studies(self) -> list[Json] | Problem | Refusal:
+    async def studies(self) -> list[JsonObject] | Problem | Refusal:
         """Read the list of all studies."""
         answer = await self._ask("GET", "/v1/studies")
         return answers.read(answer, answers.read_documents)
@@ -108,13 +108,13 @@ class Server:
 
     async def command(
         self, path: str, token: str, document: Mapping[str, canonical.Json] | None = None
-    ) -> Json | Problem | Refusal:
+    ) -> JsonObject | Problem | Refusal:
         """Ask for what only an operator may ask; never tried twice."""
         body = b"" if document is None else canonical.dumps(document)
         answer = await self._ask("POST", path, token=token, body=body, attempts=1)
         return answers.read(answer, answers.read_document)
 
-    async def deliver(self, round_: str, token: str, body: bytes) -> Json | Problem | Refusal:
+    async def deliver(self, round_: str, token: str, body: bytes) -> JsonObject | Problem | Refusal:
         """Send a gateway's batch of reports, in raw columns."""
         kind = "application/octet-stream"
         answer = await self._ask("POST", f"/v1/rounds/{round_}/batches", token=token, body=body, kind=kind)

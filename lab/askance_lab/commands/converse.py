@@ -14,7 +14,6 @@ from askance_lab.commands.shared.exit_codes import Exit
 from askance_lab.commands.shared.options import JsonOption, examples
 from askance_lab.experiments.converse import (
     LIE_SCHEDULES,
-    Floats,
     QueryOracle,
     Simulation,
     SimulationAccuracy,
@@ -23,6 +22,7 @@ from askance_lab.experiments.converse import (
     distance,
     output,
 )
+from askance_protocol.arrays import Floats
 from askance_protocol.errors import UsageError
 
 SCHEMA_VERSION: Final = 1

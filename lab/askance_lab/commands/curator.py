@@ -7,23 +7,25 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
-from askance_lab.commands.shared.options import JsonOption
-from askance_lab.commands.shared.targets import terms_of
+from askance_lab.commands.shared.options import DataOption, JsonOption, LabelOption, examples
+from askance_lab.commands.shared.targets import read_targets
+from askance_lab.curator import render
+from askance_lab.curator.concepts import Answer, Database
+from askance_lab.curator.draws import below
+from askance_lab.curator.inputs import MechanismInput, made_up, own
+from askance_lab.curator.mechanism import Mechanism
+from askance_lab.curator.registry import mechanism, mechanisms
+from askance_lab.theory.targets import Targets
 from askance_protocol.errors import ProtocolError
-
-if TYPE_CHECKING:
-    from askance_lab.curator.concepts import Answer, Database
-    from askance_lab.curator.inputs import MechanismInput
-    from askance_lab.curator.mechanism import Mechanism
-    from askance_lab.theory.targets import Targets
+from askance_protocol.randomness import OsRandom, SimulatedRandom
 
 SCHEMA_VERSION: Final = 1
 MOST_USERS: Final = 10_000_000
-"""All of them are in memory."""
+"""The most made-up users that a run accepts: all of them are in memory."""
 
 app = typer.Typer()
 
@@ -71,53 +73,82 @@ class CuratorResult:
         """The result in two lines for a person."""
         error = "" if self.error is None else f"error {self.error:.4g} on {self.error_on} · "
         delta = f", δ = {self.delta:g}" if self.delta else ""
-        needed = "no bound at this d" if self.users_needed is None else f"{self.users_needed:,} users by the bound"
+        bound = "no bound at this d" if self.users_needed is None else f"{self.users_needed:,} users by the bound"
         noise = " (noise from a seed)" if self.simulated_noise else ""
         return (
             f"{self.name} ({self.by}): {self.text}\n"
             f"{error}{self.users:,} users · ε = {self.epsilon:g}{delta} paid{noise} · "
-            f"{needed} · {self.seconds:.2f} s"
+            f"{bound} · {self.seconds:.2f} s"
         )
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "askance curator list",
+        "askance curator generic-parity --d 8 --epsilon 0.5",
+        "askance curator generic-interval --data people.csv --label ill --column age",
+    )
+)
 def curator(
-    name: Annotated[str, typer.Argument(help="The mechanism to run: generic-parity, point, …; `list` shows all.")],
+    name: Annotated[
+        str,
+        typer.Argument(help="Name of the mechanism: generic-parity, point, interval, …; `list` prints all."),
+    ],
     users: Annotated[
         int | None,
         typer.Option(
-            "--users", min=1, max=MOST_USERS, help="Number of made-up users. Default: as many as its bound asks for."
+            "--users",
+            min=1,
+            max=MOST_USERS,
+            help="Number of simulated users.  [default: as many as the theorem's bound asks for]",
         ),
     ] = None,
-    d: Annotated[int | None, typer.Option("--d", min=1, max=4096, help="Bits of a made-up example.")] = None,
-    epsilon: Annotated[str, typer.Option("--epsilon", help="Privacy budget ε of the whole run.")] = "1",
+    d: Annotated[
+        int | None,
+        typer.Option(
+            "--d",
+            min=1,
+            max=4096,
+            help="Number of bits of a simulated user's example.  [default: what suits the mechanism]",
+        ),
+    ] = None,
+    epsilon: Annotated[
+        str,
+        typer.Option("--epsilon", help="Privacy parameter ε that the whole run may spend."),
+    ] = "1",
     delta: Annotated[
-        str, typer.Option("--delta", help="Privacy budget δ of the whole run, for mechanisms that use one.")
+        str,
+        typer.Option("--delta", help="Privacy parameter δ that the whole run may spend, for mechanisms that use one."),
     ] = "1e-6",
     alpha: Annotated[
-        float | None, typer.Option("--alpha", help="Error to aim at. Default: 0.1, or 0.2 for some sanitizers.")
+        float | None,
+        typer.Option(
+            "--alpha", help="Largest error that the answer should have.  [default: 0.1; 0.2 for some sanitizers]"
+        ),
     ] = None,
-    beta: Annotated[float, typer.Option("--beta", help="Probability with which the error may be missed.")] = 0.1,
+    beta: Annotated[float, typer.Option("--beta", help="Probability with which the error may exceed --alpha.")] = 0.1,
     seed: Annotated[
         int | None,
-        typer.Option("--seed", min=0, help="Seed of examples and noise. Without it, a table gets real noise."),
+        typer.Option(
+            "--seed",
+            min=0,
+            help="Seed of simulated users and of noise; without it, the noise on --data is real.",
+        ),
     ] = None,
-    data: Annotated[Path | None, typer.Option("--data", metavar="FILE", help="Your own table, one row a user.")] = None,
-    label: Annotated[str | None, typer.Option("--label", metavar="COL", help="Column of the table to predict.")] = None,
+    data: DataOption = None,
+    label: LabelOption = None,
     column: Annotated[
         str | None,
-        typer.Option("--column", metavar="COL", help="Column of numbers to use, if the table has several."),
+        typer.Option("--column", metavar="COL", help="Column of numbers in --data to learn from, if it has several."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a mechanism of the trusted curator; print what it found, how wrong that is, and what it cost."""
+    """Run one mechanism of the trusted curator; print its answer, how wrong that is, and the privacy it cost."""
     if name == "list":
         typer.echo(_list(as_json=as_json))
         return
-    from askance_lab.curator.registry import mechanism  # noqa: PLC0415 - takes a while
-
     chosen = mechanism(name)
-    targets = terms_of(epsilon, delta, chosen.alpha if alpha is None else alpha, beta)
+    targets = read_targets(epsilon, delta, chosen.alpha if alpha is None else alpha, beta)
     options = CuratorOptions(users, d, targets, seed, data, label, column)
     _refuse_misplaced(options)
     begin = time.perf_counter()
@@ -126,25 +157,21 @@ def curator(
 
 
 def _refuse_misplaced(options: CuratorOptions) -> None:
-    """Options of tables go with a table, those of made-up users without one."""
+    """Refuse the options of tables without a table, and those of simulated users with one."""
     table = {"--label": options.label, "--column": options.column}
     made_up = {"--users": options.users, "--d": options.d}
     for option, value in (table if options.data is None else made_up).items():
         if value is not None:
-            what = "goes with --data" if options.data is None else "is the table's own"
+            what = "is for a table (--data)" if options.data is None else "is given by the table"
             raise ProtocolError(what, where=option, remedy="leave it out")
 
 
 def _run(chosen: Mechanism[Database, Answer], options: CuratorOptions) -> CuratorResult:
-    from askance_lab.curator.draws import below  # noqa: PLC0415 - takes a while
-    from askance_lab.curator.render import as_json, as_text  # noqa: PLC0415
-    from askance_protocol.randomness import OsRandom, SimulatedRandom  # noqa: PLC0415
-
     given = _input(chosen, options)
     # Real rows get real noise: noise from a seed could be taken off again.
     real = options.data is not None and options.seed is None
     draw = below(OsRandom() if real else SimulatedRandom(options.seed or 0, stream=3))
-    found = chosen.run(given.database, options.targets, draw)
+    answer = chosen.run(given.database, options.targets, draw)
     d = options.d or (chosen.d if options.data is None else given.database.d)
     paid = chosen.paid(options.targets, d)
     return CuratorResult(
@@ -154,22 +181,20 @@ def _run(chosen: Mechanism[Database, Answer], options: CuratorOptions) -> Curato
         class_=chosen.concepts.name,
         d=d,
         users=len(given.database),
-        hypothesis=as_json(chosen, d, found),
-        text=as_text(chosen, d, found, given.names),
+        hypothesis=render.as_json(chosen, d, answer),
+        text=render.as_text(chosen, d, answer, given.names),
         features=list(given.names.features),
-        error=_error(chosen, options, given, found),
+        error=_error(chosen, options, given, answer),
         error_on="fresh rows" if given.fresh else "the whole distribution" if chosen.off is None else "these users",
         fresh=given.fresh,
         epsilon=float(paid.epsilon),
         delta=float(paid.delta),
         simulated_noise=not real,
-        users_needed=_needed(chosen, d, options.targets),
+        users_needed=_users_needed(chosen, d, options.targets),
     )
 
 
 def _input(chosen: Mechanism[Database, Answer], options: CuratorOptions) -> MechanismInput[Database, Answer]:
-    from askance_lab.curator.inputs import made_up, own  # noqa: PLC0415 - takes a while
-
     seed = options.seed or 0
     if options.data is not None:
         return own(chosen, options.data, options.label, options.column, seed)
@@ -185,8 +210,8 @@ def _affordable(users: int) -> int:
     return users
 
 
-def _needed(chosen: Mechanism[Database, Answer], d: int, targets: Targets) -> int | None:
-    """The users that its bound asks for; None where the theorem is about larger domains."""
+def _users_needed(chosen: Mechanism[Database, Answer], d: int, targets: Targets) -> int | None:
+    """Number of users that the theorem's bound asks for; None if the theorem is about larger domains."""
     try:
         return chosen.needed(d, targets)
     except ProtocolError:
@@ -197,19 +222,17 @@ def _error(
     chosen: Mechanism[Database, Answer],
     options: CuratorOptions,
     given: MechanismInput[Database, Answer],
-    found: Answer | None,
+    answer: Answer | None,
 ) -> float | None:
-    """How far a release is off is no less private than its input: it is told of made-up users only."""
-    if found is None:
+    """Error of the answer; None for a release from a real table, where the error is as private as the rows."""
+    if answer is None:
         return None
     if chosen.off is None:
-        return given.error(found)
-    return chosen.off(found, given.database) if options.data is None else None
+        return given.error(answer)
+    return chosen.off(answer, given.database) if options.data is None else None
 
 
 def _list(*, as_json: bool) -> str:
-    from askance_lab.curator.registry import mechanisms  # noqa: PLC0415 - takes a while
-
     known = mechanisms().values()
     if as_json:
         rows = [{"name": each.name, "by": each.by, "summary": each.summary} for each in known]

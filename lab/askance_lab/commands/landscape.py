@@ -17,7 +17,7 @@ from askance_lab.commands.shared.options import (
     read_numbers,
 )
 from askance_lab.commands.shared.progress import ProgressBar
-from askance_lab.commands.shared.targets import terms_of
+from askance_lab.commands.shared.targets import read_targets
 from askance_lab.engines import engine
 from askance_lab.experiments.landscape import report
 from askance_lab.experiments.landscape.cells import CELLS
@@ -63,25 +63,25 @@ def landscape(
 
     All of it takes some twenty minutes on two cores; interrupted, it goes on with --resume.
     """
-    terms = terms_of(epsilon, delta, alpha, beta)
-    kept = out / "found.json"
-    if kept.exists() and not (resume or show):
+    targets = read_targets(epsilon, delta, alpha, beta)
+    measured = out / "found.json"
+    if measured.exists() and not (resume or show):
         raise UsageError("has results already", where=f"--out {out}", remedy="go on with --resume, or choose another")
     chosen = _classes(problems, [cell.problem for cell in CELLS])
     cells = [cell for cell in CELLS if cell.problem in chosen]
-    tasks = tasks_of(cells, terms, seeds, read_numbers(d, "--d"))
+    tasks = tasks_of(cells, targets, seeds, read_numbers(d, "--d"))
     if not tasks:
         raise UsageError("leave nothing to measure", where="--classes, --d", remedy="leave one of them out")
     if show:
-        found = known(tasks, kept)
-        results = report.results_of(found, terms, seeds)
+        users = known(tasks, measured)
+        results = report.results_of(users, targets, seeds)
     else:
         out.mkdir(parents=True, exist_ok=True)
         with ProgressBar("landscape", len(tasks)) as bar, engine(workers=workers) as processes:
-            found = run_all(tasks, kept, processes, progress=bar.at)
+            users = run_all(tasks, measured, processes, progress=bar.at)
             bar.end()
-        results = report.write(out, found, terms, seeds)
-    text = [*report.tables(found, terms, cells), *report.conclusions(found)]
+        results = report.write(out, users, targets, seeds)
+    text = [*report.tables(users, targets, cells), *report.conclusions(users)]
     typer.echo(json.dumps(results) if as_json else "\n".join(text))
 
 

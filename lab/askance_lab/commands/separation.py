@@ -20,7 +20,14 @@ from askance_lab.commands.shared.options import (
 from askance_lab.commands.shared.progress import ProgressBar
 from askance_lab.commands.shared.tables import echo_table
 from askance_lab.engines import engine
-from askance_lab.experiments.separation.measurement import SeparationPoint, measure, results_of, settings_of, verdict
+from askance_lab.experiments.separation.measurement import (
+    LEARNERS,
+    SeparationPoint,
+    measure,
+    results_of,
+    settings_of,
+    verdict,
+)
 from askance_lab.experiments.separation.report import HEAD, rows, write
 from askance_protocol.errors import UsageError
 
@@ -30,7 +37,7 @@ app = typer.Typer()
 @app.command(
     epilog=examples(
         "askance separation",
-        "askance separation --d 4,8 --seeds 100 --workers 2",
+        "askance separation --d 4,8 --learner masked-parity --learner masked-parity-pooled --workers 2",
         "askance separation --d 8 --users 3000,4000 --out eight --resume",
     )
 )
@@ -48,6 +55,14 @@ def separation(
     seeds: Annotated[
         int, typer.Option("--seeds", min=1, help="Number of runs at each dimension and number of users.")
     ] = 20,
+    learner: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--learner",
+            metavar="NAME",
+            help="Strategy to measure; may be given again.  [default: the pooled learner, and the one at once]",
+        ),
+    ] = None,
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Directory for the results, the plots and the report.")
     ] = Path("askance-separation"),
@@ -63,7 +78,7 @@ def separation(
     if measured.exists() and not resume:
         raise UsageError("has results already", where=f"--out {out}", remedy="go on with --resume, or choose another")
     dimensions = sorted({*read_numbers(d, "--d", least=1)})
-    settings = settings_of(dimensions, epsilon, sorted({*read_numbers(users, "--users", least=1)}))
+    settings = settings_of(dimensions, epsilon, sorted({*read_numbers(users, "--users", least=1)}), learner or LEARNERS)
     out.mkdir(parents=True, exist_ok=True)
     with ProgressBar("separation", len(settings) * seeds) as bar, engine(workers=workers) as processes:
         points = measure(settings, seeds, measured, processes, progress=bar.at)

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from askance_lab.commands.shared.options import JsonOption
+from askance_lab.commands.shared.options import JsonOption, examples
 from askance_lab.commands.shared.parse_set import parse_set
 from askance_lab.theory.theorem import Computed, Number, Theorem, readable, theorem, theorems
 from askance_protocol.errors import UsageError
@@ -27,21 +27,33 @@ _NARROWEST: Final = 40
 app = typer.Typer()
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "askance theory",
+        "askance theory generic-learner --set d=64 --set epsilon=1/2",
+        "askance theory masked-parity --json",
+    )
+)
 def theory(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Which theorem; without it, all are listed.")] = "",
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name of the theorem to print.  [default: list all theorems]")
+    ] = "",
     parameter: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A parameter: d=64, epsilon=1/2, domain=2^64. Repeatable."),
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Value of a parameter, such as d=64, epsilon=1/2 or domain=2^64. May be given again.",
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print a theorem with its numbers: as the text states it, as repaired, and sharper where it can be."""
+    """Print a theorem and its numbers: as the text states it, as repaired, and in a sharper form if one is known."""
     if not name:
         if parameter:
             raise UsageError("needs a theorem", where="--set", remedy="askance theory lists their names")
-        found = tuple(theorems().values())
-        typer.echo(json.dumps(_listed(found), ensure_ascii=False) if as_json else "\n".join(_table(found)))
+        every = tuple(theorems().values())
+        typer.echo(json.dumps(_listed(every), ensure_ascii=False) if as_json else "\n".join(_table(every)))
         return
     chosen = theorem(name)
     values = _values(chosen, parameter or ())
@@ -57,11 +69,11 @@ def _values(chosen: Theorem, written: Sequence[str]) -> dict[str, Number]:
     return chosen.values({name: chosen.parameter(name).read(str(value)) for name, value in parse_set(written).items()})
 
 
-def _listed(found: Sequence[Theorem]) -> dict[str, Any]:
+def _listed(every: Sequence[Theorem]) -> dict[str, Any]:
     names = ("name", "title", "citation", "says", "kind")
     return {
         "schema_version": SCHEMA_VERSION,
-        "theorems": [{name: getattr(each, name) for name in names} for each in found],
+        "theorems": [{name: getattr(each, name) for name in names} for each in every],
     }
 
 
@@ -85,13 +97,13 @@ def _described(chosen: Theorem, values: Mapping[str, Number], computed: Mapping[
     }
 
 
-def _table(found: Sequence[Theorem]) -> Iterator[str]:
+def _table(every: Sequence[Theorem]) -> Iterator[str]:
     """Name, citation and sentence of each, the sentences wrapped to the terminal."""
-    first = max(len(each.name) for each in found) + 2
+    first = max(len(each.name) for each in every) + 2
     second = 34
     last = max(_NARROWEST, get_terminal_size().columns - first - second)
     yield f"{'name':<{first}}{'citation':<{second}}what it says"
-    for each in found:
+    for each in every:
         cells = ([each.name], textwrap.wrap(each.citation, second - 2), textwrap.wrap(each.says, last))
         for name, citation, says in zip_longest(*cells, fillvalue=""):
             yield f"{name:<{first}}{citation:<{second}}{says}"

@@ -1,4 +1,4 @@
-"""A trusted curator: every central-model algorithm of the texts, one mechanism or learner a file.
+"""A trusted curator: every central-model algorithm of the texts, one mechanism or learner in each file.
 
 A curator sees all the examples, and only what she says is private. So this is the comparison, not the product: LI = SQ
 on the user's own device against PPAC = PAC with a curator whom all users trust (KLNRS11, Fig. 1).

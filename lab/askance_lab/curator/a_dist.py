@@ -1,4 +1,4 @@
-"""The mechanism A_dist on a database: its most frequent example, if it is so by far. BNS13, Prop. 2.
+"""The mechanism A_dist on a database: its most frequent example, if it leads by enough. BNS13, Prop. 2.
 
 `distance` is the algorithm, which learners use on scores of their own.
 """
@@ -18,7 +18,7 @@ from askance_lab.theory.targets import Targets
 
 
 def most_frequent(sample: LabelledSample, targets: Targets, draw: Below) -> int | None:
-    """The example that is most frequent, or ⊥ where the lead is too small to tell."""
+    """The most frequent example, or ⊥ if its lead is too small."""
     counts = Counter(sample.points)
     ahead = distance.ahead(counts, others=len(counts) < 1 << sample.d)
     found = distance.choose(ahead.gap, epsilon=targets.epsilon, delta=targets.delta, draw=draw)

@@ -20,8 +20,9 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from askance_lab.curator.databases import BitSample, PackedBits, Truths, packed
+from askance_lab.curator.databases import BitSample, PackedBits, packed
 from askance_lab.curator.draws import Below
+from askance_protocol.arrays import Truths
 
 Places: TypeAlias = NDArray[np.intp]
 
@@ -53,7 +54,7 @@ class SolutionSpace:
 
     @property
     def rank(self) -> int:
-        """The number of independent equations."""
+        """Number of independent equations."""
         return sum(len(strip.pivots) for strip in self.strips)
 
     @property
@@ -62,14 +63,14 @@ class SolutionSpace:
         return self.d - self.rank
 
     def __contains__(self, r: int) -> bool:
-        """Whether r, an int with bit i = r_i, solves them all."""
+        """Whether r, an int with bit i = r_i, solves all equations."""
         if not 0 <= r < 1 << self.d:
             return False
         words = _words_of(r, self.d)
         return all(not _odd(strip.rows, words[strip.word :]).any() for strip in self.strips)
 
     def free(self) -> Places:
-        """The bits that no equation decides."""
+        """Bits that no equation determines."""
         decided = [strip.pivots for strip in self.strips]
         return np.setdiff1d(np.arange(self.d), np.concatenate(decided) if decided else np.empty(0, np.intp))
 
@@ -90,7 +91,7 @@ class SolutionSpace:
 
 
 def solve(d: int, words: PackedBits, labels: Truths) -> SolutionSpace | None:
-    """Solve r·x_i = y_i for all i: V, or None where there is no such r. Without equations V is all of {0,1}^d."""
+    """Solve r·x_i = y_i for all i: V, or None if there is no such r. Without equations V is all of {0,1}^d."""
     rows = np.concatenate([words, labels.astype(np.uint64)[:, np.newaxis]], axis=1)
     rows = rows[rows.any(axis=1)]
     some = _eliminated(d, rows[: d + _SPARE])
@@ -163,7 +164,7 @@ def _add(rows: PackedBits, pivots: PackedBits, sums: PackedBits) -> None:
 
 
 def _table(pivots: PackedBits) -> PackedBits:
-    """All sums of up to 8 rows; bit k of the place says whether row k is in it."""
+    """All sums of up to 8 rows; bit k of the index tells whether row k is in the sum."""
     table = np.zeros((1 << len(pivots), pivots.shape[1]), np.uint64)
     for k, pivot in enumerate(pivots):
         table[1 << k : 2 << k] = table[: 1 << k] ^ pivot

@@ -1,4 +1,4 @@
-"""The choosing mechanism: the exponential mechanism among solutions that somebody spoke for. BNS13, §4.1, Lemma 4.
+"""The choosing mechanism: the exponential mechanism among solutions with a positive score. BNS13, §4.1, Lemma 4.
 
 For k-bounded-growth scores: an entry of the database raises at most k solutions, each by 1, and nothing else counts. So
 solutions outside the mapping score 0 and need no listing, however many there are.
@@ -50,7 +50,7 @@ def choose(
     failure: Fraction | float,
     draw: Below,
 ) -> Solution | None:
-    """Choose a solution that is within αm of the best but for β, or ⊥. Scores that are not in the mapping are 0."""
+    """Choose a solution within αm of the best with probability 1 − β, or ⊥. Solutions not in the mapping score 0."""
     checked(epsilon, delta)
     sane = Fraction(error) * Fraction(failure) * epsilon <= 16
     checks.require(sane, "is so large that δ is not kept", where="epsilon", remedy="keep αβε to 16 at most")
@@ -79,7 +79,7 @@ def refuse_too_few(m: int, *, growth: int, epsilon: float, delta: float, error: 
 def choosing_distribution(
     scores: Mapping[Solution, int], m: int, *, epsilon: Fraction, error: Fraction | float
 ) -> Distribution[Solution | None]:
-    """The exact distribution; None is ⊥. It refuses no m: that is `choose`'s part, and the checker's to see why."""
+    """Exact distribution; None is ⊥. It accepts any m: `choose` refuses, and the checker shows why."""
     grown = _grown(scores)
     if not grown:
         return {None: 1.0}
@@ -89,7 +89,7 @@ def choosing_distribution(
 
 
 def least(m: int, error: Fraction | float) -> int:
-    """The whole number that the noisy best must reach: ⌈αm/2⌉."""
+    """Smallest whole number that the noisy best score must reach: ⌈αm/2⌉."""
     checks.open_unit("error", float(error))
     return math.ceil(Fraction(error) * checks.count("m", m) / 2)
 
@@ -104,7 +104,7 @@ def _grown(scores: Mapping[Solution, int]) -> dict[Solution, int]:
 
 
 def behind(found: float, sample: LabelledSample) -> float:
-    """By which share of the examples the most frequent one is more frequent than the one found."""
+    """Share of the examples by which the most frequent one is ahead of the one found."""
     counts = Counter(sample.points)
     return (max(counts.values()) - counts[int(found)]) / len(sample)
 

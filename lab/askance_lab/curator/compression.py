@@ -1,4 +1,4 @@
-"""The compression version of the private Occam's razor: rounds that double, and ever longer descriptions.
+"""The compression version of the private Occam's razor: rounds of doubling size, with longer and longer descriptions.
 
 KLNRS11, p. 12: the learner "proceeds in rounds: at each round it requests twice as many examples as in the previous
 round, and uses a restricted hypothesis class consisting of sufficiently concise hypotheses", and the text omits "the
@@ -49,12 +49,12 @@ Pairs: TypeAlias = Sequence[tuple[Example, bool | int]]
 """Examples, each with its label."""
 Concise: TypeAlias = Callable[[int], FiniteClass[Pairs[Example], Hypothesis]]
 """The hypotheses of at most this many bits: fewer than 2^{bits + 1}, at least one."""
-Says: TypeAlias = Callable[[Hypothesis, Sequence[Example]], Sequence[bool | int]]
+LabelsOfHypothesis: TypeAlias = Callable[[Hypothesis, Sequence[Example]], Sequence[bool | int]]
 """The labels that a hypothesis gives to examples."""
 
 
 class CompressionRound(NamedTuple):
-    """The sizes of one round, all public."""
+    """Sizes of one round, all public."""
 
     number: int
     learning: int
@@ -64,19 +64,19 @@ class CompressionRound(NamedTuple):
 
     @property
     def examples(self) -> int:
-        """The examples of both steps."""
+        """Number of examples of both steps."""
         return self.learning + self.testing
 
 
 class CompressionResult(NamedTuple, Generic[Hypothesis]):
-    """A hypothesis, and the round that ended with it."""
+    """A hypothesis and the round in which it was accepted."""
 
     hypothesis: Hypothesis
     round: int
 
 
 def rounds(*, epsilon: Fraction, error: float, failure: float, first: int | None = None) -> Iterator[CompressionRound]:
-    """Yield the sizes of steps 1 and 3, without end. `first` is n_1; default: the least that affords one bit."""
+    """Yield the sizes of steps 1 and 3, without end. `first` is n_1; default: the smallest that affords one bit."""
     rate, half = float(checked(epsilon).epsilon), checks.open_unit("error", error) / 2
     share = checks.open_unit("failure", failure) / 2
     least = examples_generic_repaired(hypotheses=4, epsilon=rate, error=half, failure=share / 2)
@@ -92,7 +92,7 @@ def rounds(*, epsilon: Fraction, error: float, failure: float, first: int | None
 
 def learn(
     concise: Concise[Example, Hypothesis],
-    says: Says[Hypothesis, Example],
+    labels_of: LabelsOfHypothesis[Hypothesis, Example],
     database: Pairs[Example],
     *,
     epsilon: Fraction,
@@ -101,14 +101,14 @@ def learn(
     draw: Below,
     first: int | None = None,
 ) -> CompressionResult[Hypothesis] | None:
-    """Learn in rounds; None, which is ⊥, where the examples end first. `says` are a hypothesis's labels."""
+    """Learn in rounds; None, which is ⊥, if the examples run out. `labels_of` gives a hypothesis's labels."""
     begin = 0
     for each in rounds(epsilon=epsilon, error=error, failure=failure, first=first):
         if begin + each.examples > len(database):
             return None  # Step 4
         middle, end = begin + each.learning, begin + each.examples
         hypothesis = generic.learn(_class(concise, each), database[begin:middle], epsilon=epsilon, draw=draw)
-        noisy = _mistakes(says, hypothesis, database[middle:end]) + discrete_laplace(1 / epsilon, draw)
+        noisy = _mistakes(labels_of, hypothesis, database[middle:end]) + discrete_laplace(1 / epsilon, draw)
         if noisy <= each.most_mistakes:
             return CompressionResult(hypothesis, each.number)
         begin = end
@@ -116,19 +116,19 @@ def learn(
 
 
 def paid(epsilon: Fraction) -> Paid:
-    """Pay ε, all rounds together: parallel composition."""
+    """Price: ε for all rounds together, by parallel composition."""
     return checked(epsilon)
 
 
 def compression_distribution(
     concise: Concise[Example, Hypothesis],
-    says: Says[Hypothesis, Example],
+    labels_of: LabelsOfHypothesis[Hypothesis, Example],
     database: Pairs[Example],
     schedule: Sequence[CompressionRound],
     *,
     epsilon: Fraction,
 ) -> Distribution[CompressionResult[Hypothesis] | None]:
-    """The exact distribution of (hypothesis, round), or None, over those rounds that the database allows."""
+    """Exact distribution of (hypothesis, round), or None, over the rounds that the database allows."""
     total: dict[CompressionResult[Hypothesis] | None, float] = {}
     left, begin = 1.0, 0
     for each in schedule:
@@ -139,7 +139,7 @@ def compression_distribution(
         passed: dict[CompressionResult[Hypothesis] | None, float] = {
             CompressionResult(hypothesis, each.number): left
             * chance
-            * _passes(says, hypothesis, database[middle:end], each, epsilon)
+            * _passes(labels_of, hypothesis, database[middle:end], each, epsilon)
             for hypothesis, chance in drawn.items()
         }
         total |= passed
@@ -148,7 +148,7 @@ def compression_distribution(
 
 
 def expected_examples(*, bits: int, epsilon: Fraction, error: float, failure: float, first: int | None = None) -> float:
-    """Bound the expected number of examples, where the target is perfect and has a description of `bits` bits.
+    """Upper bound on the expected number of examples, if the target is perfect and has `bits` bits.
 
     All the rounds up to the first that affords it, and each after it by the chance that it is reached.
     """
@@ -172,26 +172,28 @@ def _class(concise: Concise[Example, Hypothesis], each: CompressionRound) -> Fin
     return found
 
 
-def _mistakes(says: Says[Hypothesis, Example], hypothesis: Hypothesis, database: Pairs[Example]) -> int:
-    said = says(hypothesis, [example for example, _ in database])
-    return sum(bool(one) != bool(label) for one, (_, label) in zip(said, database, strict=True))
+def _mistakes(
+    labels_of: LabelsOfHypothesis[Hypothesis, Example], hypothesis: Hypothesis, database: Pairs[Example]
+) -> int:
+    labels = labels_of(hypothesis, [example for example, _ in database])
+    return sum(bool(label) != bool(true) for label, (_, true) in zip(labels, database, strict=True))
 
 
 def _passes(
-    says: Says[Hypothesis, Example],
+    labels_of: LabelsOfHypothesis[Hypothesis, Example],
     hypothesis: Hypothesis,
     database: Pairs[Example],
     each: CompressionRound,
     epsilon: Fraction,
 ) -> float:
-    """The chance Pr[mistakes + z ≤ most] to pass, z with probability in proportion to e^{−ε|z|}."""
-    room = each.most_mistakes - _mistakes(says, hypothesis, database)
+    """Probability that mistakes + z ≤ most, z with probability in proportion to e^{−ε|z|}."""
+    room = each.most_mistakes - _mistakes(labels_of, hypothesis, database)
     q = math.exp(-epsilon)
     return 1 - q ** (room + 1) / (1 + q) if room >= 0 else q ** (-room) / (1 + q)
 
 
 def concise_thresholds(d: int) -> Concise[int, int]:
-    """The thresholds of INTERVAL_d by length: those of s bits are the multiples of 2^{d−s}."""
+    """Thresholds of INTERVAL_d by length: those of s bits are the multiples of 2^{d−s}."""
     return lambda bits: ListedConcepts([k << d >> min(bits, d) for k in range(1 << min(bits, d))], sauer.lies_below)
 
 
@@ -209,7 +211,7 @@ def _threshold(sample: LabelledSample, targets: Targets, draw: Below) -> int | N
 
 
 def _needed(d: int, targets: Targets) -> int:
-    """All rounds up to the first that affords d bits."""
+    """Number of examples of all rounds up to the first that affords d bits."""
     total = 0
     for each in rounds(epsilon=targets.epsilon, error=targets.alpha, failure=targets.beta):
         total += each.examples

@@ -1,4 +1,4 @@
-"""The concept classes that a curator learns: what a database of their examples is, and what their hypotheses say.
+"""The concept classes that a curator learns: their databases, and the form of their hypotheses.
 
 A mechanism names two records of this file. Its `ConceptClass` says where its examples come from: made-up ones on which
 the wanted error matters (`data.problems`), or the rows of one's own table. Its `AnswerForm` says how what it finds is
@@ -14,15 +14,21 @@ from typing import Final, Generic, NamedTuple, Protocol, TypeVar, cast
 import numpy as np
 
 from askance_client.population import Population
-from askance_lab.curator.databases import BitSample, LabelledSample, Truths, masked_examples, packed
+from askance_lab.curator.databases import (
+    BitSample,
+    LabelledSample,
+    masked_examples,
+    packed,
+)
 from askance_lab.curator.own_rows import OwnRows, bit_rows, number_rows
 from askance_lab.data import problems
 from askance_lab.data.problems import HypothesisValue, Maker
+from askance_protocol.arrays import Truths
 from askance_protocol.examples import Columns
 
 
 class AnyDatabase(Protocol):
-    """Examples of d bits each, and how many there are."""
+    """A database of any kind: examples of d bits each, and their number."""
 
     @property
     def d(self) -> int:
@@ -42,19 +48,19 @@ Answer = TypeVar("Answer")
 
 
 class Names(NamedTuple):
-    """What bits and numbers are called in one's own table; of made-up examples they are bits x_i and plain numbers."""
+    """Names of bits and numbers in a user's own table; made-up examples have bits x_i and plain numbers."""
 
     features: tuple[str, ...] = ()
     number: Callable[[int], str] = str
 
     def bit(self, place: int) -> str:
-        """The name of a bit."""
+        """Name of a bit."""
         return self.features[place] if self.features else f"x_{place}"
 
 
 @dataclass(frozen=True, slots=True)
 class ConceptClass(Generic[Database]):
-    """What is learned, and so what a database looks like."""
+    """A concept class, which determines the form of a database."""
 
     name: str
     problem: Maker
@@ -105,12 +111,12 @@ INTERVAL: Final = ConceptClass("INTERVAL", problems.interval, LabelledSample.of_
 
 
 def ones(r: int) -> tuple[int, ...]:
-    """The places of the bits of r that are 1."""
+    """Positions of the bits of r that are 1."""
     return tuple(i for i in range(r.bit_length()) if r >> i & 1)
 
 
 def _bit_string(r: int, d: int) -> str:
-    """Write a parity as strategies do: the first bit comes first."""
+    """Parity as a bit string as strategies write it, the first bit first."""
     return "".join(str(r >> i & 1) for i in range(d))
 
 
@@ -171,7 +177,7 @@ _EXACT: Final = 1 << 53
 
 
 def exact_value(value: object) -> object:
-    """Write what JSON would not keep exactly as strings, all the way down."""
+    """Value with all numbers that JSON would not keep exactly as strings, at any depth."""
     if isinstance(value, Mapping):
         return {str(key): exact_value(each) for key, each in cast("Mapping[object, object]", value).items()}
     if isinstance(value, int | float):

@@ -1,4 +1,4 @@
-"""The databases that a curator is given: labelled whole numbers, labelled bits. Checked once, then trusted."""
+"""The databases of a curator: labelled whole numbers, labelled bits. Checked once, then trusted."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from askance_protocol import checks
+from askance_protocol.arrays import Truths
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns
 from askance_protocol.schema import BitsField
 
 PackedBits: TypeAlias = NDArray[np.uint64]
-Truths: TypeAlias = NDArray[np.bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class LabelledSample:
 
 
 def in_domain(d: int, points: Iterable[int]) -> tuple[int, ...]:
-    """Check that points are in X_d, and at least one. The error does not say which is wrong: they are private."""
+    """Check that there is a point and all are in X_d. The error does not say which is wrong: they are private."""
     checks.count("d", d)
     try:
         xs = tuple(map(index, points))

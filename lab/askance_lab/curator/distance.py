@@ -1,4 +1,4 @@
-"""A_dist: the best solution, if it is best by a wide margin. BNS13, §2.4, Prop. 2; (ε,δ)-private.
+"""A_dist: the best solution, if it leads by a wide margin. BNS13, §2.4, Prop. 2; (ε,δ)-private.
 
 gap = q(f₁) − q(f₂) gets noise, and f₁ is output where that reaches a threshold t. Scores are whole numbers, so the gap
 is one, and the noise is the discrete Laplace distribution: x = e^{−rate}, Pr[noise ≥ k] = x^k/(1+x) for k ≥ 0.
@@ -37,14 +37,14 @@ _FIRST_DIGITS: Final = 40
 
 
 class Ahead(NamedTuple, Generic[Solution]):
-    """The best solution, and by how much it leads: None where it has no rival at all."""
+    """The best solution and its lead: None if it has no rival."""
 
     best: Solution | None
     gap: int | None
 
 
 def ahead(scores: Mapping[Solution, int], *, others: bool) -> Ahead[Solution]:
-    """The best solution and its lead: steps 1 and 2, without noise. `others`: solutions not listed exist, and score 0.
+    """The best solution and its lead: steps 1 and 2, without noise. `others`: unlisted solutions exist, scoring 0.
 
     f₂ may be one of those (trap 13), so the lead is over 0 at least, and where nothing scores above 0 there is none.
     A mapping without others lists all solutions, and is public but for its values: with one solution only, there is
@@ -61,7 +61,7 @@ def ahead(scores: Mapping[Solution, int], *, others: bool) -> Ahead[Solution]:
 
 
 def choose(gap: int | None, *, epsilon: Fraction, delta: Fraction, draw: Below, stated: bool = False) -> bool:
-    """Decide whether to output f₁, by steps 2 to 4; False is ⊥."""
+    """Decide whether to output f₁, by steps 2 to 4; False means ⊥."""
     least = threshold(epsilon, delta, stated=stated)
     if gap is None:
         return True  # no rival: F has one solution
@@ -72,7 +72,7 @@ def choose(gap: int | None, *, epsilon: Fraction, delta: Fraction, draw: Below, 
 
 
 def found_chance(gap: int | None, *, epsilon: Fraction, delta: Fraction, stated: bool = False) -> float:
-    """The exact probability that f₁ is output."""
+    """Exact probability that f₁ is output."""
     least = threshold(epsilon, delta, stated=stated)
     if gap is None:
         return 1.0
@@ -81,21 +81,21 @@ def found_chance(gap: int | None, *, epsilon: Fraction, delta: Fraction, stated:
 
 @lru_cache(maxsize=1 << 12)
 def threshold(epsilon: Fraction, delta: Fraction, *, stated: bool = False) -> int:
-    """The least gap* with which f₁ is output: ⌈(4/ε)ln(1/δ) + 2⌉ as stated; tight, 2 + k where Pr[noise ≥ k] ≤ δ."""
+    """Smallest gap* at which f₁ is output: ⌈(4/ε)ln(1/δ) + 2⌉ as stated; tight, 2 + k where Pr[noise ≥ k] ≤ δ."""
     checked(epsilon, delta)
     return 2 + _least(_rate(epsilon, stated=stated), delta, symmetric=not stated)
 
 
 @lru_cache(maxsize=1 << 12)
 def gap_needed(*, epsilon: Fraction, delta: Fraction, failure: Fraction, stated: bool = False) -> int:
-    """The smallest gap with which f₁ is output but for β: t − 1 + j, Pr[noise ≥ j] ≤ β. In place of Prop. 2(ii)."""
+    """Smallest gap at which f₁ is output with probability 1 − β: t − 1 + j, Pr[noise ≥ j] ≤ β. Cf. Prop. 2(ii)."""
     checks.open_unit("failure", float(failure))
     margin = _least(_rate(epsilon, stated=stated), failure, symmetric=True)
     return threshold(epsilon, delta, stated=stated) - 1 + margin
 
 
 def paid(*, epsilon: Fraction, delta: Fraction, stated: bool = False) -> Paid:
-    """Pay (ε,δ); as stated (ε/2, δ/(1 + e^{−ε/4})), where e^{−ε/4} ≥ 1 − ε/4 (trap 18: δ/2 for continuous noise)."""
+    """Price (ε,δ); as stated (ε/2, δ/(1 + e^{−ε/4})), where e^{−ε/4} ≥ 1 − ε/4 (trap 18: δ/2 for continuous noise)."""
     whole = checked(epsilon, delta)
     if not stated:
         return whole
@@ -119,7 +119,7 @@ def _least(rate: Fraction, chance: Fraction, *, symmetric: bool) -> int:
 
 
 def _reached(k: int, rate: Fraction, chance: Fraction, *, symmetric: bool) -> bool:
-    """Whether x^k ≤ chance·(1+x), or ≤ chance: with more and more digits, until they tell."""
+    """Whether x^k ≤ chance·(1+x), or ≤ chance: computed with more and more digits until it is decided."""
     digits = _FIRST_DIGITS
     while True:
         (low, high), (lowest, highest) = _decay(k * rate, digits), _decay(rate, digits)
@@ -133,7 +133,7 @@ def _reached(k: int, rate: Fraction, chance: Fraction, *, symmetric: bool) -> bo
 
 
 def _decay(exponent: Fraction, digits: int) -> tuple[Fraction, Fraction]:
-    """Bounds on e^{−exponent}. Decimal's exp is correctly rounded; the exponent is, too, and that costs its size."""
+    """Bounds on e^{−exponent}. Decimal's exp is correctly rounded, and so is the exponent."""
     context = Context(prec=digits, Emin=-(10**15), Emax=10**15)
     quotient = context.divide(Decimal(-exponent.numerator), Decimal(exponent.denominator))
     value = Fraction(context.exp(quotient))
@@ -142,6 +142,6 @@ def _decay(exponent: Fraction, digits: int) -> tuple[Fraction, Fraction]:
 
 
 def _log(chance: Fraction) -> Fraction:
-    """About ln(chance), at any size."""
+    """Approximate ln(chance), at any size."""
     context = Context(prec=_FIRST_DIGITS, Emin=-(10**15), Emax=10**15)
     return Fraction(context.ln(context.divide(Decimal(chance.numerator), Decimal(chance.denominator))))

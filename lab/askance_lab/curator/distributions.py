@@ -1,4 +1,4 @@
-"""Exact output distributions, and a checker that goes through all neighbouring databases.
+"""Exact output distributions, and a checker that tries all neighbouring databases.
 
 A mechanism hands its distribution over to it as a mapping from outputs to probabilities. Databases are neighbours where
 one entry is replaced (KLNRS11, Def. 2.1). Nothing is sampled: a claim of privacy on a small domain is true or false.
@@ -22,7 +22,7 @@ TINY = 1e-300
 
 
 class WorstLoss(NamedTuple, Generic[Entry]):
-    """The two neighbouring databases that a mechanism tells apart best, and how well."""
+    """The two neighbouring databases that a mechanism distinguishes best, and how well."""
 
     value: float
     one: tuple[Entry, ...]
@@ -30,7 +30,7 @@ class WorstLoss(NamedTuple, Generic[Entry]):
 
 
 def mixture(parts: Iterable[tuple[float, Distribution[Output]]]) -> Distribution[Output]:
-    """Mix distributions: each is drawn from with its probability."""
+    """Mixture of distributions with these probabilities."""
     total: dict[Output, float] = defaultdict(float)
     for chance, part in parts:
         for output, each in part.items():
@@ -39,7 +39,7 @@ def mixture(parts: Iterable[tuple[float, Distribution[Output]]]) -> Distribution
 
 
 def loss(one: Distribution[Output], other: Distribution[Output]) -> float:
-    """Least ε with which `one` is at most e^ε times `other`, output by output: δ = 0."""
+    """Least ε such that `one` is at most e^ε times `other` at every output: δ = 0."""
     ratios = (
         math.inf if other.get(output, 0.0) < TINY else math.log(chance / other[output])
         for output, chance in one.items()
@@ -49,7 +49,7 @@ def loss(one: Distribution[Output], other: Distribution[Output]) -> float:
 
 
 def hockey_stick(one: Distribution[Output], other: Distribution[Output], epsilon: float) -> float:
-    """Least δ with which `one` is (ε,δ)-close to `other`: Σ max(0, P(o) − e^ε·Q(o))."""
+    """Least δ such that `one` is (ε,δ)-close to `other`: Σ max(0, P(o) − e^ε·Q(o))."""
     grown = math.exp(epsilon)
     return math.fsum(max(0.0, chance - grown * other.get(output, 0.0)) for output, chance in one.items())
 
@@ -64,14 +64,14 @@ def neighbours(domain: Sequence[Entry], size: int) -> Iterator[tuple[tuple[Entry
 def worst_loss(
     mechanism: Callable[[tuple[Entry, ...]], Distribution[Output]], domain: Sequence[Entry], size: int
 ) -> WorstLoss[Entry]:
-    """The pure ε of a mechanism that does not look at the order of its entries, over all databases of one size."""
+    """Pure ε of a mechanism that ignores the order of its entries, over all databases of one size."""
     return _worst(mechanism, domain, size, loss)
 
 
 def worst_delta(
     mechanism: Callable[[tuple[Entry, ...]], Distribution[Output]], domain: Sequence[Entry], size: int, epsilon: float
 ) -> WorstLoss[Entry]:
-    """The δ at ε of such a mechanism."""
+    """Least δ at ε of such a mechanism."""
     return _worst(mechanism, domain, size, lambda one, other: hockey_stick(one, other, epsilon))
 
 
@@ -81,7 +81,7 @@ def _worst(
     size: int,
     measure: Callable[[Distribution[Output], Distribution[Output]], float],
 ) -> WorstLoss[Entry]:
-    """Each database's distribution is computed once; its key is the multiset, as positions in the domain."""
+    """Worst pair of neighbours. Each database's distribution is computed once, by its multiset."""
     known: dict[tuple[int, ...], Distribution[Output]] = {}
 
     def of(places: tuple[int, ...]) -> Distribution[Output]:

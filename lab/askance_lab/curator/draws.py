@@ -1,4 +1,4 @@
-"""Exact draws: every probability that decides privacy, from uniform bits and rational arithmetic. No float decides.
+"""Exact draws: every probability that decides privacy comes from uniform bits and rational arithmetic, not floats.
 
 Theory of operation
 -------------------
@@ -36,7 +36,7 @@ _SLACK: Final = 2.0**-32
 
 
 def below(source: RandomSource) -> Below:
-    """Make uniform whole numbers out of 64-bit words, without a remainder's bias."""
+    """Source of uniform whole numbers from 64-bit words, without the bias of a remainder."""
     words: list[int] = []
 
     def word() -> int:
@@ -118,7 +118,7 @@ def _by_floats(losses: Sequence[int], multiplicities: Sequence[int], rate: Fract
 def chances(
     losses: Sequence[int], multiplicities: Sequence[int], rate: Fraction
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """The probability of each level, in floats: to find, to plot and to check with."""
+    """Probability of each level, in floats: for search, plots and checks."""
     least = min(loss for loss, many in zip(losses, multiplicities, strict=True) if many)
     steep = float(rate)
     logs = np.array(
@@ -134,7 +134,7 @@ def chances(
 def _by_decimals(
     losses: Sequence[int], multiplicities: Sequence[int], rate: Fraction, place: Fraction, width: Fraction, digits: int
 ) -> tuple[int, bool]:
-    """The same with borders that are right to `digits` digits, less those that summing and the exponent may cost."""
+    """Draw with borders that are right to `digits` digits, less what summation and the exponent may cost."""
     context = Context(prec=digits, Emin=-(10**15), Emax=10**15)
     least = min(losses)
     weights = [
@@ -151,5 +151,5 @@ def _by_decimals(
 
 
 def _exp(exponent: Fraction, context: Context) -> Decimal:
-    """E to a rational number: its rounding costs as many digits as the exponent has before the point."""
+    """E to a rational number: rounding costs as many digits as the exponent has before the point."""
     return context.exp(context.divide(Decimal(exponent.numerator), Decimal(exponent.denominator)))

@@ -6,7 +6,7 @@ from askance_protocol.errors import Code, ProtocolError
 
 
 class TooFewExamplesError(ProtocolError):
-    """Refuses a database with fewer examples than the mechanism's privacy, or its parts, ask for."""
+    """The database has fewer examples than the mechanism's privacy, or its parts, require."""
 
     code = Code.TOO_FEW_USERS
 

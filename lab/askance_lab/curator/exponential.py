@@ -22,13 +22,14 @@ from askance_lab.curator.privacy import Paid, checked
 from askance_lab.theory import mechanisms
 from askance_lab.theory.targets import Targets
 from askance_protocol import checks
+from askance_protocol.arrays import Integers
 from askance_protocol.errors import ProtocolError
 
-Scores: TypeAlias = Sequence[int] | NDArray[np.int64] | NDArray[np.int32]
+Scores: TypeAlias = Sequence[int] | Integers | NDArray[np.int32]
 
 
 def rate(epsilon: Fraction, sensitivity: int = 1) -> Fraction:
-    """The weight ε/2Δ of a unit of score."""
+    """Weight ε/2Δ of a unit of score."""
     return checked(epsilon).epsilon / (2 * checks.count("sensitivity", sensitivity))
 
 
@@ -40,7 +41,7 @@ def choose(
     sensitivity: int = 1,
     multiplicities: Sequence[int] | None = None,
 ) -> int:
-    """Choose the index of a solution, or, with multiplicities, of a group of solutions that score alike."""
+    """Choose the index of a solution or, with multiplicities, of a group of solutions with equal scores."""
     steep = rate(epsilon, sensitivity)
     losses = _losses(scores)
     if multiplicities is not None:
@@ -54,18 +55,18 @@ def choose(
 def probabilities(
     scores: Scores, *, epsilon: Fraction, sensitivity: int = 1, multiplicities: Sequence[int] | None = None
 ) -> list[float]:
-    """The probability of each solution, or of each group."""
+    """Probability of each solution, or of each group."""
     losses = _losses(scores)
     many = [1] * len(losses) if multiplicities is None else list(multiplicities)
     return chances(losses.tolist(), many, rate(epsilon, sensitivity)).tolist()
 
 
 def paid(epsilon: Fraction) -> Paid:
-    """Pay ε, and no more (BNS13, Prop. 1(i))."""
+    """Price: ε (BNS13, Prop. 1(i))."""
     return checked(epsilon)
 
 
-def _losses(scores: Scores) -> NDArray[np.int64]:
+def _losses(scores: Scores) -> Integers:
     if not len(scores):
         raise ProtocolError("are none", where="scores", remedy="give the score of at least one solution")
     values = np.asarray(scores, np.int64)
@@ -73,19 +74,19 @@ def _losses(scores: Scores) -> NDArray[np.int64]:
 
 
 def _ones(sample: LabelledSample) -> list[int]:
-    """How often each bit is 1 in a positive example."""
+    """Number of positive examples in which each bit is 1."""
     positive = [x for x, y in sample.pairs() if y]
     return [sum(x >> i & 1 for x in positive) for i in range(sample.d)]
 
 
 def _behind(found: float, sample: LabelledSample) -> float:
-    """By which share of the examples another bit is 1 more often."""
+    """Share of the examples by which another bit is 1 more often."""
     ones = _ones(sample)
     return (max(ones) - ones[int(found)]) / len(sample)
 
 
 def _needed(d: int, targets: Targets) -> int:
-    """Users of whom the loss is a share of α."""
+    """Number of users for which the loss is a share α."""
     loss = mechanisms.exponential_loss(solutions=d, epsilon=float(targets.epsilon), failure=targets.beta)
     return checks.whole(loss / targets.alpha)
 

@@ -32,8 +32,9 @@ from askance_lab.curator.mechanism import roughly
 from askance_lab.curator.privacy import Paid, checked
 from askance_lab.theory.targets import Targets
 from askance_protocol import checks
+from askance_protocol.arrays import Integers
 
-Mistakes: TypeAlias = NDArray[np.int64] | NDArray[np.int32]
+Mistakes: TypeAlias = Integers | NDArray[np.int32]
 ScoreTable: TypeAlias = NDArray[np.int32]
 
 _MOST_EXAMPLES: Final = (1 << 20) - 1
@@ -47,14 +48,14 @@ Hypothesis_co = TypeVar("Hypothesis_co", covariant=True)
 
 
 class FiniteClass(Protocol[Data_contra, Hypothesis_co]):
-    """A class of hypotheses that are numbered and scored all at once."""
+    """A class of numbered hypotheses that are scored all at once."""
 
     def __len__(self) -> int:
         """The number of hypotheses."""
         ...
 
     def mistakes(self, database: Data_contra) -> Mistakes:
-        """How many examples each hypothesis labels wrong."""
+        """Number of examples that each hypothesis labels wrongly."""
         ...
 
     def hypothesis(self, index: int) -> Hypothesis_co:
@@ -73,19 +74,19 @@ def learn(
 def generic_distribution(
     hypotheses: FiniteClass[Data_contra, Hypothesis], database: Data_contra, *, epsilon: Fraction
 ) -> Distribution[Hypothesis]:
-    """The exact distribution of what is learned."""
+    """Exact distribution of the learned hypothesis."""
     public_size(database)
     chances = probabilities(-hypotheses.mistakes(database).astype(np.int64), epsilon=epsilon)
     return {hypotheses.hypothesis(index): chance for index, chance in enumerate(chances)}
 
 
 def paid(epsilon: Fraction) -> Paid:
-    """Pay ε, on any database: one exponential mechanism. KLNRS11, Lemma 3.3."""
+    """Price: ε on any database, for one exponential mechanism. KLNRS11, Lemma 3.3."""
     return checked(epsilon)
 
 
 def selected(mistakes: Mistakes, *, examples: int, epsilon: Fraction, draw: Below) -> int:
-    """Choose by the mistakes of all: first how many mistakes, then one of the hypotheses that make that many."""
+    """Choose a number of mistakes, then one of the hypotheses that make as many."""
     counts = np.zeros(examples + 1, np.int64)
     for block in _blocks(mistakes):
         counts += np.bincount(block, minlength=examples + 1)
@@ -95,7 +96,7 @@ def selected(mistakes: Mistakes, *, examples: int, epsilon: Fraction, draw: Belo
 
 
 def _ranked(mistakes: Mistakes, wanted: int, rank: int) -> int:
-    """The index of the rank-th hypothesis with this number of mistakes."""
+    """Index of the rank-th hypothesis with this number of mistakes."""
     begin = 0
     for block in _blocks(mistakes):
         places = np.flatnonzero(block == wanted)
@@ -111,7 +112,7 @@ def _blocks(values: Mistakes) -> Iterator[Mistakes]:
 
 
 def public_size(database: Sized) -> int:
-    """The number of examples; refuses none and too many."""
+    """Number of examples; refuses an empty or too large database."""
     size = len(database)
     remedy = f"give 1 to {_MOST_EXAMPLES} examples"
     checks.require(1 <= size <= _MOST_EXAMPLES, "has no such size", where="database", remedy=remedy)
@@ -123,7 +124,7 @@ def public_size(database: Sized) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListedConcepts(Generic[Example, Hypothesis]):
-    """A class given as a list of hypotheses, each scored on its own. A database is (example, label) pairs."""
+    """A class as a list of hypotheses, each scored separately. A database is (example, label) pairs."""
 
     hypotheses: Sequence[Hypothesis]
     says: Callable[[Hypothesis, Sequence[Example]], ArrayLike]
@@ -136,19 +137,19 @@ class ListedConcepts(Generic[Example, Hypothesis]):
         return len(self.hypotheses)
 
     def mistakes(self, database: Sequence[tuple[Example, bool | int]]) -> Mistakes:
-        """Ask each hypothesis about each example."""
+        """Number of mistakes of each hypothesis, example by example."""
         examples = [example for example, _ in database]
         labels = np.array([bool(label) for _, label in database])
         said = (np.asarray(self.says(each, examples), np.bool) for each in self.hypotheses)
         return np.array([np.count_nonzero(each != labels) for each in said], np.int64)
 
     def hypothesis(self, index: int) -> Hypothesis:
-        """The hypothesis as it was given."""
+        """Hypothesis as it was given."""
         return self.hypotheses[index]
 
 
 def signed_histogram(database: BitSample, d: int) -> ScoreTable:
-    """Count for each x the examples that are labelled 0, less those that are labelled 1."""
+    """For each x, the number of examples labelled 0 less that of those labelled 1."""
     remedy = "give examples of as many bits as the class has"
     checks.require(database.d == d, f"is not of {d} bits", where="database", remedy=remedy)
     table = np.zeros(1 << d, np.int32)
@@ -182,27 +183,27 @@ def _by_rows(square: ScoreTable, step: Callable[[ScoreTable, ScoreTable], None])
 
 
 def failure_sharp(*, examples: int, hypotheses: int, epsilon: float, error: float) -> float:
-    """Bound the failure by |H|·e^{−n(tα − t²/2)}, t = min(ε/2, α): error above OPT + α, at any OPT. May exceed 1."""
+    """Bound on the failure: |H|·e^{−n(tα − t²/2)}, t = min(ε/2, α): error above OPT + α. May exceed 1."""
     return checks.exp(_log(hypotheses) - checks.count("examples", examples) * _exponent(epsilon, error))
 
 
 def examples_sharp(*, hypotheses: int, epsilon: float, error: float, failure: float) -> int:
-    """Count the examples from which it stays at most β: never more than max{4/εα, 2/α²}·ln(|H|/β)."""
+    """Number of examples for failure at most β: never more than max{4/εα, 2/α²}·ln(|H|/β)."""
     return _needed(hypotheses, _exponent(epsilon, error), failure)
 
 
 def failure_realizable_sharp(*, examples: int, hypotheses: int, epsilon: float, error: float) -> float:
-    """Bound the failure by |H|·(1 − α(1 − e^{−ε/2}))^n: error above α where OPT = 0. May exceed 1."""
+    """Bound on the failure: |H|·(1 − α(1 − e^{−ε/2}))^n: error above α where OPT = 0. May exceed 1."""
     return checks.exp(_log(hypotheses) - checks.count("examples", examples) * _exponent_realizable(epsilon, error))
 
 
 def examples_realizable_sharp(*, hypotheses: int, epsilon: float, error: float, failure: float) -> int:
-    """Count the examples from which that stays at most β."""
+    """Number of examples for which that is at most β."""
     return _needed(hypotheses, _exponent_realizable(epsilon, error), failure)
 
 
 def needed(hypotheses: Callable[[int], int]) -> Callable[[int, Targets], int]:
-    """Count users, for a `Mechanism`, from the number of hypotheses at d, one of which fits all examples."""
+    """Number of users for a `Mechanism` with this number of hypotheses at d, one of them consistent."""
     return lambda d, targets: examples_realizable_sharp(hypotheses=hypotheses(d), **roughly(targets))
 
 

@@ -32,7 +32,7 @@ def learn(sample: LabelledSample, *, epsilon: Fraction, draw: Below) -> int:
 
 
 def interval_distribution(sample: LabelledSample, *, epsilon: Fraction) -> Distribution[int]:
-    """The exact distribution of what is learned, threshold by threshold: for small d."""
+    """Exact distribution of the learned threshold: for small d."""
     return solution_distribution(interval_runs(sample), epsilon=epsilon)
 
 

@@ -24,13 +24,13 @@ def learn(sample: BitSample, *, epsilon: Fraction, draw: Below) -> tuple[int, in
 
 
 def masked_parity_distribution(sample: BitSample, *, epsilon: Fraction) -> Distribution[tuple[int, int]]:
-    """The exact distribution of what is learned."""
+    """Exact distribution of the learned masked parity."""
     exact = generic_parity.parity_distribution(sample, epsilon=epsilon)
     return {split(sample.d - 1, found): chance for found, chance in exact.items()}
 
 
 def split(d: int, found: int) -> tuple[int, int]:
-    """The parity r of d bits and the mask bit a that a parity in d + 1 bits stands for."""
+    """Parity r of d bits and mask bit a that a parity in d + 1 bits encodes."""
     return found & (1 << d) - 1, found >> d
 
 

@@ -47,12 +47,12 @@ class Parities:
         return table
 
     def hypothesis(self, index: int) -> int:
-        """The parity r, which is its number."""
+        """The parity r, equal to its number."""
         return index
 
 
 def affordable(bits: int) -> None:
-    """Refuse more bits than there is memory for 2^bits scores."""
+    """Refuse more bits than the memory for 2^bits scores allows."""
     checks.count("d", bits)
     remedy = f"all 2^d are scored: give at most {_MOST_BITS} bits, or use the efficient learner of PARITY"
     checks.require(bits <= _MOST_BITS, "has too many parities to score", where="d", remedy=remedy)
@@ -64,7 +64,7 @@ def learn(sample: BitSample, *, epsilon: Fraction, draw: Below) -> int:
 
 
 def parity_distribution(sample: BitSample, *, epsilon: Fraction) -> Distribution[int]:
-    """The exact distribution of what is learned."""
+    """Exact distribution of the learned parity."""
     return generic.generic_distribution(Parities(sample.d), sample, epsilon=epsilon)
 
 

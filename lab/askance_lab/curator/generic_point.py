@@ -16,7 +16,7 @@ from askance_lab.curator.piecewise import learn as learn_piecewise
 
 
 def point_runs(sample: LabelledSample) -> Runs:
-    """Runs of points: each observed one by itself, and what lies between.
+    """Runs of points: each observed point, and the gaps between.
 
     c_j errs on all 1s, but for x = j, and there on the 0s.
     """
@@ -40,7 +40,7 @@ def learn(sample: LabelledSample, *, epsilon: Fraction, draw: Below) -> int:
 
 
 def point_distribution(sample: LabelledSample, *, epsilon: Fraction) -> Distribution[int]:
-    """The exact distribution of what is learned, point by point: for small d."""
+    """Exact distribution of the learned point: for small d."""
     return solution_distribution(point_runs(sample), epsilon=epsilon)
 
 

@@ -1,4 +1,4 @@
-"""Symmetric geometric noise on a whole number, clamped to a range where it must lie in one: N21, §2.
+"""Symmetric geometric noise on a whole number, clamped to a range if there is one: N21, §2.
 
 The pmf is α^{−|k|}(α−1)/(α+1) with α^Δ = e^ε: it is the discrete Laplace distribution of scale Δ/ε. N21's "truncate"
 has to mean *clamp*, which is post-processing and costs nothing. Conditioning on the range (drawing again until the
@@ -23,25 +23,25 @@ from askance_protocol import checks
 
 
 class Range(NamedTuple):
-    """The whole numbers low..high that a response may take."""
+    """Range low..high of a response."""
 
     low: int
     high: int
 
     def clamp(self, value: int) -> int:
-        """The nearest number of the range."""
+        """Nearest number of the range."""
         return min(max(value, self.low), self.high)
 
 
 def rate(epsilon: Fraction, sensitivity: int = 1) -> Fraction:
-    """The price ε/Δ = ln α of one step of noise."""
+    """Rate ε/Δ = ln α of the noise."""
     return checked(epsilon).epsilon / checks.count("sensitivity", sensitivity)
 
 
 def release(
     value: int, *, epsilon: Fraction, draw: Below, sensitivity: int = 1, within: Range | tuple[int, int] | None = None
 ) -> int:
-    """Release a whole number with noise, clamped last."""
+    """Release a whole number with noise; clamping comes last."""
     inside = None if within is None else _range(within)
     response = value + discrete_laplace(1 / rate(epsilon, sensitivity), draw)
     return response if inside is None else inside.clamp(response)
@@ -50,7 +50,7 @@ def release(
 def clamped_distribution(
     value: int, *, epsilon: Fraction, within: Range | tuple[int, int], sensitivity: int = 1
 ) -> Distribution[int]:
-    """The exact distribution of `release` within a range: the ends hold what would lie beyond them."""
+    """Exact distribution of `release` within a range: the ends collect all that lies beyond them."""
     steep, inside = rate(epsilon, sensitivity), _range(within)
     if inside.low == inside.high:
         return {inside.low: 1.0}
@@ -65,13 +65,13 @@ def clamped_distribution(
 
 
 def pmf(noise: int, *, rate: Fraction) -> float:
-    """The probability Pr[noise = k] = α^{−|k|}(α−1)/(α+1). N21, §2."""
+    """Probability Pr[noise = k] = α^{−|k|}(α−1)/(α+1). N21, §2."""
     steep = float(rate)
     return math.exp(-steep * abs(noise)) * math.tanh(steep / 2)
 
 
 def at_least(noise: int, *, rate: Fraction) -> float:
-    """The exact tail Pr[noise ≥ k]: α^{−k}·α/(α+1) for k ≥ 0, and by symmetry below."""
+    """Exact tail Pr[noise ≥ k]: α^{−k}·α/(α+1) for k ≥ 0, and by symmetry below."""
     steep = float(rate)
     if noise < 0:
         return 1 - at_least(1 - noise, rate=rate)
@@ -79,7 +79,7 @@ def at_least(noise: int, *, rate: Fraction) -> float:
 
 
 def paid(epsilon: Fraction) -> Paid:
-    """Pay ε, clamped or not."""
+    """Price: ε, clamped or not."""
     return checked(epsilon)
 
 
@@ -94,7 +94,7 @@ def _positive_count(sample: LabelledSample, targets: Targets, draw: Below) -> in
 
 
 def _needed(_d: int, targets: Targets) -> int:
-    """Users of whom the noise is a share of α."""
+    """Number of users for which the noise is a share α."""
     noise = mechanisms.geometric_error(epsilon=float(targets.epsilon), failure=targets.beta)
     return checks.whole(noise / targets.alpha)
 

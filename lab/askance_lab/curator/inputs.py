@@ -1,4 +1,4 @@
-"""What `askance curator` runs a mechanism on: made-up examples, or the rows of one's own table."""
+"""Inputs of `askance curator`: made-up examples, or the rows of a user's own table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HELD_OUT: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class MechanismInput(Generic[Database, Answer]):
-    """A database, and how wrong a hypothesis is that was learned from it."""
+    """A database, and the error of a hypothesis learned from it."""
 
     database: Database
     error: Callable[[Answer], float | None]
@@ -46,7 +46,7 @@ def made_up(
 def own(
     mechanism: Mechanism[Database, Answer], path: Path, label: str | None, column: str | None, seed: int
 ) -> MechanismInput[Database, Answer]:
-    """The rows of a file, in an order of the seed's. For a learner, some are held out to measure the error on."""
+    """Rows of a file, in an order the seed determines. For a learner, some are held out to measure the error."""
     learner, own_rows = mechanism.off is None, mechanism.concepts.own_rows
     if learner and label is None:
         raise ProtocolError("is missing", where="--label", remedy="name the column that is to be learned")
@@ -65,7 +65,7 @@ def own(
 def _error_on(
     mechanism: Mechanism[Database, Answer], fresh: Columns, read: Callable[[Columns], Database]
 ) -> Callable[[Answer], float | None]:
-    """The share of fresh rows that are labelled wrongly."""
+    """Share of held-out rows that are labelled wrongly."""
     labels = mechanism.answers.labels
     if labels is None or not len(fresh):
         return lambda _: None

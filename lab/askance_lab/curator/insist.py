@@ -1,4 +1,4 @@
-"""A* by retrying without a limit on the tries: KLNRS08, Thm 3.8, sharpened.
+"""A* with unlimited retries: KLNRS08, Thm 3.8, sharpened.
 
 Do not count the runs. Before each try the learner falls silent with probability s, the rest of step 1, and tries again
 as long as what it kept is contradictory. Let a be Pr[what is kept has a solution] and a_h Pr[A's h]. Then
@@ -35,14 +35,14 @@ _NEVER: Final = Fraction(0)
 
 
 class Insistence(NamedTuple):
-    """The silence s to run it with, and the number of examples."""
+    """Probability s of falling silent, and the number of examples."""
 
     silence: Fraction
     examples: int
 
 
 def learn(sample: BitSample, *, epsilon: Fraction, draw: Below, silence: Fraction = SILENCE) -> int | None:
-    """Run A until it does not say ⊥, falling silent before each try with probability s = `silence`."""
+    """Run A until it does not return ⊥, giving up before each try with probability s = `silence`."""
     p = inclusion(epsilon, 1)
     checks.open_unit("silence", float(silence))
     while not bernoulli(silence, draw):
@@ -53,7 +53,7 @@ def learn(sample: BitSample, *, epsilon: Fraction, draw: Below, silence: Fractio
 
 
 def examples_needed(*, dimension: int, epsilon: float, error: float, failure: float) -> Insistence:
-    """Count the examples that are enough: s + 2^d(1−pα)^n ≤ β, with s = β/16 at most.
+    """Sufficient number of examples: s + 2^d(1−pα)^n ≤ β, with s = β/16 at most.
 
     Pr[bad output | not silent] ≤ 2^d(1−pα)^n as for A (`theory.parity`): consistent examples take one try.
     """
@@ -70,7 +70,7 @@ def examples_needed(*, dimension: int, epsilon: float, error: float, failure: fl
 def insist_distribution(
     sample: BitSample, *, epsilon: Fraction, silence: Fraction = SILENCE
 ) -> Distribution[int | None]:
-    """The exact distribution of what is learned; see the module."""
+    """Exact distribution of the learned parity; see the module."""
     p = inclusion(epsilon, 1)
     once = attempt_distribution(sample, p, silence=_NEVER)
     s = checks.open_unit("silence", float(silence))

@@ -41,7 +41,7 @@ _SAMPLING: Final = Fraction(1, 4)
 
 
 def quality(sample: LabelledSample) -> Quality:
-    """The quality Q(S,·) on [0, 2^d]: (x,1) is right from x+1 on, (x,0) up to x, so there is a step after each x."""
+    """Quality Q(S,·) on [0, 2^d]: (x,1) is right from x+1 on, (x,0) up to x, so it steps after each x."""
     steps: Counter[int] = Counter()
     for point, label in zip(sample.points, sample.labels, strict=True):
         steps[point] += 1 if label else -1
@@ -61,7 +61,7 @@ def plan(
     failure: Fraction,
     base_case: int | None = None,
 ) -> RecPlan:
-    """Plan how Rec is run on this many examples: (ε,δ) shared out, one level by default, a as above."""
+    """Plan Rec for this many examples: (ε,δ) shared out, one level by default, a as above."""
     checked(epsilon, delta)
     top = 1 << checks.count("dimension", dimension)
     aim = _aim(checks.count("examples", examples), error, failure)
@@ -71,7 +71,7 @@ def plan(
 
 
 def _aim(examples: int, error: Fraction, failure: Fraction) -> Fraction:
-    """The share a of mistakes that Rec may leave (see the module)."""
+    """Share a of mistakes that Rec may leave (see the module)."""
     checks.open_unit("error", float(error))
     checks.open_unit("failure", float(failure))
     shown = int(binom.ppf(float(failure * _SAMPLING / 2), examples, float(error)))
@@ -88,7 +88,7 @@ def learn(
     draw: Below,
     base_case: int | None = None,
 ) -> int:
-    """Learn a threshold j: c_j has error at most α but for β, on as many examples as `examples_needed` says."""
+    """Learn a threshold j: c_j has error at most α with probability 1 − β, from `examples_needed` examples."""
     how = plan(sample.d, len(sample), epsilon=epsilon, delta=delta, error=error, failure=failure, base_case=base_case)
     return follow(sample, how, draw)
 
@@ -99,12 +99,12 @@ def follow(sample: LabelledSample, how: RecPlan, draw: Below) -> int:
 
 
 def interval_distribution(sample: LabelledSample, how: RecPlan) -> Distribution[int]:
-    """The exact distribution of the threshold learned."""
+    """Exact distribution of the learned threshold."""
     return algorithm.rec_distribution(quality(sample), len(sample), plan=how)
 
 
 def paid(dimension: int, how: RecPlan) -> Paid:
-    """Pay for all of Rec's mechanisms, by basic composition."""
+    """Price of all of Rec's mechanisms, by basic composition."""
     return rec_plan.paid(1 << checks.count("dimension", dimension), how)
 
 
@@ -118,7 +118,7 @@ def failure_bound(
     failure: Fraction,
     base_case: int | None = None,
 ) -> float:
-    """Bound on Pr[error > α]: both tails, and what Rec may fail with at the promise m. May be 1."""
+    """Bound on Pr[error > α]: both tails, and Rec's failure at the promise m. May be 1."""
     how = plan(dimension, examples, epsilon=epsilon, delta=delta, error=error, failure=failure, base_case=base_case)
     sampling = 2 * float(binom.cdf(math.floor(how.error * examples), examples, float(error)))
     return min(1.0, sampling + rec_plan.failure(1 << dimension, examples, how))
@@ -133,7 +133,7 @@ def examples_needed(
     failure: Fraction,
     base_case: int | None = None,
 ) -> int:
-    """Examples that are proved enough: ours, for `plan`. BNS13, Thm 2 is `examples_interval_stated` and `_repaired`."""
+    """Provably sufficient number of examples for `plan`. BNS13, Thm 2: `examples_interval_stated`, `_repaired`."""
 
     def enough(examples: int) -> bool:
         bound = failure_bound(

@@ -1,4 +1,4 @@
-"""The INTERVAL_d sanitizer: how many entries lie below each of 2^d thresholds. BNS13, §4.2, Thm 4.
+"""The INTERVAL_d sanitizer: number of entries below each of 2^d thresholds. BNS13, §4.2, Thm 4.
 
 The extended abstract omits it (docs/theory.md#constructions). The domain is cut into pieces, and the count of
 each is released as if all of it were at the piece's right end. A call on [a,b] counts its entries with noise: if few,
@@ -42,6 +42,7 @@ from askance_lab.curator.sanitizer_error import (
     nearest_interval_database,
 )
 from askance_lab.theory.targets import Targets
+from askance_protocol.arrays import Integers
 
 Interval: TypeAlias = tuple[int, int]
 Pieces: TypeAlias = tuple[Interval, ...]
@@ -50,7 +51,7 @@ Whole: TypeAlias = NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class IntervalEstimates:
-    """Estimated counts of the pieces of X_d, from left to right, and of m entries in all."""
+    """Estimated counts of the pieces of X_d, from left to right, and the number m of all entries."""
 
     d: int
     m: int
@@ -68,10 +69,10 @@ class IntervalEstimates:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Different points in order, and how many entries lie before each, and in all."""
+    """Distinct points in order, with the number of entries before each, and of all."""
 
     points: Whole
-    before: NDArray[np.int64]
+    before: Integers
 
     @classmethod
     def of(cls, d: int, entries: Multiset) -> Counted:
@@ -81,24 +82,24 @@ class Counted:
         return cls(points, counts)
 
     def within(self, interval: Interval) -> Counted:
-        """The points in [a,b]: all that a call on [a,b] sees."""
+        """Points in [a,b]: all that a call on [a,b] sees."""
         ends: Whole = np.array(interval, self.points.dtype)  # of their type: a float between would round them
         low = int(self.points.searchsorted(ends[:1])[0])
         high = int(self.points.searchsorted(ends[1:], side="right")[0])
         return Counted(self.points[low:high], self.before[low : high + 1] - self.before[low])
 
     def histogram(self, pieces: Iterable[Interval]) -> Iterator[tuple[Interval, int]]:
-        """How many entries each piece has."""
+        """Number of entries of each piece."""
         return ((piece, self.within(piece).total) for piece in pieces)
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """Number of all entries."""
         return int(self.before[-1])
 
 
 def sanitize(database: Multiset | Iterable[int], *, plan: SanitizerPlan, draw: Below) -> IntervalEstimates:
-    """Estimates within α for all thresholds at once, but for β, from `examples_needed(plan)` entries. BNS13, Thm 4."""
+    """Estimates within α for all thresholds at once with probability 1 − β, from `examples_needed(plan)` entries."""
     entries = multiset(plan.d, database)
     m = entries.total()
     # the choosing mechanism is not private below its bound (trap 17): refused here, before anything is looked at
@@ -174,13 +175,13 @@ def _cells_found(part: Counted, interval: Interval, m: int, plan: SanitizerPlan)
 
 
 def _sides(interval: Interval, cell: Interval | None) -> list[Interval]:
-    """What is left and right of a cell; nothing where the whole interval is a piece."""
+    """Intervals left and right of a cell; none if the whole interval is a piece."""
     (a, b), (c, e) = interval, cell or interval
     return [side for side in ((a, c - 1), (e + 1, b)) if side[0] <= side[1]]
 
 
 def _cell(part: Counted, interval: Interval, m: int, plan: SanitizerPlan, draw: Below) -> Interval | None:
-    """The cell that a call takes out of its interval, or ⊥."""
+    """Cell that a call takes out of its interval, or ⊥."""
     r = plan.step(m)
     z = rec(lengths(part, interval, r), r, plan=plan.lengths, draw=draw)
     return choosing.choose(
@@ -229,7 +230,7 @@ def heaviest_windows(part: Counted, interval: Interval) -> list[int]:
 
 
 def cells(part: Counted, interval: Interval, z: int) -> Mapping[Interval, int]:
-    """Count the entries of the cells that have any: single points, or two partitions of width 2·2^z.
+    """Number of entries of each nonempty cell: single points, or two partitions of width 2·2^z.
 
     A window of 2^z is inside a cell of one of them. An entry is in one cell of each, so the scores grow by k = 2.
     """
@@ -244,7 +245,7 @@ def cells(part: Counted, interval: Interval, z: int) -> Mapping[Interval, int]:
 
 
 def _summed(keys: Whole, part: Counted) -> Iterator[Interval]:
-    """Sum the entries of each key, where keys do not fall."""
+    """Sum of the entries of each key; keys are in ascending order."""
     firsts = np.flatnonzero(np.append(np.ones(min(1, len(keys)), np.bool), keys[1:] != keys[:-1]))
     counts = np.diff(part.before[np.append(firsts, len(keys))])
     return zip(keys[firsts].tolist(), counts.tolist(), strict=True)

@@ -1,4 +1,4 @@
-"""What the INTERVAL_d sanitizer may spend and miss, how often it runs what, how many entries it needs: all public.
+"""Plan of the INTERVAL_d sanitizer: budgets, errors, number of calls, number of entries: all public.
 
 The text gives neither the accounting nor the constants (BNS13, Thm 4); both are derived here. Notation: r = ⌊αm/u⌋ with
 u = 32 as in the text, C = `calls`, L(j) = the most entries in a window of 2^j, q(j) = min(L(j)−r, 3r−L(j−1)).
@@ -45,7 +45,7 @@ _HISTOGRAM: Final = Fraction(1, 16)
 
 @dataclass(frozen=True, slots=True)
 class SanitizerPlan:
-    """Parameters of every mechanism, for one domain X_d."""
+    """Parameters of every mechanism for one domain X_d."""
 
     d: int
     error: Fraction
@@ -63,27 +63,27 @@ class SanitizerPlan:
     """δ that advanced composition takes for itself."""
 
     def step(self, m: int) -> int:
-        """The number of entries r = ⌊αm/u⌋."""
+        """Number of entries r = ⌊αm/u⌋."""
         return math.floor(self.error * m / self.unit)
 
     @property
     def pieces(self) -> int:
-        """The largest number of pieces: a cell, and two sides, at each call that goes on."""
+        """Largest number of pieces: a cell and two sides at each call that continues."""
         return 2 * self.calls + 1
 
     @property
     def choosing_error(self) -> Fraction:
-        """The choosing mechanism's α/2u; the text's is α/64."""
+        """Error α/2u of the choosing mechanism; the text's is α/64."""
         return self.error / (2 * self.unit)
 
     @property
     def choosing_failure(self) -> Fraction:
-        """The choosing mechanism's β/4C."""
+        """Failure β/4C of the choosing mechanism."""
         return self.failure / (4 * self.calls)
 
 
 class CallPrice(NamedTuple):
-    """A mechanism, how often it sees x or x' at most, and what each time costs."""
+    """A mechanism, the largest number of its calls that see x or x', and the price of each."""
 
     name: str
     times: int
@@ -91,7 +91,7 @@ class CallPrice(NamedTuple):
 
 
 def charges(plan: SanitizerPlan) -> tuple[CallPrice, ...]:
-    """List all that replacing one entry can change, but for the histogram, whatever the calls' depth."""
+    """Prices of all calls that replacing one entry can affect, except the histogram, at any call depth."""
     return (
         CallPrice("noisy count of a call", plan.calls + 2, Paid(plan.counting)),
         CallPrice("Rec: length of a window", plan.calls, rec_plan.paid(plan.d, plan.lengths)),
@@ -100,7 +100,7 @@ def charges(plan: SanitizerPlan) -> tuple[CallPrice, ...]:
 
 
 def composed(parts: Sequence[CallPrice], slack: Fraction) -> Paid:
-    """Compose prices: basic composition, or advanced with each mechanism's own ε, whichever is less.
+    """Total price: basic composition, or advanced with each mechanism's own ε, whichever is less.
 
     The latter is √(2ln(1/δ̃)·Σε²) + Σε(e^ε − 1).
 
@@ -118,7 +118,7 @@ def composed(parts: Sequence[CallPrice], slack: Fraction) -> Paid:
 
 
 def paid(plan: SanitizerPlan) -> Paid:
-    """Pay what is really spent: the calls' mechanisms, composed, and one histogram of sensitivity 2 over the pieces."""
+    """Price actually spent: the calls' mechanisms, composed, and one histogram of sensitivity 2 over the pieces."""
     return composed(charges(plan), plan.slack) + Paid(plan.histogram)
 
 
@@ -132,7 +132,7 @@ def planned(
     unit: int = TEXTS_UNIT,
     base_case: int | None = None,
 ) -> SanitizerPlan:
-    """Make the plan that keeps to (ε,δ) and, of a few such, needs the fewest entries.
+    """Plan that keeps to (ε,δ) and, of a few such, needs the fewest entries.
 
     Without a base case's cut-off Rec is the exponential mechanism over the d + 1 lengths, which no d in sight beats
     (trap 14); the text's is 32.
@@ -182,7 +182,7 @@ def _shared(whole: SanitizerPlan, epsilon: Fraction, weight: Fraction) -> Saniti
 
 
 def examples_choosing_needs(plan: SanitizerPlan) -> int:
-    """The m below which the choosing mechanism is not private, and nothing is released. BNS13, Lemma 4."""
+    """Number m of entries below which the choosing mechanism is not private. BNS13, Lemma 4."""
     return examples_choosing(
         growth=GROWTH,
         epsilon=float(plan.choosing.epsilon),
@@ -193,7 +193,7 @@ def examples_choosing_needs(plan: SanitizerPlan) -> int:
 
 
 def examples_needed(plan: SanitizerPlan) -> int:
-    """The m from which all thresholds are within α, but for β: β/4 each for choosing, Rec, counts, pieces."""
+    """Number m of entries for all thresholds within α, but for β: β/4 each for choosing, Rec, counts, pieces."""
     quarter = float(plan.failure) / 4 / plan.pieces
     off = geometric_error(epsilon=float(plan.counting), failure=quarter)
     noise = plan.pieces * geometric_error(epsilon=float(plan.histogram) / 2, failure=quarter)

@@ -37,7 +37,7 @@ Example = TypeVar("Example")
 Concept = TypeVar("Concept")
 Concepts: TypeAlias = Callable[[Sequence[Example]], Iterable[Concept]]
 """Lists concepts that label the given x's in every way in which the class does; it never sees a label."""
-Says: TypeAlias = Callable[[Concept, Sequence[Example]], ArrayLike]
+LabelsOfConcept: TypeAlias = Callable[[Concept, Sequence[Example]], ArrayLike]
 """The labels that a concept gives to examples."""
 
 
@@ -45,35 +45,35 @@ def learn(
     xs: Sequence[Example],
     labels: Sequence[bool | int],
     concepts: Concepts[Example, Concept],
-    says: Says[Concept, Example],
+    labels_of: LabelsOfConcept[Concept, Example],
     *,
     epsilon: Fraction,
     draw: Below,
 ) -> Concept:
     """Learn a concept from public examples and private labels."""
-    return generic.learn(of_public(xs, concepts, says), _pairs(xs, labels), epsilon=epsilon, draw=draw)
+    return generic.learn(of_public(xs, concepts, labels_of), _pairs(xs, labels), epsilon=epsilon, draw=draw)
 
 
 def label_private_distribution(
     xs: Sequence[Example],
     labels: Sequence[bool | int],
     concepts: Concepts[Example, Concept],
-    says: Says[Concept, Example],
+    labels_of: LabelsOfConcept[Concept, Example],
     *,
     epsilon: Fraction,
 ) -> Distribution[Concept]:
-    """The exact distribution of the concept learned."""
-    return generic.generic_distribution(of_public(xs, concepts, says), _pairs(xs, labels), epsilon=epsilon)
+    """Exact distribution of the learned concept."""
+    return generic.generic_distribution(of_public(xs, concepts, labels_of), _pairs(xs, labels), epsilon=epsilon)
 
 
 def of_public(
     xs: Sequence[Example],
     concepts: Concepts[Example, Concept],
-    says: Says[Concept, Example],
+    labels_of: LabelsOfConcept[Concept, Example],
 ) -> Dichotomies[Example, Concept]:
-    """The class H that is chosen from: it depends on the public x's alone."""
+    """Class H to choose from: it depends on the public x's alone."""
     distinct = list(dict.fromkeys(xs))
-    return dichotomies(distinct, concepts(distinct), says)
+    return dichotomies(distinct, concepts(distinct), labels_of)
 
 
 def _pairs(xs: Sequence[Example], labels: Sequence[bool | int]) -> list[tuple[Example, bool | int]]:
@@ -88,27 +88,27 @@ def learn_interval(sample: LabelledSample, *, epsilon: Fraction, draw: Below) ->
 
 
 def learn_point(sample: LabelledSample, *, epsilon: Fraction, draw: Below) -> int:
-    """Learn a point of POINT_d, at any d: a public x, or one that is none of them."""
+    """Learn a point of POINT_d, at any d: a public x, or a point outside them."""
     return _chosen(_one_unseen(point_runs(sample), sample), sample, epsilon, draw)
 
 
 def interval_distribution(sample: LabelledSample, *, epsilon: Fraction) -> Distribution[int]:
-    """The exact distribution of what is learned, at any d."""
+    """Exact distribution of the learned threshold, at any d."""
     return _distribution(interval_runs(sample), epsilon)
 
 
 def point_distribution(sample: LabelledSample, *, epsilon: Fraction) -> Distribution[int]:
-    """The exact distribution of what is learned, at any d."""
+    """Exact distribution of the learned point, at any d."""
     return _distribution(_one_unseen(point_runs(sample), sample), epsilon)
 
 
 def paid(epsilon: Fraction) -> Paid:
-    """Pay ε, for one *label* replaced. BNS13, Def. 13. For one example replaced there is no finite price."""
+    """Price: ε for one *label* replaced. BNS13, Def. 13. For one example replaced there is no finite price."""
     return checked(epsilon)
 
 
 def _one_unseen(runs: Runs, sample: LabelledSample) -> Runs:
-    """All points that were not seen label the x's alike: the first of them stands for them."""
+    """First unseen point: all points not seen label the x's alike."""
     seen = set(sample.points)
     unseen = [run for run in runs if run.start not in seen]
     return [run for run in runs if run.start in seen] + unseen[:1]

@@ -37,7 +37,7 @@ def release(total: int, *, epsilon: Fraction, draw: Below, sensitivity: int = 1)
 def average(
     values: Sequence[int], *, epsilon: Fraction, draw: Below, units: int = 1, width: Fraction | int = 1
 ) -> Fraction:
-    """Release the average of n values in [0, b], with noise of scale b/(εn). Each is one of 0..units, in b/units.
+    """Release the average of n values in [0, b] with noise of scale b/(εn). Each is one of 0..units, in b/units.
 
     Not clamped, so that its mean is the average; clamping it afterwards is free. The number of values is public.
     """
@@ -61,12 +61,12 @@ def leaky_average(values: Sequence[int], *, epsilon: Fraction, generator: np.ran
 
 
 def paid(epsilon: Fraction) -> Paid:
-    """Pay ε. KLNRS11, Thm 2.3."""
+    """Price: ε. KLNRS11, Thm 2.3."""
     return checked(epsilon)
 
 
 def _total(values: Sequence[int], units: int) -> int:
-    """The sum of the values, refusing those outside the range that the noise is for."""
+    """Sum of the values; refuses values outside the range that the noise is for."""
     checks.count("units", units)
     checks.require(len(values) > 0, "are none", where="values", remedy="give at least one")
     inside = all(type(value) is int and 0 <= value <= units for value in values)

@@ -1,4 +1,4 @@
-"""What a mechanism of the trusted curator is: one frozen record, with which each of their files ends.
+"""Mechanisms of the trusted curator: the frozen record that each of their files ends with.
 
 `registry` finds the records by going through the package's modules. So a new mechanism is one new file: its module ends
 with `MECHANISM: Final = Mechanism(...)`, and the command, the landscape and the benchmarks can name it.
@@ -20,12 +20,12 @@ LAST: Final = 1000
 
 
 def pure(targets: Targets, _d: int) -> Paid:
-    """Pay ε alone."""
+    """Price ε alone."""
     return Paid(targets.epsilon)
 
 
 def approximate(targets: Targets, _d: int) -> Paid:
-    """Pay ε and δ."""
+    """Price (ε, δ)."""
     return Paid(targets.epsilon, targets.delta)
 
 
@@ -63,7 +63,7 @@ AnyMechanism: TypeAlias = Mechanism[Any, Any]
 
 
 class ExactParameters(TypedDict):
-    """What (ε,δ)-private constructions take, in fractions."""
+    """Parameters of (ε,δ)-private constructions, as fractions."""
 
     epsilon: Fraction
     delta: Fraction
@@ -72,7 +72,7 @@ class ExactParameters(TypedDict):
 
 
 class BoundParameters(TypedDict):
-    """What bounds take, in floats."""
+    """Parameters of bounds, as floats."""
 
     epsilon: float
     error: float

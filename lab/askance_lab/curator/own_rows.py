@@ -1,4 +1,4 @@
-"""The rows of one's own table as databases: a column of numbers, or bits made of all columns."""
+"""Rows of a user's own table as databases: a column of numbers, or bits made of all columns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Database_co = TypeVar("Database_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class OwnRows(Generic[Database_co]):
-    """All rows of a table, and how some of them are read."""
+    """All rows of a table, with a reader for some of them."""
 
     columns: Columns
     read: Callable[[Columns], Database_co]
@@ -37,7 +37,7 @@ def bit_rows(rows: Population, read: Callable[[Columns], BitSample], *, opposite
 
 
 def number_rows(rows: Population, column: str | None) -> OwnRows[LabelledSample]:
-    """Rows as whole numbers: a column's values less its least one, in as many bits as its range takes."""
+    """Rows as whole numbers: a column's values less its least, in as many bits as its range needs."""
     field, label = _number_field(rows, column), rows.schema.label
     width = max(1, (field.most - field.least).bit_length())
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from askance_lab.curator.affine import solve_sample
 from askance_lab.curator.concepts import A_PARITY, PARITY
-from askance_lab.curator.databases import BitSample, Truths, unpacked
+from askance_lab.curator.databases import BitSample, unpacked
 from askance_lab.curator.distributions import Distribution
 from askance_lab.curator.draws import Below, bernoulli
 from askance_lab.curator.mechanism import Mechanism, roughly
@@ -34,6 +34,7 @@ from askance_lab.curator.privacy import Paid, checked
 from askance_lab.theory import parity
 from askance_lab.theory.targets import Targets
 from askance_protocol import checks
+from askance_protocol.arrays import Truths
 
 HALF: Final = Fraction(1, 2)
 LARGEST_ENUMERATED: Final = 10
@@ -62,7 +63,7 @@ def attempt(sample: BitSample, p: Fraction, draw: Below, *, silence: Fraction = 
 
 
 def inclusion(epsilon: Fraction, *, stated: bool = False) -> Fraction:
-    """The p of step 2: tanh(ε/2), rounded down; or ε/4 as stated, refused where that is not ε-private (trap 8)."""
+    """Probability p of step 2: tanh(ε/2), rounded down; or ε/4 as stated, refused if not ε-private (trap 8)."""
     given = float(checked(epsilon).epsilon)
     if stated:
         parity.parity_inclusion_stated(epsilon=given)  # refuses in words
@@ -75,23 +76,23 @@ def inclusion(epsilon: Fraction, *, stated: bool = False) -> Fraction:
 
 
 def paid(epsilon: Fraction) -> Paid:
-    """Pay ε: at p = tanh(ε/2) all of it, but for the rounding; at p = ε/4 there is some left (`exact_loss`)."""
+    """Price: ε. At p = tanh(ε/2) all is spent, up to rounding; at p = ε/4 less (`exact_loss`)."""
     return checked(epsilon)
 
 
 def exact_loss(p: Fraction) -> float:
-    """The exact ε that A spends at p: ln((1+p)/(1−p)). KLNRS11, Lemma 4.2 bounds it by ε (trap 8)."""
+    """Exact ε that A spends at p: ln((1+p)/(1−p)). KLNRS11, Lemma 4.2 bounds it by ε (trap 8)."""
     return parity.parity_loss(inclusion=float(p))
 
 
 def rounded_down(estimate: float, allowed: Callable[[Fraction], bool]) -> Fraction:
-    """The largest fraction near below `estimate` that is provably allowed; what is allowed is all below some number."""
+    """Largest fraction near and below `estimate` that is provably allowed; allowed is all below some number."""
     candidates = (Fraction(estimate) * (1 - Fraction(1 << step, 1 << 44)) for step in range(44))
     return next(p for p in candidates if allowed(p))
 
 
 def grown(epsilon: Fraction) -> Fraction:
-    """A lower bound on e^ε that is right to 40 digits, or to all that matter where ε is tiny."""
+    """Lower bound on e^ε, right to 40 digits, or to all that matter if ε is tiny."""
     # Beyond e^64 nothing changes any more: p is 1, as near as makes no difference.
     capped = min(epsilon, Fraction(64))
     series = 1 + capped + capped**2 / 2
@@ -101,12 +102,12 @@ def grown(epsilon: Fraction) -> Fraction:
 
 
 def _private(p: Fraction, epsilon: Fraction) -> bool:
-    """(1+p)/(1−p) ≤ e^ε."""
+    """Whether (1+p)/(1−p) ≤ e^ε."""
     return p < 1 and 1 + p <= grown(epsilon) * (1 - p)
 
 
 def coins(count: int, chance: Fraction, draw: Below) -> Truths:
-    """Many coins of exactly this chance: 32 bits each, and an exact coin where these tie with the chance's first 32."""
+    """Many coins with exactly this probability: 32 bits each, and an exact coin on a tie with the first 32."""
     whole, rest = divmod(chance * (1 << _LANE), 1)
     lanes = np.concatenate([_lanes(draw) for _ in range(-(-count // _COINS))])[:count]
     shown = lanes < whole
@@ -125,7 +126,7 @@ def _lanes(draw: Below) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
 def parity_distribution(
     sample: BitSample, *, epsilon: Fraction, stated: bool = False, silence: Fraction = HALF
 ) -> Distribution[int | None]:
-    """The exact probability of each r, and of None for ⊥, by going through all sets that may be kept.
+    """Exact probability of each r, and of None for ⊥, over all subsets of kept examples.
 
     Repetitions of an example are as good as one that is kept with probability 1 − (1−p)^m, and sets with the same
     solutions are one: so this takes as many steps as there are affine subspaces, however many examples there are.
@@ -134,7 +135,7 @@ def parity_distribution(
 
 
 def attempt_distribution(sample: BitSample, p: Fraction, *, silence: Fraction = HALF) -> Distribution[int | None]:
-    """The exact distribution with p given."""
+    """Exact distribution with p given."""
     checks.between("d", sample.d, 1, LARGEST_ENUMERATED)
     total: dict[int | None, float] = defaultdict(float, {None: float(silence)})
     for space, chance in _spaces(sample, p).items():
@@ -145,7 +146,7 @@ def attempt_distribution(sample: BitSample, p: Fraction, *, silence: Fraction = 
 
 
 def _spaces(sample: BitSample, p: Fraction) -> dict[int, float]:
-    """How likely each V_S is. A set of hypotheses is an int with bit r set for each r in it."""
+    """Probability of each V_S. A set of hypotheses is an int with bit r set for each r in it."""
     chances: dict[int, float] = {(1 << (1 << sample.d)) - 1: 1.0}
     for (x, y), many in Counter(_entries(sample)).items():
         agreeing = sum(1 << r for r in range(1 << sample.d) if (r & x).bit_count() % 2 == y)

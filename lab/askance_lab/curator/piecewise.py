@@ -25,7 +25,7 @@ from askance_protocol import checks
 
 
 class ScoreRun(NamedTuple):
-    """Solutions start .. end − 1, which all make the same number of mistakes."""
+    """Solutions start .. end − 1, all with the same number of mistakes."""
 
     start: int
     end: int
@@ -33,7 +33,7 @@ class ScoreRun(NamedTuple):
 
     @property
     def solutions(self) -> int:
-        """The number of solutions in the run."""
+        """Number of solutions in the run."""
         return self.end - self.start
 
 
@@ -41,7 +41,7 @@ Runs: TypeAlias = list[ScoreRun]
 
 
 def balance(sample: LabelledSample) -> Counter[int]:
-    """Count for each observed point its 1s less its 0s."""
+    """For each observed point, its number of 1s less that of its 0s."""
     better: Counter[int] = Counter()
     for x, label in zip(sample.points, sample.labels, strict=True):
         better[x] += 1 if label else -1
@@ -71,18 +71,18 @@ def _ranked(runs: Runs, wanted: int, rank: int) -> int:
 
 
 def paid(epsilon: Fraction) -> Paid:
-    """Pay ε, on any database."""
+    """Price: ε, on any database."""
     return checked(epsilon)
 
 
 def run_chances(runs: Runs, *, epsilon: Fraction) -> list[float]:
-    """The probability that the solution is in each run, at any d."""
+    """Probability of each run, at any d."""
     scores = [-run.mistakes for run in runs]
     return probabilities(scores, epsilon=epsilon, multiplicities=[run.solutions for run in runs])
 
 
 def solution_distribution(runs: Runs, *, epsilon: Fraction) -> Distribution[int]:
-    """The exact distribution of what is learned, solution by solution: for small d."""
+    """Exact distribution of the learned solution: for small d."""
     remedy = "there is a probability for each solution: give d up to 20"
     checks.require(runs[-1].end <= (1 << 20) + 1, "has too many solutions to list", where="d", remedy=remedy)
     return dict(_listed(runs, run_chances(runs, epsilon=epsilon)))

@@ -49,7 +49,7 @@ def learn(sample: LabelledSample, *, epsilon: Fraction, delta: Fraction, draw: B
 def point_distribution(
     sample: LabelledSample, *, epsilon: Fraction, delta: Fraction, stated: bool = False
 ) -> Distribution[int]:
-    """The exact distribution of the point learned."""
+    """Exact distribution of the learned point."""
     checks.require(sample.d <= _LISTED, "has too many points to list", where="d", remedy=f"use d up to {_LISTED}")
     best, gap = _ahead(sample)
     found = distance.found_chance(gap, epsilon=epsilon, delta=delta, stated=stated)
@@ -58,18 +58,18 @@ def point_distribution(
 
 
 def paid(*, epsilon: Fraction, delta: Fraction, stated: bool = False) -> Paid:
-    """Pay what A_dist does: a guess does not look at the database."""
+    """Price of A_dist: a guess does not read the database."""
     return distance.paid(epsilon=epsilon, delta=delta, stated=stated)
 
 
 def _ahead(sample: LabelledSample) -> distance.Ahead[int]:
-    """Step 1: q(S,x) is how often (x,1) appears. The points that do not appear score 0 (trap 13)."""
+    """Step 1: q(S,x) is the number of (x,1) in S. Points that do not appear score 0 (trap 13)."""
     scores = Counter(point for point, label in zip(sample.points, sample.labels, strict=True) if label)
     return distance.ahead(scores, others=len(scores) < 1 << sample.d)
 
 
 def missed(examples: int, mass: float, *, epsilon: Fraction, delta: Fraction, stated: bool = False) -> float:
-    """Exact probability that a target of this mass is not found in so many examples."""
+    """Exact probability that a target of this mass is not found in this number of examples."""
     checks.count("examples", examples)
     checks.between("mass", mass, 0, 1)
     least, most = (int(binom.ppf(tail, examples, mass)) for tail in (_TAIL, 1 - _TAIL))
@@ -81,7 +81,7 @@ def missed(examples: int, mass: float, *, epsilon: Fraction, delta: Fraction, st
 def examples_needed(
     dimension: int, *, epsilon: Fraction, delta: Fraction, error: Fraction, failure: Fraction, stated: bool = False
 ) -> int:
-    """Examples that are enough at every d from log2(2/αβ) on: what Lemma 1 leaves open, with no constant.
+    """Sufficient number of examples at every d from log2(2/αβ) on: Lemma 1 with its constant filled in.
 
     `theory.approximate` has the Chernoff form of it, `examples_point_repaired`, for A_dist as written.
     """
@@ -94,7 +94,7 @@ def examples_needed(
 
 
 def _lightest(dimension: int, error: Fraction, failure: Fraction) -> float:
-    """The sα below which guessing is right but for β; s = ½ at least, above which few guesses are."""
+    """Largest mass sα below which guessing is right with probability 1 − β; s ≥ ½, above which few guesses are."""
     for name, value in (("error", error), ("failure", failure)):
         checks.open_unit(name, float(value))
     guesses = error * failure * (1 << checks.count("dimension", dimension))

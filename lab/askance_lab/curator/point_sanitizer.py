@@ -1,4 +1,4 @@
-"""The POINT_d sanitizer: how often each of 2^d points is in the database, whatever d. BNS13, §4.2, Thm 3.
+"""The POINT_d sanitizer: number of entries at each of 2^d points, for any d. BNS13, §4.2, Thm 3.
 
 The extended abstract omits it (docs/theory.md#constructions): ⌊2/α⌋ rounds of the choosing mechanism, each
 followed by a noisy count of the point that it found, which is then deleted. Points that are not found are estimated 0.
@@ -41,7 +41,7 @@ FoundPoints: TypeAlias = tuple[tuple[int, int], ...]
 
 
 class SanitizerRounds(NamedTuple):
-    """The number of rounds, and what each mechanism of a round is given: α' and β' are the choosing mechanism's."""
+    """Number of rounds, and the parameters of each round's mechanisms: α' and β' are the choosing mechanism's."""
 
     rounds: int
     epsilon: Fraction
@@ -53,7 +53,7 @@ class SanitizerRounds(NamedTuple):
 def rounds_for(
     *, epsilon: Fraction, delta: Fraction, error: Fraction, failure: Fraction, tight: bool = False
 ) -> SanitizerRounds:
-    """The construction's rounds, from what the whole sanitizer is to keep: (ε,δ) and (α,β)."""
+    """Rounds of the construction, from the targets of the whole sanitizer: (ε,δ) and (α,β)."""
     checked(epsilon, delta)
     stated = point_rounds(epsilon=float(epsilon), delta=float(delta), error=float(error), failure=float(failure))
     share = _tight_share(stated.rounds, epsilon, delta / 5) if tight else Fraction(stated.epsilon)
@@ -61,7 +61,7 @@ def rounds_for(
 
 
 def paid(*, epsilon: Fraction, delta: Fraction, error: Fraction, failure: Fraction, tight: bool = False) -> Paid:
-    """Pay what is really spent of (ε,δ): ⌊2/α⌋ choices, and counts that share one sensitivity of 2."""
+    """Price actually spent of (ε,δ): ⌊2/α⌋ choices, and counts that share one sensitivity of 2."""
     each = rounds_for(epsilon=epsilon, delta=delta, error=error, failure=failure, tight=tight)
     spent, slack = _spent(each.rounds, each.epsilon, delta / 5)
     return Paid(spent, each.rounds * each.delta + slack)
@@ -70,7 +70,7 @@ def paid(*, epsilon: Fraction, delta: Fraction, error: Fraction, failure: Fracti
 def examples_needed(
     *, epsilon: Fraction, delta: Fraction, error: Fraction, failure: Fraction, tight: bool = False
 ) -> int:
-    """The m below which `sanitize` refuses: the choosing mechanism's. The counts need less."""
+    """Number m of entries below which `sanitize` refuses: the choosing mechanism's. Counts need less."""
     each = rounds_for(epsilon=epsilon, delta=delta, error=error, failure=failure, tight=tight)
     return examples_choosing(
         growth=1,
@@ -82,7 +82,7 @@ def examples_needed(
 
 
 def _spent(rounds: int, each: Fraction, slack: Fraction) -> tuple[Fraction, Fraction]:
-    """The ε of all, and the δ that advanced composition takes for itself, or basic does not."""
+    """Total ε, and the δ that advanced composition adds, or 0 for basic."""
     basic = rounds * each + 2 * each
     if each >= 1:
         return basic, Fraction(0)  # e^{ε'} − 1 > 1: the other is more
@@ -92,7 +92,7 @@ def _spent(rounds: int, each: Fraction, slack: Fraction) -> tuple[Fraction, Frac
 
 
 def _tight_share(rounds: int, epsilon: Fraction, slack: Fraction) -> Fraction:
-    """The largest ε' with which ε is not exceeded, but for 2^-40 of it: bisection from what is safe in any case."""
+    """Largest ε' that keeps to ε, up to 2^-40 of it: bisection from a safe value."""
     low, step = epsilon / (rounds + 2), epsilon
     for _ in range(40):
         step /= 2
@@ -110,7 +110,7 @@ class PointEstimates:
     counts: Mapping[int, int]
 
     def of(self, point: int) -> Fraction:
-        """The estimate of Q_c for the concept that holds at this point only."""
+        """Estimate of Q_c for the concept that holds at this point only."""
         return Fraction(self.counts.get(point, 0), self.m)
 
     def database(self) -> dict[int, int]:
@@ -129,7 +129,7 @@ def sanitize(
     draw: Below,
     tight: bool = False,
 ) -> PointEstimates:
-    """Release estimates that are within α for all points at once, but for β. BNS13, Thm 3.
+    """Release estimates within α for all points at once, with probability 1 − β. BNS13, Thm 3.
 
     The database may be counted already.
     """
@@ -147,7 +147,7 @@ def sanitize(
 
 
 def _choose(left: Multiset, m: int, each: SanitizerRounds, draw: Below) -> int | None:
-    """Points that only null elements are left of score 0; an entry raises the score of one point, so k = 1."""
+    """Choose a point of positive score, or ⊥; an entry raises the score of one point, so k = 1."""
     return choosing.choose(
         left, m, growth=1, epsilon=each.epsilon, delta=each.delta, error=each.error, failure=each.failure, draw=draw
     )
@@ -156,7 +156,7 @@ def _choose(left: Multiset, m: int, each: SanitizerRounds, draw: Below) -> int |
 def sanitize_distribution(
     counts: Multiset, m: int, *, rounds: int, epsilon: Fraction, error: Fraction
 ) -> Distribution[FoundPoints]:
-    """The exact distribution of what is found, in order, as ((point, count), …). For a few points and entries.
+    """Exact distribution of the points found, in order, as ((point, count), …). For few points and entries.
 
     `counts` are of the entries that are no null elements. It refuses no m: that is `sanitize`'s part.
     """

@@ -1,4 +1,4 @@
-"""The price of a mechanism, (ε,δ) as fractions, and how prices add up."""
+"""Prices (ε,δ) of mechanisms as fractions, and their composition."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from askance_protocol import checks
 
 @dataclass(frozen=True, slots=True)
 class Paid:
-    """(ε,δ)-differential privacy, with respect to replacing one entry of the database."""
+    """(ε,δ)-differential privacy under replacement of one entry of the database."""
 
     epsilon: Fraction
     delta: Fraction = Fraction(0)
@@ -21,11 +21,11 @@ class Paid:
         checks.require(self.epsilon >= 0 and 0 <= self.delta < 1, "is no privacy", where="(ε,δ)", remedy=remedy)
 
     def __add__(self, other: Paid) -> Paid:
-        """Compose both, on the same database (basic composition)."""
+        """Price of both on the same database (basic composition)."""
         return Paid(self.epsilon + other.epsilon, self.delta + other.delta)
 
     def times(self, count: int) -> Paid:
-        """Compose `count` of them (basic composition)."""
+        """Price of `count` runs (basic composition)."""
         return Paid(count * self.epsilon, count * self.delta)
 
     def __str__(self) -> str:
@@ -33,7 +33,7 @@ class Paid:
 
 
 def checked(epsilon: Fraction, delta: Fraction | None = None) -> Paid:
-    """Check the price that a mechanism has to keep to: ε > 0, and 0 < δ < 1 where it has one."""
+    """Check the price that a mechanism must keep to: ε > 0, and 0 < δ < 1 if it has one."""
     checks.positive("epsilon", float(epsilon))
     if delta is not None:
         checks.open_unit("delta", float(delta))
@@ -41,7 +41,7 @@ def checked(epsilon: Fraction, delta: Fraction | None = None) -> Paid:
 
 
 def advanced(each: Paid, count: int, slack: Fraction) -> tuple[float, float]:
-    """Compose by advanced composition (Dwork, Rothblum and Vadhan 2010): ε√(2k·ln(1/δ̃)) + kε(e^ε − 1), kδ + δ̃."""
+    """Advanced composition (Dwork, Rothblum and Vadhan 2010): ε√(2k·ln(1/δ̃)) + kε(e^ε − 1), kδ + δ̃."""
     epsilon = float(each.epsilon)
     checks.open_unit("slack", float(slack))
     spread = epsilon * math.sqrt(2 * count * math.log(1 / slack)) + count * epsilon * math.expm1(epsilon)

@@ -47,7 +47,7 @@ from askance_protocol import checks
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """Q(S,·) on [0, top]: value i from start i on, up to the next start. Whole numbers, of sensitivity 1."""
+    """Q(S,·) on [0, top]: value i from start i up to the next start. Whole numbers, of sensitivity 1."""
 
     top: int
     starts: tuple[int, ...]
@@ -55,12 +55,12 @@ class Quality:
 
     @classmethod
     def of(cls, values: Sequence[int]) -> Quality:
-        """Make it from the score of each solution."""
+        """Quality with the score of each solution."""
         return cls.pieces(len(values) - 1, range(len(values)), values)
 
     @classmethod
     def pieces(cls, top: int, starts: Sequence[int], values: Sequence[int]) -> Quality:
-        """Make it from the first solution of each piece, and its score. Checked."""
+        """Quality with the first solution of each piece, and its score. Checked."""
         remedy = "give each piece its start, from 0 upwards, and its score, a whole number"
         first, scores = tuple(map(index, starts)), _whole(values)
         fits = 0 < len(first) == len(scores) and first[0] == 0 and first[-1] <= top
@@ -73,7 +73,7 @@ class Quality:
         return self.values[bisect_right(self.starts, solution) - 1]
 
     def lengths(self) -> Iterator[int]:
-        """The number of solutions of each piece."""
+        """Number of solutions of each piece."""
         return (after - start for start, after in pairwise((*self.starts, self.top + 1)))
 
 
@@ -114,7 +114,7 @@ def rec(quality: Quality, promise: int, *, plan: RecPlan, draw: Below) -> int:
 
 
 def rec_distribution(quality: Quality, promise: int, *, plan: RecPlan) -> Distribution[int]:
-    """The exact distribution of the solution found.
+    """Exact distribution of the solution found.
 
     Above the base case only the points of some H can come out, so T may be large.
     """
@@ -132,7 +132,7 @@ def rec_distribution(quality: Quality, promise: int, *, plan: RecPlan) -> Distri
 
 
 def _given(quality: Quality, whole: Quality, k: int, shift: int, plan: RecPlan) -> Distribution[int]:
-    """Steps 7 to 11, k and the shift given: each A_dist finds its cell or not, on its own noise."""
+    """Steps 7 to 11, given k and the shift: each A_dist finds its cell or not, with independent noise."""
     cut = leads(whole, k, plan, shift)
     price = plan.distance
     found = [
@@ -148,7 +148,7 @@ def _given(quality: Quality, whole: Quality, k: int, shift: int, plan: RecPlan) 
 
 
 def _base(quality: Quality, plan: RecPlan, draw: Below) -> int:
-    """Step 1: the exponential mechanism over [0, T]. All solutions of one score are one level, however many."""
+    """Step 1: the exponential mechanism over [0, T]. All solutions with the same score are one level."""
     many = _solutions(quality)
     scores = sorted(many)
     counts = [many[score] for score in scores]
@@ -178,7 +178,7 @@ def _solutions(quality: Quality) -> Counter[int]:
 
 
 def padded(quality: Quality) -> Quality:
-    """Extend Q (step 2) up to T', the next power of 2. Not with 0, but with min{0, Q(S,T)}: trap 12."""
+    """Extend Q (step 2) up to T', the next power of 2, with min{0, Q(S,T)} instead of 0: trap 12."""
     top = 1 << (quality.top - 1).bit_length()
     if top == quality.top:
         return quality
@@ -219,7 +219,7 @@ def levels(whole: Quality) -> list[int]:
 
 
 def inside(whole: Quality, promise: int, plan: RecPlan) -> Quality:
-    """The quality of the recursive call on [0, log T'] (step 4), in whole numbers."""
+    """Quality of the recursive call on [0, log T'] (step 4), in whole numbers."""
     middle, spare = plan.middle_of(promise), plan.inner_promise(promise)
     scores = [min(here - (middle - spare), middle + spare - after) for here, after in pairwise(levels(whole))]
     return Quality(len(scores) - 1, tuple(range(len(scores))), tuple(scores))
@@ -229,19 +229,19 @@ def inside(whole: Quality, promise: int, plan: RecPlan) -> Quality:
 
 
 def _shifts(k: int, plan: RecPlan, top: int) -> int:
-    """The number of random shifts to draw from: one, where a single cell has all of the range."""
+    """Number of random shifts to draw from: one if a single cell covers the whole range."""
     return plan.spread if 0 < plan.spread << k <= top else 1
 
 
 class Lead(NamedTuple):
-    """The best cell of a partition, by its left end, and how far it is ahead: None where there is no other."""
+    """Best cell of a partition, by its left end, and its lead: None if there is no other cell."""
 
     left: int
     gap: int | None
 
 
 def leads(whole: Quality, k: int, plan: RecPlan, shift: int) -> list[Lead]:
-    """The best cell of each partition that has one (trap 13: B may have none): steps 7 and 8, A_dist's 1 and 2."""
+    """Best cell of each partition that has one (trap 13: B may have none): steps 7 and 8, A_dist's 1 and 2."""
     if plan.spread:
         firsts, width = [-shift << k], plan.spread << k
     else:
@@ -250,7 +250,7 @@ def leads(whole: Quality, k: int, plan: RecPlan, shift: int) -> list[Lead]:
 
 
 def _lead(whole: Quality, first: int, width: int) -> Lead:
-    """U(S,I) = max over I is largest where Q is, and f₂'s is the largest Q outside of that cell: no cell is listed."""
+    """Best cell and its lead: U(S,I) = max over I; f₂'s is the largest Q outside of that cell."""
     begin = max(0, first)
     if whole.top < first + width:
         return Lead(first, None)
@@ -264,7 +264,7 @@ def _lead(whole: Quality, first: int, width: int) -> Lead:
 
 
 def hits(cells: Sequence[int | None], k: int, plan: RecPlan, top: int) -> list[int]:
-    """The points H to choose among (step 10): from c, not b (trap 11), and from 0 where A_dist found none (trap 13)."""
+    """Points H to choose among (step 10): from c, not b (trap 11), and from 0 if A_dist found none (trap 13)."""
     lefts = [left for left in cells if left is not None] or [0]
     if plan.spread:
         points = {left + (i << k) for left in lefts for i in range(plan.spread + 1)}

@@ -1,4 +1,4 @@
-"""What Rec may spend, what it does spend, and which promise is enough for it: all public. BNS13, §3.3.
+"""Budgets of Rec, the price it pays, and a sufficient promise: all public. BNS13, §3.3.
 
 Theory of operation
 -------------------
@@ -40,7 +40,7 @@ _PARTS: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class RecPlan:
-    """All that is public: what every mechanism may spend, and how Rec looks for the plateau."""
+    """All public parameters: what every mechanism may spend, and how Rec looks for the plateau."""
 
     error: Fraction
     base: Fraction
@@ -73,24 +73,24 @@ class RecPlan:
 
     @property
     def partitions(self) -> int:
-        """The number of times that a level runs A_dist."""
+        """Number of times that a level runs A_dist."""
         return 1 if self.spread else 2
 
     @property
     def points(self) -> int:
-        """The largest |H|: 32, both sets (trap 11), or the multiples of K in a cell and the next."""
+        """Largest |H|: 32, both sets (trap 11), or the multiples of K in a cell and the next."""
         return self.spread + 1 if self.spread else 2 * POINTS
 
     def middle_of(self, promise: int) -> int:
-        """The μ of step 4, in whole numbers."""
+        """Middle μ of step 4, in whole numbers."""
         return math.ceil((1 - self.middle * self.error) * promise)
 
     def inner_promise(self, promise: int) -> int:
-        """The promise of the recursive call (step 5): R = αr/2, rounded down."""
+        """Promise of the recursive call (step 5): R = αr/2, rounded down."""
         return math.floor(self.error * promise / 2)
 
     def inside(self) -> RecPlan:
-        """The plan of the recursive call: a constant in place of α (trap 15)."""
+        """Plan of the recursive call: a constant in place of α (trap 15)."""
         return replace(self, error=self.inner)
 
 
@@ -100,7 +100,7 @@ def equal(epsilon: Fraction, delta: Fraction, error: Fraction, *, base_case: int
 
 
 def paid(top: int, plan: RecPlan) -> Paid:
-    """Pay for all by basic composition, trap 14: (3N+1)ε and 2Nδ where all are alike. Less than Lemma 2 has."""
+    """Price by basic composition, trap 14: (3N+1)ε and 2Nδ if all are alike. Less than Lemma 2 has."""
     stable = distance.paid(epsilon=plan.distance.epsilon, delta=plan.distance.delta, stated=plan.stated)
     level = stable.times(plan.partitions) + Paid(plan.last)
     return level.times(rec_depth(top=top, base_case=plan.base_case)) + Paid(plan.base)
@@ -109,7 +109,7 @@ def paid(top: int, plan: RecPlan) -> Paid:
 def tuned(
     top: int, *, epsilon: Fraction, delta: Fraction, error: Fraction, failure: Fraction, base_case: int | None = None
 ) -> RecPlan:
-    """Our plan: (ε,δ) for the whole call, a share for each mechanism, cells at a random shift where β allows it.
+    """Our plan: (ε,δ) for the whole call, a share for each mechanism, randomly shifted cells if β allows it.
 
     Without a base case's cut-off it is one level with log T + 1 base options: more levels never won (trap 14).
     """
@@ -132,7 +132,7 @@ def tuned(
 
 
 def _needs(options: int, spread: int, delta: float, share: float) -> tuple[float, float, float]:
-    """c₁, c₂ and c₃, where each mechanism may fail with β' = `share`."""
+    """Constants c₁, c₂ and c₃ if each mechanism may fail with β' = `share`."""
     points = spread + 1 if spread else 2 * POINTS
     gap = 2 * math.log(1 / (4 * share * delta)) if 4 * share * delta < 1 / math.e else 2.0
     return gap, 2 * math.log(points / share), 4 * math.log((options + 1) / share)
@@ -143,14 +143,14 @@ def _part(epsilon: Fraction, share: float) -> Fraction:
 
 
 def _innermost(top: int, base_case: int) -> int:
-    """The T of the base case."""
+    """Range T of the base case."""
     while top > base_case:
         top = (top - 1).bit_length()
     return top
 
 
 def failure(top: int, promise: int, plan: RecPlan) -> float:
-    """Bound Pr[Q < (1−α)r], for every concave Q on [0, T] that reaches the promise r. May be 1."""
+    """Bound on Pr[Q < (1−α)r], for every concave Q on [0, T] that reaches the promise r. May be 1."""
     if top <= plan.base_case:
         return min(1.0, _worse(top, math.floor(plan.error * promise) + 1, plan.base))
     next_top, spare = (top - 1).bit_length(), plan.inner_promise(promise)
@@ -173,7 +173,7 @@ def failure(top: int, promise: int, plan: RecPlan) -> float:
 
 
 def _level(promise: int, lost: int, plan: RecPlan) -> float:
-    """Steps 7 to 11 where the recursive call has lost `lost`: no whole plateau in a cell, not found, not chosen.
+    """Failure of steps 7 to 11 after the recursive call has lost `lost`: no plateau in a cell, not found, not chosen.
 
     One of the text's two partitions has the plateau 2K or more away from the ends of its cells.
     """
@@ -186,12 +186,12 @@ def _level(promise: int, lost: int, plan: RecPlan) -> float:
 
 
 def _worse(many: int, loss: int, epsilon: Fraction) -> float:
-    """Prop. 1(ii): one of so many solutions that score less by that much, or more, is chosen."""
+    """Prop. 1(ii): probability that one of `count` solutions is chosen that scores less by at least the loss."""
     return checks.exp(math.log(many) - float(epsilon) * loss / 2)
 
 
 def promise_needed(top: int, plan: RecPlan, beta: Fraction) -> int:
-    """The least promise from which `failure` is at most β; with that of a random shift, 2/2^c, β must be above it."""
+    """Least promise at which `failure` is at most β; β must exceed that of a random shift, 2/2^c."""
     checks.open_unit("failure", float(beta))
     above = 2 / plan.spread if plan.spread and rec_depth(top=top, base_case=plan.base_case) else 0
     checks.require(beta > above, "is below what the shift costs", where="failure", remedy="use a wider spread, or 0")

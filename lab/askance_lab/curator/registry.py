@@ -1,4 +1,4 @@
-"""Every mechanism of the trusted curator, found by going through this package's modules."""
+"""The registry of the trusted curator's mechanisms, found in this package's modules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from askance_protocol.errors import ProtocolError
 
 @cache
 def mechanisms() -> Mapping[str, AnyMechanism]:
-    """All mechanisms by name, in the order in which they are listed."""
+    """All mechanisms by name, in their order of listing."""
     found = sorted(_found(), key=lambda each: (each.place, each.name))
     return {each.name: each for each in found}
 

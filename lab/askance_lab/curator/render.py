@@ -1,4 +1,4 @@
-"""What a mechanism found, for programs and for people."""
+"""Answers of mechanisms as JSON for programs and as text for people."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from askance_lab.curator.mechanism import Mechanism
 
 
 def as_json(mechanism: Mechanism[Database, Answer], d: int, found: Answer | None) -> Mapping[str, object] | None:
-    """Write an answer as strategies and populations write hypotheses, with exact numbers; ⊥ is None."""
+    """Answer as strategies and populations write hypotheses, with exact numbers; ⊥ is None."""
     if found is None:
         return None
     return {name: exact_value(value) for name, value in mechanism.answers.to_json(found, d).items()}
 
 
 def as_text(mechanism: Mechanism[Database, Answer], d: int, found: Answer | None, names: Names) -> str:
-    """Show an answer to a person, in the names of the table if it is one's own."""
+    """Answer as text, in the names of the user's own table if it is from one."""
     return "⊥" if found is None else mechanism.answers.text(found, d, names)

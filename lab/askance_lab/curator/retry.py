@@ -1,4 +1,4 @@
-"""A* by retrying: A until it does not say ⊥, on the same examples. KLNRS08, §3.2, Thm 3.8.
+"""A* by retrying: A until it does not return ⊥, on the same examples. KLNRS08, §3.2, Thm 3.8.
 
 There are K runs at most. Repaired (trap 6): Pr[bad | past step 1] is 2β' by the text's own lemma, so β' = β/3 and
 K = ⌈log₂(1/β')⌉, a whole number of runs. The text has each run spend ε/K. But a run that says ⊥ shows only that, which
@@ -29,7 +29,7 @@ _MOST_RUNS: Final = 1000
 
 
 def learn(sample: BitSample, *, epsilon: Fraction, runs: int, draw: Below, stated: bool = False) -> int | None:
-    """Run A*(z, ε) of KLNRS08: r with bit i = r_i, or None. `theory.parity.parity_retry_sharp` says how many runs."""
+    """Run A*(z, ε) of KLNRS08: r with bit i = r_i, or None. `theory.parity.parity_retry_sharp` gives the runs."""
     p = inclusion(epsilon, runs, stated=stated)
     # KLNRS08 §3.2, A*, step 2.
     for _ in range(runs):
@@ -41,7 +41,7 @@ def learn(sample: BitSample, *, epsilon: Fraction, runs: int, draw: Below, state
 
 
 def inclusion(epsilon: Fraction, runs: int, *, stated: bool = False) -> Fraction:
-    """The largest p that ε allows (trap 8), rounded down; or ε/4K as stated. That of one run is also `insist`'s."""
+    """Largest p that ε allows (trap 8), rounded down; or ε/4K as stated. `insist` uses that of one run."""
     checks.between("runs", checks.count("runs", runs), 1, _MOST_RUNS)
     if stated:
         # A*, step 1: ε' = ε/log(1/β'), and A(z, ε') keeps with ε'/4.
@@ -55,12 +55,12 @@ def inclusion(epsilon: Fraction, runs: int, *, stated: bool = False) -> Fraction
 
 
 def paid(epsilon: Fraction) -> Paid:
-    """Pay ε, at any number of runs."""
+    """Price: ε, for any number of runs."""
     return checked(epsilon)
 
 
 def exact_loss(p: Fraction, runs: int) -> float:
-    """What `learn` spends at most at p; `insist` spends what one run does."""
+    """Largest privacy loss of `learn` at p; `insist` spends that of one run."""
     return parity.parity_retry_loss(inclusion=float(p), runs=runs)
 
 
@@ -70,13 +70,13 @@ def exact_loss(p: Fraction, runs: int) -> float:
 def retry_distribution(
     sample: BitSample, *, epsilon: Fraction, runs: int, stated: bool = False
 ) -> Distribution[int | None]:
-    """The exact distribution of `learn`: Pr[h] = Pr[A = h]·(1 + q + … + q^{K−1}), Pr[⊥] = q^K."""
+    """Exact distribution of `learn`: Pr[h] = Pr[A = h]·(1 + q + … + q^{K−1}), Pr[⊥] = q^K."""
     once = attempt_distribution(sample, inclusion(epsilon, runs, stated=stated))
     return repeated(once, runs)
 
 
 def repeated(once: Distribution[Output | None], runs: int) -> Distribution[Output | None]:
-    """The distribution of at most this many runs of anything that says None for ⊥."""
+    """Distribution of at most this many runs of anything that returns None for ⊥."""
     silent = once.get(None, 0.0)
     tries = sum(silent**k for k in range(runs))
     return {h: silent**runs if h is None else tries * chance for h, chance in once.items()}

@@ -1,4 +1,4 @@
-"""How far a sanitizer's estimates are off, and the database that is closest to them. BNS13, §2.3.
+"""The error of a sanitizer's estimates, and the database closest to them. BNS13, §2.3.
 
 From improper to proper: a sanitizer releases estimates, and a learner wants a database of m entries that has them.
 
@@ -34,14 +34,14 @@ Multiset: TypeAlias = Mapping[int, int]
 
 
 class Piece(NamedTuple):
-    """Estimated entries of an interval, as if all were at its right end: thresholds beyond it count them."""
+    """Estimated number of entries of an interval, counted at its right end: thresholds beyond it include them."""
 
     end: int
     estimate: int
 
 
 def nearest_point_database(d: int, estimates: Multiset, m: int) -> dict[int, int]:
-    """Build a database of m entries that no other beats at any-point deviation from the estimates. BNS13, §2.3."""
+    """Database of m entries with the least any-point deviation from the estimates. BNS13, §2.3."""
     _checked(d, estimates, m)
     others = (1 << d) - len(estimates)
     slack = _least_deviation(list(estimates.values()), others, m)
@@ -63,7 +63,7 @@ def nearest_point_database(d: int, estimates: Multiset, m: int) -> dict[int, int
 
 
 def nearest_interval_database(d: int, pieces: Iterable[Piece], m: int) -> dict[int, int]:
-    """Build one that no other beats at any threshold.
+    """Database of m entries with the least deviation at any threshold.
 
     Monotone counts, by the running maximum from the left and minimum from the right.
     """
@@ -83,12 +83,12 @@ def nearest_interval_database(d: int, pieces: Iterable[Piece], m: int) -> dict[i
 
 
 def point_deviation(one: Multiset, other: Multiset) -> int:
-    """The largest difference between two databases, or estimates, at any point: m·max|Q_c − est(c)| over POINT_d."""
+    """Largest difference between two databases, or estimates, at any point: m·max|Q_c − est(c)| over POINT_d."""
     return max((abs(one.get(point, 0) - other.get(point, 0)) for point in {*one, *other}), default=0)
 
 
 def interval_deviation(database: Multiset, pieces: Iterable[tuple[int, int]]) -> int:
-    """The largest difference below any threshold: m·max|Q_c − est(c)| over INTERVAL_d."""
+    """Largest difference below any threshold: m·max|Q_c − est(c)| over INTERVAL_d."""
     changes = Counter(database)
     for end, count in pieces:
         changes[end] -= count
@@ -109,7 +109,7 @@ def multiset(d: int, database: Multiset | Iterable[int]) -> Counter[int]:
 
 
 def entries(database: Multiset) -> tuple[int, ...]:
-    """List the database, entry by entry, in order."""
+    """Entries of the database, one by one, in order."""
     return tuple(point for point in sorted(database) for _ in repeat(None, database[point]))
 
 
@@ -121,7 +121,7 @@ def _checked(d: int, estimates: Multiset, m: int) -> Multiset:
 
 
 def _least_deviation(estimates: list[int], others: int, m: int) -> int:
-    """The smallest t at which a database of m entries exists: bisection."""
+    """Smallest t at which a database of m entries exists: bisection."""
 
     def exists(slack: int) -> bool:
         least = sum(max(0, each - slack) for each in estimates)
@@ -136,7 +136,7 @@ def _least_deviation(estimates: list[int], others: int, m: int) -> int:
 
 
 def _unnamed(d: int, estimates: Multiset, missing: int, slack: int) -> Iterable[int]:
-    """List as many points without an estimate as `missing` entries need, each taking `slack`, or all there are."""
+    """Points without an estimate: as many as `missing` entries need, each taking `slack`, or all there are."""
     wanted = -(-missing // slack) if slack else 0
     point = 0
     while wanted and point < 1 << d:

@@ -25,7 +25,6 @@ from itertools import chain, combinations_with_replacement
 from typing import Final, Generic, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from askance_lab.curator import exponential
 from askance_lab.curator.concepts import A_THRESHOLD, INTERVAL
@@ -37,6 +36,7 @@ from askance_lab.curator.privacy import Paid
 from askance_lab.theory.mechanisms import exponential_loss
 from askance_lab.theory.targets import Targets
 from askance_protocol import checks
+from askance_protocol.arrays import Integers
 
 Hypothesis = TypeVar("Hypothesis", bound=Hashable)
 Entry = TypeVar("Entry", bound=Hashable)
@@ -45,7 +45,7 @@ Labelled: TypeAlias = tuple[int, bool]
 Sanitizer: TypeAlias = Callable[[Sequence[Labelled]], Sequence[Labelled]]
 """A database in, a database out: proper, and private."""
 Rational: TypeAlias = Mapping[tuple[Labelled, ...], float]
-Concept: TypeAlias = Callable[[int], bool]
+Predicate: TypeAlias = Callable[[int], bool]
 
 _MOST: Final = 1 << 20
 
@@ -53,17 +53,17 @@ _MOST: Final = 1 << 20
 # --- The reduction -----------------------------------------------------------------------------------------------
 
 
-def labelled(concept: Concept) -> Callable[[Labelled], bool]:
-    """The predicate c^label(x∘y) = y ⊕ c(x): that c mislabels the example. BNS13, §5.1."""
+def labelled(concept: Predicate) -> Callable[[Labelled], bool]:
+    """Predicate c^label(x∘y) = y ⊕ c(x): c mislabels the example. BNS13, §5.1."""
     return lambda entry: concept(entry[0]) != entry[1]
 
 
-def thresholds(d: int) -> dict[int, Concept]:
+def thresholds(d: int) -> dict[int, Predicate]:
     """The concepts of INTERVAL_d: c_j(x) = 1 where x < j, 0 ≤ j ≤ 2^d. For small d only."""
     return {j: lambda x, j=j: x < j for j in range((1 << d) + 1)}
 
 
-def learn(sample: LabelledSample, concepts: Mapping[Hypothesis, Concept], sanitizer: Sanitizer) -> Hypothesis:
+def learn(sample: LabelledSample, concepts: Mapping[Hypothesis, Predicate], sanitizer: Sanitizer) -> Hypothesis:
     """Learn the concept with the least error on the sanitized sample. BNS13, Thm 5."""
     # 1. sanitize S, as a database over X_{d+1}
     sanitized = sanitizer(sample.pairs())
@@ -71,16 +71,18 @@ def learn(sample: LabelledSample, concepts: Mapping[Hypothesis, Concept], saniti
     return best(concepts, sanitized)
 
 
-def best(concepts: Mapping[Hypothesis, Concept], database: Sequence[Labelled]) -> Hypothesis:
-    """The first of the concepts with the least Q_{c^label}."""
+def best(concepts: Mapping[Hypothesis, Predicate], database: Sequence[Labelled]) -> Hypothesis:
+    """First of the concepts with the least Q_{c^label}."""
     checks.require(bool(concepts), "are none", where="concepts", remedy="give at least one")
     return min(concepts, key=lambda name: sum(map(labelled(concepts[name]), database)))
 
 
 def learn_distribution(
-    sample: LabelledSample, concepts: Mapping[Hypothesis, Concept], sanitizer: Callable[[Sequence[Labelled]], Rational]
+    sample: LabelledSample,
+    concepts: Mapping[Hypothesis, Predicate],
+    sanitizer: Callable[[Sequence[Labelled]], Rational],
 ) -> Distribution[Hypothesis]:
-    """The exact distribution of the hypothesis, from that of the sanitizer's database."""
+    """Exact distribution of the hypothesis, from that of the sanitizer's database."""
     total: dict[Hypothesis, float] = defaultdict(float)
     for database, chance in sanitizer(sample.pairs()).items():
         total[best(concepts, database)] += chance
@@ -88,7 +90,7 @@ def learn_distribution(
 
 
 def examples_to_generalize(*, concepts: int, error: float, failure: float) -> int:
-    """Count (6/α)ln(|C|/β) examples: but for β, errors above 3α are above 2α on the sample, for all concepts."""
+    """Number (6/α)ln(|C|/β) of examples: an error above 3α is above 2α on the sample, but for β."""
     checks.open_unit("error", error)
     checks.open_unit("failure", failure)
     return checks.whole(6 / error * math.log(checks.count("concepts", concepts) / failure), "examples")
@@ -99,12 +101,12 @@ def examples_to_generalize(*, concepts: int, error: float, failure: float) -> in
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SmallDatabases(Generic[Entry]):
-    """The exponential mechanism over all databases of `size` entries: what each predicate counts on each of them."""
+    """The exponential mechanism over all databases of `size` entries, with the counts of each predicate."""
 
     universe: tuple[Entry, ...]
-    holds: NDArray[np.int64]
+    holds: Integers
     """Predicates × universe."""
-    databases: NDArray[np.int64]
+    databases: Integers
     """Databases × size: places in the universe."""
     size: int
 
@@ -129,11 +131,11 @@ class SmallDatabases(Generic[Entry]):
         return self._of(found)
 
     def sanitize_distribution(self, database: Sequence[Entry], *, epsilon: Fraction) -> dict[tuple[Entry, ...], float]:
-        """The exact distribution of the database released."""
+        """Exact distribution of the released database."""
         chances = exponential.probabilities(self.scores(database), epsilon=epsilon, sensitivity=self.size)
         return {self._of(index): chance for index, chance in enumerate(chances)}
 
-    def scores(self, database: Sequence[Entry]) -> NDArray[np.int64]:
+    def scores(self, database: Sequence[Entry]) -> Integers:
         """Score every Ŝ: −max_c |n·#_c(S) − m·#_c(Ŝ)|."""
         counts = self._counts(database)
         there = self.holds @ counts
@@ -141,7 +143,7 @@ class SmallDatabases(Generic[Entry]):
         return -np.abs(self.size * there[:, None] - len(database) * listed).max(axis=0)
 
     def examples_needed(self, *, epsilon: float, error: float, rounding: float, failure: float) -> int:
-        """Count the entries with which what is lost of the score is at most α − `rounding`.
+        """Number of entries at which the loss of score is at most α − `rounding`.
 
         Some database of n entries is within `rounding`.
         """
@@ -149,7 +151,7 @@ class SmallDatabases(Generic[Entry]):
         loss = exponential_loss(solutions=len(self.databases), epsilon=epsilon, failure=failure)
         return checks.whole(loss / (error - rounding), "examples")
 
-    def _counts(self, database: Sequence[Entry]) -> NDArray[np.int64]:
+    def _counts(self, database: Sequence[Entry]) -> Integers:
         places = {entry: place for place, entry in enumerate(self.universe)}
         inside = bool(database) and all(entry in places for entry in database)
         remedy = "give at least one entry, and those of the universe only"
@@ -162,7 +164,7 @@ class SmallDatabases(Generic[Entry]):
 
 
 def for_thresholds(d: int, size: int) -> SmallDatabases[Labelled]:
-    """The sanitizer for C^label of INTERVAL_d. Some database of n entries is within 1/n of any: `rounding`.
+    """Sanitizer for C^label of INTERVAL_d. Some database of n entries is within 1/n of any: `rounding`.
 
     In the order of ones, then zeros, each by x, c_j^label holds on consecutive entries: the ones from j on, the zeros
     below. Round how many entries come up to each to multiples of 1/n: both ends are off by 1/2n at most.
@@ -173,7 +175,7 @@ def for_thresholds(d: int, size: int) -> SmallDatabases[Labelled]:
 
 
 def paid(sanitizer: Paid) -> Paid:
-    """Pay what the sanitizer costs: the rest looks at its output only."""
+    """Price of the sanitizer: the rest reads only its output."""
     return sanitizer
 
 
@@ -189,7 +191,7 @@ def _from_sanitized(sample: LabelledSample, targets: Targets, draw: Below) -> in
 
 
 def _needed(d: int, targets: Targets) -> int:
-    """Enough for α by the sanitizer's bound, and for 3α by what generalizes."""
+    """Number of examples: for α by the sanitizer's bound, and for 3α by generalization."""
     sanitized = for_thresholds(d, _SMALL).examples_needed(
         epsilon=float(targets.epsilon), error=targets.alpha, rounding=1 / _SMALL / 2, failure=targets.beta
     )

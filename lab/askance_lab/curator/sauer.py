@@ -1,4 +1,4 @@
-"""The generic learner on a class that may be infinite: one concept for each labelling of a public domain.
+"""The generic learner on a possibly infinite class: one concept for each labelling of a public domain.
 
 KLNRS11, Cor. 3.6: by Sauer's lemma the concepts of a class label the domain X in at most (e|X|/VC)^VC ways, so the
 exponential mechanism has to choose among so many only, and ln|H| becomes VC·ln|X|. Two concepts that label all of X
@@ -20,7 +20,7 @@ from operator import index
 from typing import Final, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from askance_lab.curator import generic
 from askance_lab.curator.concepts import A_THRESHOLD, INTERVAL
@@ -30,6 +30,7 @@ from askance_lab.curator.generic import Mistakes
 from askance_lab.curator.mechanism import Mechanism, roughly
 from askance_lab.theory import central
 from askance_protocol import checks
+from askance_protocol.arrays import Truths
 from askance_protocol.errors import ProtocolError
 
 _MOST: Final = 1 << 12
@@ -47,7 +48,7 @@ class Dichotomies(Generic[Example, Concept]):
 
     domain: Sequence[Example]
     concepts: Sequence[Concept]
-    labels: NDArray[np.bool]
+    labels: Truths
     """A row a concept, a column an example of the domain."""
 
     def __len__(self) -> int:
@@ -69,14 +70,14 @@ class Dichotomies(Generic[Example, Concept]):
             raise ProtocolError(what, where="database", remedy="choose the domain to fit") from None
 
     def hypothesis(self, index: int) -> Concept:
-        """The concept that stands for the labelling."""
+        """Concept that represents the labelling."""
         return self.concepts[index]
 
 
 def dichotomies(
     domain: Sequence[Example], concepts: Iterable[Concept], says: Callable[[Concept, Sequence[Example]], ArrayLike]
 ) -> Dichotomies[Example, Concept]:
-    """Keep, of concepts that label the domain alike, the first that is listed."""
+    """First listed concept of each labelling of the domain."""
     xs = list(dict.fromkeys(domain))
     checks.require(bool(xs), "is empty", where="domain", remedy="give the examples that there may be")
     first: dict[bytes, Concept] = {}
@@ -107,17 +108,17 @@ def intervals(domain: Iterable[int]) -> Dichotomies[int, tuple[int, int]]:
 
 
 def lies_below(j: int, xs: Sequence[int]) -> list[bool]:
-    """Label the x's that lie below j, as c_j of INTERVAL_d does. BNS13, §3.2."""
+    """Labels of the x's by c_j of INTERVAL_d: whether x < j. BNS13, §3.2."""
     return [x < j for x in xs]
 
 
 def is_at(j: int, xs: Sequence[int]) -> list[bool]:
-    """Label the x's that are j, as c_j of POINT_d does. BNS13, §3.1."""
+    """Labels of the x's by c_j of POINT_d: whether x = j. BNS13, §3.1."""
     return [x == j for x in xs]
 
 
 def lies_within(ends: tuple[int, int], xs: Sequence[int]) -> list[bool]:
-    """Label the x's that lie in [a, b)."""
+    """Labels of the x's: whether a ≤ x < b."""
     return [ends[0] <= x < ends[1] for x in xs]
 
 
@@ -129,15 +130,15 @@ def _ordered(domain: Iterable[int], most: int = _MOST) -> list[int]:
     return xs
 
 
-def vc_dimension(labels: NDArray[np.bool]) -> int:
-    """The size of a largest shattered set of columns. KLNRS11, Def. 3.5. Goes through all sets: for small domains."""
+def vc_dimension(labels: Truths) -> int:
+    """Size of a largest shattered set of columns. KLNRS11, Def. 3.5. Tries all sets: for small domains."""
     size, columns = 0, range(labels.shape[1])
     while any(_shattered(labels[:, list(some)]) for some in combinations(columns, size + 1)):
         size += 1
     return size
 
 
-def _shattered(labels: NDArray[np.bool]) -> bool:
+def _shattered(labels: Truths) -> bool:
     return len(np.unique(labels, axis=0)) == 1 << labels.shape[1]
 
 

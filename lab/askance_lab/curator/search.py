@@ -1,4 +1,4 @@
-"""Search for the smallest whole number that is enough."""
+"""Search for the smallest sufficient whole number."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 def least(enough: Callable[[int], bool], start: int = 1) -> int:
-    """Find the least number that is enough by doubling from `start`, then halving; all above it have to be enough."""
+    """Smallest sufficient number, by doubling from `start`, then halving; all larger ones must be sufficient."""
     high = start
     while not enough(high):
         high *= 2

@@ -1,4 +1,4 @@
-"""A* by training and testing: k candidates, each A's on a part of its own, and the least noisy error on a last part.
+"""A* by training and testing: k candidates from separate parts, and the least noisy error on a last part.
 
 KLNRS11, §4, Thm 4.4, Lemmas 4.5 and 4.6. Repaired (trap 7): log_{3/4}(1/β') is negative, the base is 4/3; there are
 three events to fail, so β' = β/3; a database of exactly kn' + s examples suffices (the text refuses it); a candidate ⊥
@@ -38,7 +38,7 @@ from askance_protocol import checks
 from askance_protocol.errors import ProtocolError
 
 Selection: TypeAlias = Literal["laplace", "exponential"]
-Candidate: TypeAlias = int | None
+HypothesisIndex: TypeAlias = int | None
 
 _NEGLIGIBLE: Final = 45
 """Beyond so many scales the discrete Laplace distribution has less than 1e-19 left."""
@@ -52,8 +52,8 @@ def learn(
     draw: Below,
     selection: Selection = "laplace",
     stated: bool = False,
-) -> Candidate:
-    """Run A*(z, ε, …) of KLNRS11: r with bit i = r_i, or None where the candidate chosen is ⊥."""
+) -> HypothesisIndex:
+    """Run A*(z, ε, …) of KLNRS11: r with bit i = r_i, or None if the chosen candidate is ⊥."""
     p = inclusion(epsilon, stated=stated)
     # Steps 2 to 4.
     training, test = divided(sample, parts)
@@ -65,7 +65,7 @@ def learn(
 
 
 def divided(sample: BitSample, parts: TrainTest) -> tuple[list[BitSample], BitSample]:
-    """Divide the sample, A*'s steps 2 to 4: k training parts of n' and the test part, which takes all that is left.
+    """Divide the sample, A*'s steps 2 to 4: k training parts of n', and the rest as the test part.
 
     Kn' + s examples are enough (trap 7). More mistakes to count only make the test surer: its noise does not grow.
     """
@@ -77,8 +77,8 @@ def divided(sample: BitSample, parts: TrainTest) -> tuple[list[BitSample], BitSa
     return training, _part(sample, begin, len(sample))
 
 
-def mistakes(candidates: Sequence[Candidate], test: BitSample) -> list[int]:
-    """Count the test examples that each candidate labels wrong; ⊥, all of them (trap 7)."""
+def mistakes(candidates: Sequence[HypothesisIndex], test: BitSample) -> list[int]:
+    """Number of test examples that each candidate labels wrongly; for ⊥ all of them (trap 7)."""
     return [len(test) if h is None else _wrong(h, test) for h in candidates]
 
 
@@ -94,7 +94,7 @@ def select(counts: Sequence[int], *, epsilon: Fraction, draw: Below, selection: 
 
 
 def paid(epsilon: Fraction) -> Paid:
-    """Pay ε: the parts are disjoint (see the module), and neither training nor testing spends more on its own."""
+    """Price: ε. The parts are disjoint (see the module), and each costs at most ε."""
     return checked(epsilon)
 
 
@@ -123,8 +123,8 @@ def train_test_distribution(
     parts: TrainTest,
     selection: Selection = "laplace",
     stated: bool = False,
-) -> Distribution[Candidate]:
-    """The exact probability of each r, and of None for ⊥, over all candidates that the parts may bring forth."""
+) -> Distribution[HypothesisIndex]:
+    """Exact probability of each r, and of None for ⊥, over all candidates that the parts can give."""
     p = inclusion(epsilon, stated=stated)
     training, test = divided(sample, parts)
     each = [attempt_distribution(part, p).items() for part in training]
@@ -132,8 +132,8 @@ def train_test_distribution(
 
 
 def _chosen(
-    drawn: Sequence[tuple[Candidate, float]], test: BitSample, epsilon: Fraction, selection: Selection
-) -> tuple[float, Distribution[Candidate]]:
+    drawn: Sequence[tuple[HypothesisIndex, float]], test: BitSample, epsilon: Fraction, selection: Selection
+) -> tuple[float, Distribution[HypothesisIndex]]:
     candidates = [h for h, _ in drawn]
     chances = selection_probabilities(mistakes(candidates, test), epsilon=epsilon, selection=selection)
     found = mixture((chance, {h: 1.0}) for h, chance in zip(candidates, chances, strict=True))
@@ -141,7 +141,7 @@ def _chosen(
 
 
 def selection_probabilities(counts: Sequence[int], *, epsilon: Fraction, selection: Selection) -> list[float]:
-    """The probability that `select` chooses each candidate."""
+    """Probability that `select` chooses each candidate."""
     if selection == "exponential":
         return exponential.probabilities([-count for count in counts], epsilon=epsilon)
     _known(selection)
@@ -156,7 +156,7 @@ def selection_probabilities(counts: Sequence[int], *, epsilon: Fraction, selecti
 
 
 def _beaten(at_least: Sequence[np.ndarray], masses: Sequence[np.ndarray], j: int) -> np.ndarray:
-    """Pr[all others are more, or come later and are no less], for each value of the j-th."""
+    """Pr[all others are more, or come later and are no less], for each value of the j-th count."""
     others = [at_least[i] - masses[i] if i < j else at_least[i] for i in range(len(masses)) if i != j]
     return np.prod(others, axis=0) if others else np.ones_like(masses[j])
 
@@ -165,7 +165,7 @@ def _parts(d: int, targets: Targets) -> TrainTest:
     return parity_train_test_exponential(dimension=d, **roughly(targets))
 
 
-def _best_of_several(sample: BitSample, targets: Targets, draw: Below) -> Candidate:
+def _best_of_several(sample: BitSample, targets: Targets, draw: Below) -> HypothesisIndex:
     parts = _parts(sample.d, targets)
     return learn(sample, epsilon=targets.epsilon, parts=parts, draw=draw, selection="exponential")
 

@@ -1,1 +1,1 @@
-"""Whom experiments are about: your own table as features, and the made-up problems of the landscape."""
+"""The data of experiments: features of a user's own table, and the made-up problems of the landscape."""

@@ -1,4 +1,4 @@
-"""One's own table for the strategies: its columns become the bits, or the reals, that they learn from.
+"""Features of a table: its columns become the bits or the reals that a strategy learns from.
 
 - Bits: a bit is itself; of a category each value is a bit, of two values one; a number is compared with cuts. Where a
   strategy cannot ask whether a bit is 0, as the learner of monotone conjunctions cannot, the opposites are bits, too.
@@ -50,42 +50,42 @@ Cuts: TypeAlias = Mapping[str, Sequence[int | float]]
 
 @dataclass(frozen=True, slots=True)
 class BitFeature:
-    """A bit, and what it is called where it is 1 and where it is 0."""
+    """A bit, with names for its values 1 and 0."""
 
     name: str
     opposite: str
     test: AnyTest
 
     def column(self, columns: Columns) -> NDArray[Any]:
-        """One or zero."""
+        """Ones and zeros."""
         return self.test.column(columns).astype(np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
 class SignFeature:
-    """A bit, as ±1."""
+    """A bit as ±1."""
 
     of: BitFeature
 
     @property
     def name(self) -> str:
-        """The bit's, in Iverson's brackets."""
+        """Name of the bit, in Iverson's brackets."""
         return f"[{self.of.name}]"
 
     def column(self, columns: Columns) -> NDArray[Any]:
-        """One or minus one."""
+        """+1 and −1."""
         return 2.0 * self.of.column(columns) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class ScaledFeature:
-    """A number, from its least as −1 to its most as 1."""
+    """A number, scaled from [least, most] to [−1, 1]."""
 
     field: IntegerField | RealField
 
     @property
     def name(self) -> str:
-        """The column's, and its range."""
+        """Name of the column, with its range."""
         return f"{self.field.name}({self.field.show(self.field.least)}..{self.field.show(self.field.most)})"
 
     def column(self, columns: Columns) -> NDArray[Any]:
@@ -95,28 +95,28 @@ class ScaledFeature:
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
-    """What a plane's distance from 0 goes with."""
+class ConstantFeature:
+    """The constant 1: its weight is a plane's distance from 0."""
 
     name: str = "1"
 
     def column(self, columns: Columns) -> NDArray[Any]:
-        """Ones."""
+        """Array of ones."""
         return np.ones(len(columns))
 
 
-TableFeature: TypeAlias = BitFeature | SignFeature | ScaledFeature | Constant
+TableFeature: TypeAlias = BitFeature | SignFeature | ScaledFeature | ConstantFeature
 
 
 @dataclass(frozen=True, eq=False)
 class Featured(Population):
-    """The users of another population, each with the features of her own row."""
+    """Population whose users hold the features of their own rows."""
 
     rows: Population
     features: tuple[TableFeature, ...]
 
     def columns(self, users: range) -> Columns:
-        """Made when they are asked for."""
+        """Compute the features of these users."""
         rows = self.rows.columns(users)
         made = [feature.column(rows) for feature in self.features]
         arrays = (
@@ -130,12 +130,12 @@ class Featured(Population):
 
     @property
     def parameters(self) -> Mapping[str, int]:
-        """What a study over these users says about them."""
+        """Parameters that a study over these users has."""
         reals = isinstance(self.schema.fields[0], RealField)
         return {"d": len(self.features), **({"denominator": DENOMINATOR} if reals else {})}
 
     def read(self, text: str) -> str:
-        """What a strategy says of x_3, or of x3, in the names of the table."""
+        """Hypothesis text with x_3 or x3 replaced by the table's names."""
         return _VARIABLE.sub(lambda found: self._name(int(found[2]), found[1]), text)
 
     def _name(self, index: int, negation: str) -> str:
@@ -147,7 +147,7 @@ class Featured(Population):
 
 
 def bits(rows: Population, cuts: Cuts | None = None, *, opposites: bool = False) -> Featured:
-    """Labelled bits; with opposites, each bit is followed by its opposite."""
+    """Population of labelled bits; with opposites, each bit is followed by its opposite."""
     _check_cuts(rows.schema, cuts or {})
     found = [each for field in rows.schema.fields for each in _whether(field, cuts or {})]
     if opposites:
@@ -159,13 +159,13 @@ def bits(rows: Population, cuts: Cuts | None = None, *, opposites: bool = False)
 
 
 def reals(rows: Population) -> Featured:
-    """Labelled reals, the last of which is always 1."""
+    """Population of labelled reals, the last of which is always 1."""
     found = [each for field in rows.schema.fields for each in _real(field)]
-    return _featured(rows, (*found, Constant()), (*_cube(len(found) + 1), _label(rows)))
+    return _featured(rows, (*found, ConstantFeature()), (*_cube(len(found) + 1), _label(rows)))
 
 
 def points(rows: Population) -> Featured:
-    """The numbers alone, which have distances."""
+    """Population of the numbers alone, which have distances."""
     found = tuple(ScaledFeature(field) for field in rows.schema.fields if isinstance(field, IntegerField | RealField))
     return _featured(rows, found, _cube(len(found)))
 
@@ -179,7 +179,7 @@ MAKERS: Final[Mapping[Features, Callable[[Population], Featured]]] = {
 
 
 def featured(strategy: Strategy, rows: Population, parameters: Parameters) -> Featured:
-    """The users of a table, with the features that a strategy learns from: those it names, or the first that fit."""
+    """Population of a table with the features that a strategy learns from: those it names, or the first that fit."""
     if strategy.features is not None:
         return MAKERS[strategy.features](rows)
     for make in MAKERS.values():
@@ -194,7 +194,7 @@ def featured(strategy: Strategy, rows: Population, parameters: Parameters) -> Fe
 
 
 def split(rows: Population, held: int, seed: int) -> tuple[FromFile, FromFile]:
-    """Two parts of the rows, whatever their order in the file: some to learn from, and `held` to measure on."""
+    """Two parts of the rows, independent of their order: one to learn from, and `held` rows to measure on."""
     if rows.size is None or not 0 < held < rows.size:
         raise _unfit(f"has {rows.size} rows, of which {held} cannot be held back", "hold back some, and not all")
     columns, order = rows.columns(range(rows.size)), np.random.default_rng(seed).permutation(rows.size)
@@ -210,7 +210,7 @@ def split(rows: Population, held: int, seed: int) -> tuple[FromFile, FromFile]:
 
 
 def _whether(field: AnyField, cuts: Cuts) -> Iterator[BitFeature]:
-    """The bits that a column makes."""
+    """Bits that a column makes."""
     name = field.name
     match field:
         case BitsField(width=width):
@@ -231,13 +231,13 @@ def _whether(field: AnyField, cuts: Cuts) -> Iterator[BitFeature]:
 
 
 def _cuts(field: IntegerField | RealField, given: Sequence[int | float] | None) -> list[int]:
-    """In numerators: those that are given, or some that cut the range into equal parts. The least cuts nothing off."""
+    """Numerators to cut at: the given ones, or some that cut the range into equal parts."""
     spaced = (field.least - (field.least - field.most) * place // (CUTS + 1) for place in range(1, CUTS + 1))
     return sorted({*(spaced if given is None else map(field.parse, given))} - {field.least})
 
 
 def _real(field: AnyField) -> Iterator[TableFeature]:
-    """The reals that a column makes."""
+    """Reals that a column makes."""
     if isinstance(field, IntegerField | RealField):
         yield ScaledFeature(field)
     else:

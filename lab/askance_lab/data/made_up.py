@@ -1,4 +1,4 @@
-"""Made-up users for a strategy: of the kind that it names, of another that is asked for, or drawn over its schema."""
+"""Made-up users for a strategy: of the kind it names, of a requested kind, or uniform over its schema."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from askance_server.core.strategy import Strategy
 def made_up(
     strategy: Strategy, study: Parameters, seed: int, own: Parameters | None = None, kind: str | None = None
 ) -> Population:
-    """Users for a study: what its parameters say about examples, and more that is the population's `own`.
+    """Population for a study, from the study's parameters and more that are the population's `own`.
 
     A study's other parameters (α, say) are its learner's: the strategy's schema has checked them.
     """
@@ -36,7 +36,7 @@ def made_up(
 
 
 def split_parameters(strategy: Strategy, given: Parameters, kind: str | None) -> tuple[Parameters, Parameters]:
-    """The parameters of the study, and those that its strategy refuses and its users have.
+    """The study's parameters, and those that the strategy refuses and the population accepts.
 
     A parameter that both know (`d`) stays the study's, which `made_up` shares with the users.
     """

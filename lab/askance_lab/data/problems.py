@@ -1,4 +1,4 @@
-"""Five concept classes, and for each a distribution of examples on which the wanted error α makes a difference.
+"""Five concept classes, each with a distribution of examples on which the target error α matters.
 
 Over uniform examples a wrong parity errs on half of them, and a wrong point on none that anybody would ever see: users
 needed would say nothing about α. So each class has hypotheses that are only just too wrong, by 1.05·α, where it can:
@@ -24,6 +24,7 @@ from askance_client.population import Population
 from askance_client.simulation.population import synthetic
 from askance_client.tables import FromFile
 from askance_protocol import checks
+from askance_protocol.arrays import Truths
 from askance_protocol.examples import Columns
 from askance_protocol.schema import BitsField, LabelField, Schema
 from askance_server.strategies.conjunction import error as conjunction_error
@@ -38,7 +39,7 @@ HypothesisValue: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class LearningProblem:
-    """A concept, its users' examples, and how wrong a hypothesis is."""
+    """A concept, its users' examples, and the error of a hypothesis."""
 
     d: int
     alpha: float
@@ -48,12 +49,12 @@ class LearningProblem:
     """The exact error of a hypothesis over the whole distribution."""
 
     def good(self, found: HypothesisValue | None) -> bool:
-        """Whether a hypothesis has error α at most. None, which says nothing, has not."""
+        """Whether a hypothesis has error at most α. None, the missing hypothesis, has not."""
         return found is not None and self.error(found) <= self.alpha
 
     @property
     def columns(self) -> Columns:
-        """All the examples."""
+        """Columns of all examples."""
         return self.people.columns(range(self.users))
 
 
@@ -128,7 +129,7 @@ PROBLEMS: Final[Mapping[str, Maker]] = {
 }
 
 
-def _columns(x: NDArray[np.uint8], positive: NDArray[np.bool]) -> Columns:
+def _columns(x: NDArray[np.uint8], positive: Truths) -> Columns:
     schema = Schema(fields=(BitsField(name="x", width=x.shape[1]), LabelField(name="y")))
     return Columns.of(schema, {"x": x, "y": np.where(positive, np.int64(1), np.int64(-1))})
 

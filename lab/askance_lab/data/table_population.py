@@ -1,4 +1,4 @@
-"""One's own table for a run: a row a user, its columns as they are or as the features that a strategy learns from."""
+"""A user's own table as a population: one row for each user, with its columns or with features of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from askance_server.core.strategy import Parameters, Strategy
 
 @dataclass(frozen=True, slots=True)
 class OwnTable:
-    """Users made of rows, and what the strategy's fields stand for."""
+    """Users made from rows, and the meaning of the strategy's fields."""
 
     population: Population
     parameters: Mapping[str, int | bool | str]
@@ -50,7 +50,7 @@ def own_table(path: Path, label: str | None, strategy: Strategy, parameters: Par
 
 
 def shuffled(population: Population, seed: int) -> Population:
-    """The same rows in another order."""
+    """The rows in an order that the seed determines."""
     if not isinstance(population, FromFile):
         return population
     order = np.random.default_rng([seed, 4]).permutation(len(population.rows))
@@ -59,7 +59,7 @@ def shuffled(population: Population, seed: int) -> Population:
 
 
 def _asked(strategy: Strategy, parameters: Parameters) -> Schema | None:
-    """The strategy's schema, unless it lacks a parameter for it."""
+    """Schema of the strategy, unless a parameter for it is missing."""
     try:
         return strategy.schema(parameters)
     except ProtocolError:

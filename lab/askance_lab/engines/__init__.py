@@ -1,4 +1,4 @@
-"""Where tasks run: in this process, in several, or where Dask puts them. An engine is a file here, found by its name.
+"""Engines: run tasks in this process, in several, or with Dask. An engine is a file here, found by its name.
 
 Theory of operation
 -------------------
@@ -31,12 +31,12 @@ MOST_WORKERS = 256
 
 
 def engine_names() -> list[str]:
-    """The names of all engines: the files of this folder."""
+    """Names of all engines: the files of this folder."""
     return sorted(module.name for module in iter_modules(__path__) if not module.ispkg)
 
 
 def engine(name: str = "local", workers: int = 1) -> Workers:
-    """The engine of this name. Its processes start with the first tasks; leave its `with` block to end them."""
+    """Engine of this name. Its processes start with the first tasks; leave its `with` block to end them."""
     if name not in engine_names():
         raise UsageError(f"{name!r} is not an engine", where="engine", remedy=f"use {' or '.join(engine_names())}")
     if not 1 <= workers <= MOST_WORKERS:

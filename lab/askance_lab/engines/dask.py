@@ -14,14 +14,14 @@ Task = TypeVar("Task")
 
 
 class Dask(Workers):
-    """Graphs of tasks, each of as many as there are workers."""
+    """Engine that runs graphs of tasks, each with as many tasks as there are workers."""
 
     def __init__(self, workers: int) -> None:
         super().__init__(workers)
         self._pool = ProcessPool(workers)
 
     def completed(self, function: Callable[[Task], T], tasks: Sequence[Task]) -> Iterator[tuple[int, T]]:
-        """Graph by graph: Dask hands over the results of a graph when all of it is done."""
+        """Results graph by graph: Dask returns those of a graph when all of it is done."""
         compute, delayed = _dask()
         for begin in range(0, len(tasks), self.workers):
             some = tasks[begin : begin + self.workers]
@@ -35,7 +35,7 @@ class Dask(Workers):
         return {"scheduler": "processes", "pool": self._pool.executor, "chunksize": 1}
 
     def close(self) -> None:
-        """End the pool."""
+        """Close the pool."""
         self._pool.close()
 
 

@@ -1,4 +1,4 @@
-"""This machine: one worker is this process itself, several are processes of their own."""
+"""The local engine: one worker is this process itself, several are processes of their own."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class LostWorkerError(AskanceError):
 
 
 class Local(Workers):
-    """This process, or a pool of others."""
+    """Engine that uses this process, or a pool of processes."""
 
     def __init__(self, workers: int) -> None:
         super().__init__(workers)
         self._pool = ProcessPool(workers)
 
     def completed(self, function: Callable[[Task], T], tasks: Sequence[Task]) -> Iterator[tuple[int, T]]:
-        """One after the other in this process, or as the pool finishes them."""
+        """Results in order in this process, or as the pool completes them."""
         if self.workers == 1 or len(tasks) == 1:
             yield from enumerate(map(function, tasks))
             return
@@ -45,7 +45,7 @@ class Local(Workers):
                 future.cancel()
 
     def close(self) -> None:
-        """End the pool."""
+        """Close the pool."""
         self._pool.close()
 
 

@@ -1,1 +1,1 @@
-"""How wrong a hypothesis is: by a formula, point by point, or on examples that the learner has not seen."""
+"""The error of a hypothesis: by formula, over all points, or on fresh examples."""

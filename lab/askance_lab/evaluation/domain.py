@@ -1,4 +1,4 @@
-"""The distribution that synthetic users are drawn from, point by point: what "exact" means.
+"""The exact distribution of synthetic users, as a list of points: what "exact" means.
 
 Every feature that has few enough values is listed with the probability of each: bits, uniform numbers, numbers by a
 table, two ends, a point among bits. Independent features multiply; the label follows from the concept, both labels
@@ -27,7 +27,8 @@ from askance_client.simulation.population.features import (
     UniformFeature,
 )
 from askance_client.simulation.population.synthetic import LABEL, Labelling
-from askance_lab.evaluation.weighted import Floats, WeightedExamples
+from askance_lab.evaluation.weighted import WeightedExamples
+from askance_protocol.arrays import Floats
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Column, Columns, words_for
 
@@ -37,14 +38,14 @@ MOST: Final = 1 << 22
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListedFeature:
-    """The values of one feature, and how likely each is."""
+    """The values of one feature and their probabilities."""
 
     columns: Mapping[str, Column]
     chances: Floats
 
 
 def domain_of(population: Population) -> WeightedExamples:
-    """All examples that a user may hold, with their probabilities."""
+    """All possible examples with their probabilities."""
     if not isinstance(population, Synthetic):
         raise _unlisted("is a file, which has rows but no distribution")
     points = math.prod(_points(feature) for feature in population.features)
@@ -55,7 +56,7 @@ def domain_of(population: Population) -> WeightedExamples:
 
 
 def is_listed(population: Population) -> bool:
-    """Whether the domain is known and small enough."""
+    """Whether the domain is known and small enough to list."""
     try:
         domain_of(population)
     except ProtocolError:
@@ -68,7 +69,7 @@ def _unlisted(what: str) -> ProtocolError:
 
 
 def _points(feature: Feature) -> int:
-    """How many values a feature has."""
+    """Number of values of a feature."""
     match feature:
         case BitsFeature(field=field) | PointMass(others=BitsFeature(field=field)):
             return 1 << field.width
@@ -127,7 +128,7 @@ def _tabled(feature: TabledFeature) -> ListedFeature:
 
 
 def _product(features: list[ListedFeature]) -> ListedFeature:
-    """Every combination: the features are independent."""
+    """All combinations of the features, which are independent."""
     columns: dict[str, Column] = {}
     chances = np.ones(1)
     for feature in features:
@@ -146,8 +147,8 @@ def _labelled(population: Synthetic, product: ListedFeature) -> WeightedExamples
     return WeightedExamples(Columns(population.schema, columns, len(chances)), chances)
 
 
-def _with_noise(product: ListedFeature, labelling: Labelling) -> tuple[Mapping[str, Column], NDArray[np.float64]]:
-    """Right labels with chance 1 − η, wrong ones with chance η."""
+def _with_noise(product: ListedFeature, labelling: Labelling) -> tuple[Mapping[str, Column], Floats]:
+    """Right labels with probability 1 − η, wrong ones with probability η."""
     right = np.where(labelling.rule.positive(product.columns), np.int64(1), np.int64(-1))
     eta = float(labelling.eta)
     if not eta:
@@ -158,5 +159,5 @@ def _with_noise(product: ListedFeature, labelling: Labelling) -> tuple[Mapping[s
 
 
 def _column(array: NDArray[Any]) -> Column:
-    """Told the type checker: what is made of a column is one."""
+    """The array with the type of a column."""
     return cast("Column", array)

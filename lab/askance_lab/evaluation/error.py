@@ -1,4 +1,4 @@
-"""How wrong a hypothesis is: by a formula or point by point where the domain allows, else on fresh examples.
+"""The error of a hypothesis: by formula or over all points where possible, else on fresh examples.
 
 Error is disagreement with the concept itself, not with noisy labels (KLNRS11, Def. 2.4). Users who were made up have a
 concept, and there are always more of them: a hypothesis is measured on some whom no oracle has asked. A table has
@@ -18,13 +18,13 @@ from askance_client.simulation.population import Synthetic
 from askance_client.simulation.population.features import BitsFeature
 from askance_lab.evaluation.domain import domain_of, is_listed
 from askance_lab.evaluation.exact import exact_error
+from askance_lab.evaluation.proportion import CONFIDENCE, Proportion
+from askance_protocol.arrays import Truths
 from askance_protocol.concepts import Concept
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns
-from askance_server.core.estimators import clopper_pearson
-from askance_server.core.strategy import Learnt, Strategy, Truths
+from askance_server.core.strategy import Learnt, Strategy
 
-CONFIDENCE: Final = 0.95
 FRESH: Final = 1 << 18
 """Number of fresh examples that an error is measured on."""
 _FIRST: Final = 1 << 40
@@ -37,7 +37,7 @@ Predicted = Callable[[Columns], Truths]
 
 @dataclass(frozen=True, slots=True)
 class KnownError:
-    """The share of examples that are labelled wrongly, or how far an estimate is off; None: unknown."""
+    """Share of wrongly labelled examples, or the error of an estimate; None means unknown."""
 
     value: float | None
     known: Literal["exactly", "measured", "not"]
@@ -49,7 +49,7 @@ UNKNOWN: Final = KnownError(None, "not")
 
 
 def error_of(strategy: Strategy, learned: Learnt, population: Population, asked: int = 0) -> KnownError:
-    """The error of what a strategy learned. `asked`: so many first rows of a table were shown to the learner."""
+    """Error of what a strategy learned from the first `asked` rows of a table, or from made-up users."""
     if not learned:
         return UNKNOWN
     exact = exact_error(strategy, learned, population.truth, uniform=_is_uniform(population))
@@ -62,7 +62,7 @@ def error_of(strategy: Strategy, learned: Learnt, population: Population, asked:
 
 
 def error_on(strategy: Strategy, learned: Learnt, columns: Columns, confidence: float = CONFIDENCE) -> KnownError:
-    """The error on labelled examples that the hypothesis was not learned from, with its interval."""
+    """Error on labelled examples that the hypothesis was not learned from, with its interval."""
     label = columns.schema.label
     if strategy.predict is None or label is None or not len(columns):
         raise ProtocolError("are not labelled examples", where="columns", remedy="give some, each with its label")
@@ -71,13 +71,13 @@ def error_on(strategy: Strategy, learned: Learnt, columns: Columns, confidence: 
 
 
 def _is_uniform(population: Population) -> bool:
-    """Whether the bits of its examples are fair: the formulas are for these."""
+    """Whether all bits of the examples are fair, as the formulas assume."""
     features = population.features if isinstance(population, Synthetic) else ()
     return all(feature.digits == (True,) for feature in features if isinstance(feature, BitsFeature))
 
 
 def _of_labels(predicted: Predicted, population: Population, asked: int) -> KnownError:
-    """The share of wrong labels."""
+    """Share of wrong labels."""
     if not isinstance(population, Synthetic):
         return _on_rows(predicted, population, asked)
     concept = None if population.labelling is None else population.labelling.rule
@@ -85,7 +85,7 @@ def _of_labels(predicted: Predicted, population: Population, asked: int) -> Know
 
 
 def _of_cost(strategy: Strategy, learned: Learnt, population: Population) -> KnownError:
-    """How much more a hypothesis costs on fresh examples than the truth does."""
+    """Cost of a hypothesis on fresh examples, less that of the truth."""
     if strategy.cost is None or not population.truth or population.size is not None:
         return UNKNOWN
     columns = population.columns(range(_FIRST, _FIRST + _CHUNK))
@@ -108,7 +108,7 @@ def _wrong(predicted: Predicted, columns: Columns, concept: Concept) -> int:
 
 
 def _on_rows(predicted: Predicted, population: Population, asked: int) -> KnownError:
-    """On the rows that are left; where there are none, on all: then it is the error on these rows and on no others."""
+    """Error on the rows that were not learned from; if there are none, the exact error on all rows."""
     field, size = population.schema.label, population.size
     if field is None or size is None:
         return UNKNOWN
@@ -121,8 +121,8 @@ def _on_rows(predicted: Predicted, population: Population, asked: int) -> KnownE
 
 
 def _measured(wrong: int, count: int, confidence: float = CONFIDENCE) -> KnownError:
-    low, high = clopper_pearson(np.array([wrong]), count, confidence)
-    return KnownError(wrong / count, "measured", (float(low[0]), float(high[0])))
+    share = Proportion(wrong, count, confidence)
+    return KnownError(share.rate, "measured", share.interval)
 
 
 def _runs(users: range) -> Iterator[range]:

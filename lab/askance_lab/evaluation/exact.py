@@ -1,4 +1,4 @@
-"""What a strategy itself says of a hypothesis: its exact error by formula, and whether its promise was kept.
+"""Exact error by a strategy's own formula, and whether its promise was kept.
 
 Apart from `error`, because this needs no statistics: whoever conducts a demo needs the formulas alone.
 """
@@ -9,7 +9,7 @@ from askance_server.core.strategy import Learnt, Parameters, Strategy
 
 
 def exact_error(strategy: Strategy, learned: Learnt, truth: Learnt, *, uniform: bool = True) -> float | None:
-    """By the strategy's own formula; None where it has none, or where its examples are not those of the formula."""
+    """Error by the strategy's own formula; None without a formula, or if it does not apply to the examples."""
     labels = strategy.predict is not None
     if strategy.error is None or not learned or not truth or (labels and not uniform):
         return None
@@ -18,7 +18,7 @@ def exact_error(strategy: Strategy, learned: Learnt, truth: Learnt, *, uniform: 
 
 
 def is_kept(strategy: Strategy, parameters: Parameters, error: float | None) -> bool | None:
-    """Whether a strategy's promise was kept; None: it promises nothing, or nobody knows the error."""
+    """Whether a strategy's promise was kept; None if it promises nothing or the error is unknown."""
     if strategy.promise is None or error is None:
         return None
     # An oracle that is wrong by exactly τ may be a rounding error beyond it.

@@ -1,4 +1,4 @@
-"""A share that was counted, with the interval in which the chance behind it lies."""
+"""A counted share, with a confidence interval for the probability behind it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CONFIDENCE: Final = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Proportion:
-    """How many of a number of independent trials turned out one way."""
+    """Number of independent trials with one outcome, out of a total."""
 
     count: int
     total: int
@@ -27,16 +27,16 @@ class Proportion:
 
     @property
     def rate(self) -> float:
-        """The share."""
+        """Observed share."""
         return self.count / self.total
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Clopper and Pearson's interval for the chance: it holds with this confidence, or more."""
+        """Clopper–Pearson interval for the probability, with at least this confidence."""
         low, high = clopper_pearson(np.array([self.count]), self.total, self.confidence)
         return float(low[0]), float(high[0])
 
     @property
     def with_interval(self) -> tuple[float, float, float]:
-        """The share and both ends of its interval, as reports list them."""
+        """Share and both ends of its interval, as reports list them."""
         return (self.rate, *self.interval)

@@ -1,4 +1,4 @@
-"""Examples with weights, and what a query says of them: the one thing that every oracle in process looks at.
+"""Weighted examples and the distribution of a query's answers on them, which every oracle in process uses.
 
 An answer of one example is an integer (0 or 1; a numerator; 0 or ±(cell + 1)). All that an oracle needs to know of many
 examples is how often each integer came: a *histogram*, whose entry k stands for the integer k + lowest(query).
@@ -13,30 +13,29 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from askance_protocol.arrays import Floats, Truths
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Column, Columns
 from askance_protocol.queries import BooleanQuery, CellQuery, PreparedQuery, RealQuery
 from askance_server.core.strategy import Answer
 
-Floats: TypeAlias = NDArray[np.float64]
-Integers: TypeAlias = NDArray[np.int64]
 AnyQuery: TypeAlias = BooleanQuery | RealQuery | CellQuery
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WeightedExamples:
-    """Examples, each with a probability or a count; None: each counts once."""
+    """Examples, each with a probability or a count; weights of None count each once."""
 
     columns: Columns
     weights: NDArray[Any] | None = None
 
-    def flipped(self, where: NDArray[np.bool] | None = None) -> WeightedExamples:
-        """The same with the other label, everywhere or somewhere."""
+    def flipped(self, where: Truths | None = None) -> WeightedExamples:
+        """The same examples with the other label, everywhere or at some places."""
         return replace(self, columns=flip(self.columns, where))
 
 
-def flip(columns: Columns, where: NDArray[np.bool] | None = None) -> Columns:
-    """The other label, everywhere or somewhere."""
+def flip(columns: Columns, where: Truths | None = None) -> Columns:
+    """The other label, everywhere or at some places."""
     field = columns.schema.label
     if field is None:
         raise ProtocolError("the examples have no label", where="oracle", remedy="choose another oracle")
@@ -46,7 +45,7 @@ def flip(columns: Columns, where: NDArray[np.bool] | None = None) -> Columns:
 
 
 def lowest(query: AnyQuery) -> int:
-    """The integer that entry 0 of a histogram stands for. The histogram is symmetric but for a boolean's."""
+    """Integer that entry 0 of a histogram counts. The range is symmetric, except a boolean's."""
     match query:
         case BooleanQuery():
             return 0
@@ -57,18 +56,18 @@ def lowest(query: AnyQuery) -> int:
 
 
 def size(query: AnyQuery) -> int:
-    """How many integers an answer may be."""
+    """Number of possible integer answers."""
     return 2 if isinstance(query, BooleanQuery) else 1 - 2 * lowest(query)
 
 
 def histogram(query: PreparedQuery, examples: WeightedExamples) -> NDArray[Any]:
-    """How often, or with which probability, each integer is the answer."""
+    """Frequency or probability of each integer answer."""
     places = query.answers(examples.columns) - lowest(query.query)
     return np.bincount(places, weights=examples.weights, minlength=size(query.query))
 
 
 def gathered(query: PreparedQuery, portion: Iterable[WeightedExamples]) -> Floats:
-    """The histogram of all of a portion."""
+    """Histogram of all examples of a portion."""
     total = np.zeros(size(query.query))
     for some in portion:
         total += histogram(query, some)
@@ -76,7 +75,7 @@ def gathered(query: PreparedQuery, portion: Iterable[WeightedExamples]) -> Float
 
 
 def mean(query: AnyQuery, counts: NDArray[Any]) -> Answer:
-    """The expectation of the query under a histogram: for a cell query, of every cell."""
+    """Expectation of the query under a histogram; for a cell query, of every cell."""
     whole = float(counts.sum())
     match query:
         case BooleanQuery():
@@ -88,6 +87,6 @@ def mean(query: AnyQuery, counts: NDArray[Any]) -> Answer:
 
 
 def signed(counts: NDArray[Any], cells: int) -> Floats:
-    """For each cell, how often it was named with a plus, less how often with a minus."""
+    """For each cell, its count with a plus less its count with a minus."""
     shares: Floats = (counts[cells + 1 :] - counts[:cells][::-1]).astype(np.float64)
     return shares

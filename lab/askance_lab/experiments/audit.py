@@ -26,15 +26,13 @@ from enum import Enum
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.stats import beta
 
+from askance_protocol.arrays import Floats, Integers
 from askance_protocol.channels import Channel
 from askance_protocol.errors import ProtocolError
 from askance_protocol.randomness import RandomSource
+from askance_server.core.estimators import binomial_bounds
 
-Integers: TypeAlias = NDArray[np.int64]
-Floats: TypeAlias = NDArray[np.float64]
 Sampler: TypeAlias = Callable[[int], Integers]
 """n -> n outcomes in 0..outcomes−1 of the randomizer on one fixed input."""
 
@@ -46,14 +44,14 @@ PILOT_SHARE = 5
 
 
 class Direction(Enum):
-    """The input that makes the event likelier."""
+    """Input that makes the event likelier."""
 
     U_OVER_V = "u over v"
     V_OVER_U = "v over u"
 
 
 class AuditVerdict(Enum):
-    """What the audit says of a claim. CONSISTENT means not refuted, nothing more."""
+    """Result of comparing an audit with a claim. CONSISTENT means not refuted, nothing more."""
 
     CONSISTENT = "consistent"
     VIOLATED = "violated"
@@ -79,7 +77,7 @@ class Audit:
 
 
 def sampler_of(channel: Channel, given: int, source: RandomSource) -> Sampler:
-    """Reports of a channel under one input."""
+    """Sampler of a channel's reports under one input."""
     value = channel.check_input(given)
     return lambda samples: channel.sample(np.full(samples, value, np.uint16), source).outcomes.astype(np.int64)
 
@@ -112,7 +110,7 @@ def audit_channel(
 def audit_counts(
     counts_u: Integers, counts_v: Integers, failure: float = FAILURE, *, order: Integers | None = None
 ) -> Audit:
-    """The best lower bound on ε from the counts of each outcome under u and under v.
+    """Compute the best lower bound on ε from the counts of each outcome under u and under v.
 
     `order` is a permutation of the outcomes chosen without these counts; by default their own order, which is right
     for noise added to a value.
@@ -134,31 +132,23 @@ def audit_counts(
 
 
 def likelihood_order(counts_u: Integers, counts_v: Integers) -> Integers:
-    """The outcomes by rising estimated ratio Pr[w|u]/Pr[w|v], from reports that must not be counted again."""
+    """Outcomes by rising estimated ratio Pr[w|u]/Pr[w|v], from reports that must not be counted again."""
     _require_counts(counts_u, counts_v)
     # Half a report added to each count keeps the logarithm of an unseen outcome finite; any order is a valid one.
     log_ratio = np.log(counts_u + 0.5) - np.log(counts_v + 0.5)
     return np.argsort(log_ratio, kind="stable").astype(np.int64)
 
 
-def clopper_pearson(inside: Integers, total: int, failure: float) -> tuple[Floats, Floats]:
-    """Bounds below and above a binomial probability, each wrong with probability ≤ failure (Clopper & Pearson 1934)."""
-    outside = total - inside
-    below = np.where(inside == 0, 0.0, beta.ppf(failure, np.maximum(inside, 1), outside + 1))
-    above = np.where(outside == 0, 1.0, beta.isf(failure, inside + 1, np.maximum(outside, 1)))
-    return below, above
-
-
 def _log_ratio_below(over: Integers, total_over: int, under: Integers, total_under: int, each: float) -> Floats:
     """For each event, ln(lower bound on its probability / upper bound on the other); −∞ for an event never seen."""
-    below, _ = clopper_pearson(over, total_over, each)
-    _, above = clopper_pearson(under, total_under, each)
+    below, _ = binomial_bounds(over, total_over, each)
+    _, above = binomial_bounds(under, total_under, each)
     with np.errstate(divide="ignore"):
         return np.log(below) - np.log(above)
 
 
 def _in_events(counts: Integers, order: Integers) -> Integers:
-    """Reports inside each event: the single outcomes, then prefixes, then suffixes of 2..m−1 outcomes."""
+    """Number of reports inside each event: the single outcomes, then prefixes, then suffixes of 2..m−1 outcomes."""
     prefixes = np.cumsum(counts[order])[1:-1]
     suffixes = np.cumsum(counts[order[::-1]])[1:-1]
     return np.concatenate([counts, prefixes, suffixes])

@@ -1,4 +1,4 @@
-"""A file of results that is written while they come, so that an interrupted measurement goes on where it stopped."""
+"""A results file that is written as results arrive, so that an interrupted measurement can continue."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EVERY: Final = 1.0
 
 
 class Checkpoint:
-    """Results by key, read from a file and written back to it. Without a file they are kept in memory only."""
+    """Results by key, read from a file and written back. Without a file they are kept in memory."""
 
     def __init__(self, path: Path | None = None, part: str = "results", schema_version: int = 1) -> None:
         self.path, self.part, self.schema_version = path, part, schema_version
@@ -31,7 +31,7 @@ class Checkpoint:
             self.write()
 
     def write(self) -> None:
-        """Write what has changed: beside the file first, then in its place, so that a whole version is always there."""
+        """Write the changes to a temporary file and rename it, so that the file is always complete."""
         if self.path is not None and self._changed:
             document = {"schema_version": self.schema_version, self.part: self.results}
             beside = self.path.with_name(f"{self.path.name}.{os.getpid()}")

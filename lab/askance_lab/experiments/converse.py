@@ -19,12 +19,11 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from askance_protocol.arrays import Floats
 from askance_protocol.channels import Channel
 from askance_protocol.errors import ProtocolError
 
-Floats: TypeAlias = NDArray[np.float64]
 LieSchedule: TypeAlias = Callable[[int], float]
 """By how many tolerances the answer to the k-th query is wrong: a number in [−1, 1]."""
 NextRandomizer: TypeAlias = Callable[[Sequence[int]], "TransparentRandomizer"]
@@ -51,18 +50,18 @@ class TransparentRandomizer:
 
     @classmethod
     def of(cls, channel: Channel) -> TransparentRandomizer:
-        """The table of a channel, and the ε that is certified for it."""
+        """Table of a channel, with its certified ε."""
         table = np.array([[weight / _WORDS for weight in row] for row in channel.table()])
         return cls(table, channel.certified_micro_epsilon / 1e6)
 
     def on(self, users: Floats) -> Floats:
-        """The distribution of a random user's report, p(w) = Pr_{z∼D}[R(z) = w], which the simulation has to meet."""
+        """Distribution of a random user's report, p(w) = Pr_{z∼D}[R(z) = w], which the simulation has to match."""
         return users @ self.probabilities
 
 
 @dataclass(slots=True)
 class QueryOracle:
-    """SQ_D: E_{z∼D}[g(z)], each answer off by as much as its tolerance allows. KLNRS11, Def. 5.4."""
+    """SQ_D: E_{z∼D}[g(z)], each answer as wrong as its tolerance allows. KLNRS11, Def. 5.4."""
 
     users: Floats
     """D: how likely each z is."""
@@ -70,7 +69,7 @@ class QueryOracle:
     queries: int = 0
 
     def ask(self, g: Floats, tau: float) -> float:
-        """One query; g has a value in [−1, 1] for each z."""
+        """Answer one query; g has a value in [−1, 1] for each z."""
         if np.abs(g).max() > 1 + 1e-9:
             raise ProtocolError(f"takes values up to {np.abs(g).max():g}", where="g", remedy="scale it to [-1, 1]")
         self.queries += 1
@@ -79,7 +78,7 @@ class QueryOracle:
 
 @dataclass(frozen=True, slots=True)
 class SimulationAccuracy:
-    """The statistical distance β that the simulation of a local algorithm with t queries has to keep within."""
+    """Statistical distance β allowed to the simulation of a local algorithm with t queries."""
 
     t: int
     beta: float
@@ -90,7 +89,7 @@ class SimulationAccuracy:
 
     @property
     def phi(self) -> float:
-        """φ = β/3t, within which p(w) is estimated: Claim 5.9, (5)."""
+        """φ = β/3t, the relative error allowed to p̃(w): Claim 5.9, (5)."""
         return self.beta / (3 * self.t)
 
     def tau(self, epsilon: float) -> float:
@@ -100,7 +99,7 @@ class SimulationAccuracy:
 
 @dataclass(slots=True)
 class Simulation:
-    """B_{R,ε}: a local algorithm's reports, made up from statistical queries."""
+    """B_{R,ε}: simulates a local algorithm's reports by statistical queries."""
 
     oracle: QueryOracle
     accuracy: SimulationAccuracy
@@ -109,11 +108,11 @@ class Simulation:
     """Number of draws that each output took: 2e^ε at most, in expectation."""
 
     def report(self, randomizer: TransparentRandomizer) -> int:
-        """What R puts out on a fresh user. Claim 5.9."""
+        """Simulated report of a fresh user. Claim 5.9."""
         return self._draw(randomizer, lambda w: estimate(randomizer, w, self.oracle, self.accuracy), self.accuracy.phi)
 
     def reports(self, first: TransparentRandomizer, *more: NextRandomizer) -> list[int]:
-        """What randomizers put out one after the other on one and the same user. Claim 5.10."""
+        """Simulated reports of several randomizers about the same user. Claim 5.10."""
         outputs = [self.report(first)]
         past = first.probabilities[:, outputs[0]]
         spent = first.epsilon
@@ -125,7 +124,7 @@ class Simulation:
         return outputs
 
     def _after(self, randomizer: TransparentRandomizer, past: Floats, spent: float) -> int:
-        """An output given the ones before, whose joint probability on each z is `past`."""
+        """Report given the earlier ones, whose joint probability on each z is `past`."""
         tau = self.accuracy.tau(spent)
         before = expectation(past, spent, self.oracle, tau)  # p₂: the same for every w
 
@@ -142,7 +141,7 @@ class Simulation:
         phi: float,
         epsilon: float | None = None,
     ) -> int:
-        """Steps 1 and 4: draw from R(0), accept in proportion."""
+        """Steps 1 and 4: draw from R(0), accept with probability in proportion."""
         bound = math.exp(randomizer.epsilon if epsilon is None else epsilon)
         q = randomizer.probabilities[0]
         tries = 0

@@ -1,4 +1,4 @@
-"""Plots in the ink of this house: SVG that is the same each time, and PNG."""
+"""Plots in the project's style: reproducible SVG, and PNG."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _INK: Final = {
 
 
 def figure(width: float, height: float) -> Any:
-    """An empty figure of this size, in inches."""
+    """Empty figure of this size, in inches."""
     try:
         from matplotlib import rcParams  # noqa: PLC0415 - belongs to an extra, and takes a while
         from matplotlib.figure import Figure  # noqa: PLC0415 - and not pyplot, which looks for a display
@@ -39,19 +39,19 @@ def panels_of(drawn: Any, count: int, *, shared_y: bool) -> list[Any]:
 
 
 def log_axes(panel: Any, ticks: Mapping[int, str], *, y: bool = True) -> None:
-    """A logarithmic x axis, and y axis unless it is not wanted, with these ticks on x and no others."""
+    """Set a logarithmic x axis, and by default y axis, with these ticks on x and no others."""
     panel.set(xscale="log", **({"yscale": "log"} if y else {}))
     panel.set_xticks(list(ticks), labels=list(ticks.values()))
     panel.minorticks_off()
 
 
 def plain(numbers: Iterable[int]) -> dict[int, str]:
-    """Ticks at these numbers, in their order, each with itself as its label."""
+    """Set ticks at these numbers, in order, each labelled with itself."""
     return {number: str(number) for number in sorted(set(numbers))}
 
 
 def short(numbers: Iterable[int]) -> dict[int, str]:
-    """Ticks at these numbers, in their order, labelled in few characters: 3k, 2M."""
+    """Set ticks at these numbers, in order, with short labels: 3k, 2M."""
     return {number: _short(number) for number in sorted(set(numbers))}
 
 
@@ -61,14 +61,14 @@ def _short(number: int) -> str:
 
 
 def svg(drawn: Any) -> str:
-    """The text of a figure as SVG, without a date."""
+    """SVG text of a figure, without a date."""
     text = io.StringIO()
     drawn.savefig(text, format="svg", metadata={"Date": None})
     return text.getvalue()
 
 
 def write(out: Path, figures: Mapping[str, Any]) -> dict[str, str]:
-    """Each figure as PNG and SVG, under its name; the SVG is given back."""
+    """Write each figure as PNG and SVG under its name; returns the SVG text."""
     written: dict[str, str] = {}
     for name, drawn in figures.items():
         drawn.savefig(out / f"{name}.png", dpi=160)

@@ -30,13 +30,10 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from askance_protocol.arrays import Floats, Integers, Truths
 from askance_protocol.errors import ProtocolError
 
-Floats: TypeAlias = NDArray[np.float64]
-Integers: TypeAlias = NDArray[np.int64]
-Booleans: TypeAlias = NDArray[np.bool_]
 Samplers: TypeAlias = tuple[Callable[[int], Integers], Callable[[int], Integers]]
 
 GRID = 2**53
@@ -61,8 +58,8 @@ def leaky_laplace(values: Floats, scale: float, generator: np.random.Generator) 
     return _reports(values, signs, uniforms, scale)
 
 
-def possible_reports(reports: Floats, value: float, scale: float) -> Booleans:
-    """For each report, whether some sign and some U on the grid give exactly this double from `value`."""
+def possible_reports(reports: Floats, value: float, scale: float) -> Truths:
+    """Truths for the reports: whether some sign and some U on the grid give exactly this double from `value`."""
     _require(np.asarray([value]), scale)
     if not np.isfinite(reports).all():
         raise ProtocolError("a report is not a finite number", where="reports")
@@ -81,7 +78,7 @@ def possible(report: float, value: float, scale: float) -> bool:
 def impossible_fraction(
     value: float, neighbour: float, scale: float, samples: int, generator: np.random.Generator
 ) -> float:
-    """The share of reports drawn under `value` that cannot come from `neighbour`: 0 if the channel were private."""
+    """Share of reports under `value` that cannot come from `neighbour`: 0 if the channel were private."""
     if samples < 1:
         raise ProtocolError("need at least one sample", where="samples")
     reports = leaky_laplace(np.full(samples, value), scale, generator)
@@ -89,7 +86,7 @@ def impossible_fraction(
 
 
 def witness_samplers(value: float, neighbour: float, scale: float, generator: np.random.Generator) -> Samplers:
-    """For an audit: reports under the value and under its neighbour, each as 1 if the neighbour cannot have sent it.
+    """Samplers for an audit, under the value and its neighbour: 1 if the neighbour cannot have sent the report.
 
     Under the neighbour that never happens, so any share of it under the value bounds ε from below.
     """
@@ -114,7 +111,7 @@ def _reports(values: Floats | float, signs: Integers | int, uniforms: Integers, 
     return values + signs * _noise(uniforms, scale)
 
 
-def _possible_with_sign(reports: Floats, value: float, scale: float, sign: int) -> Booleans:
+def _possible_with_sign(reports: Floats, value: float, scale: float, sign: int) -> Truths:
     first, last = _range(sign * (reports - value), np.spacing(np.abs(reports)) / 2, scale)
     return _search(lambda uniforms: _reports(value, sign, uniforms, scale), reports, first, last)
 
@@ -128,8 +125,8 @@ def _range(magnitudes: Floats, half_widths: Floats, scale: float) -> tuple[Integ
     return first, last
 
 
-def _search(report_of: Callable[[Integers], Floats], reports: Floats, first: Integers, last: Integers) -> Booleans:
-    """For each report, whether some k in first..last gives it. An empty range (first > last) finds nothing."""
+def _search(report_of: Callable[[Integers], Floats], reports: Floats, first: Integers, last: Integers) -> Truths:
+    """Truths for the reports: whether some k in first..last gives it. An empty range (first > last) finds nothing."""
     found = np.zeros(reports.shape, dtype=np.bool_)
     for offset in range(int((last - first).max(initial=-1)) + 1):
         uniforms = first + offset

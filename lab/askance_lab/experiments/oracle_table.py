@@ -1,4 +1,4 @@
-"""Every strategy against every oracle, on small examples: the papers' equivalences as one table."""
+"""Every strategy against every oracle on small examples: the papers' equivalences as one table."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _FOUR: Final[Parameters] = {"d": 4}
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """An oracle, and whether labels are noisy."""
+class OracleColumn:
+    """One column of the table: an oracle, and whether labels are noisy."""
 
     oracle: str
     noisy: bool = False
@@ -36,23 +36,23 @@ class Column:
     """Whether the oracle knows of the noise."""
 
 
-COLUMNS: Final[Mapping[str, Column]] = {
-    "exact": Column("exact"),
-    "adversarial": Column("adversarial"),
-    "samples": Column("samples"),
-    "noisy samples": Column("samples", noisy=True, corrected=True),
-    "the same, naive": Column("samples", noisy=True),
-    "curator": Column("curator"),
-    "fresh": Column("fresh"),
-    "fresh-laplace": Column("fresh-laplace"),
-    "local": Column("local"),
-    "http": Column("http"),
+COLUMNS: Final[Mapping[str, OracleColumn]] = {
+    "exact": OracleColumn("exact"),
+    "adversarial": OracleColumn("adversarial"),
+    "samples": OracleColumn("samples"),
+    "noisy samples": OracleColumn("samples", noisy=True, corrected=True),
+    "the same, naive": OracleColumn("samples", noisy=True),
+    "curator": OracleColumn("curator"),
+    "fresh": OracleColumn("fresh"),
+    "fresh-laplace": OracleColumn("fresh-laplace"),
+    "local": OracleColumn("local"),
+    "http": OracleColumn("http"),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class TableEntry:
-    """What one strategy learned from one oracle."""
+    """Result of one strategy with one oracle."""
 
     outcome: Literal["ran", "no labels", "cannot"]
     error: float | None = None
@@ -70,12 +70,12 @@ class TableEntry:
         return f"error {self.error:.2g}" + (" as promised" if self.learned else "")
 
     def to_json(self) -> dict[str, Any]:
-        """For a program."""
+        """JSON form of the entry."""
         return {"error": self.error, "learned": self.learned, "reason": self.reason}
 
 
 def rows(columns: Sequence[str], epsilon: str, users: int, seed: int) -> Iterator[tuple[str, dict[str, TableEntry]]]:
-    """A row for each strategy that is installed."""
+    """One row for each installed strategy."""
     for name, strategy in registry().items():
         own = _FOUR if strategy.small is None else strategy.small
         parameters = {"users": "all", "epsilon": epsilon, **_accepted(strategy, own)}
@@ -83,7 +83,7 @@ def rows(columns: Sequence[str], epsilon: str, users: int, seed: int) -> Iterato
 
 
 def _accepted(strategy: Strategy, own: Parameters) -> Parameters:
-    """A strategy that names no small example may know of no dimension."""
+    """Parameters of the small example; none if the strategy names no small example and refuses these."""
     try:
         strategy.schema(own)
     except AskanceError:
@@ -91,8 +91,8 @@ def _accepted(strategy: Strategy, own: Parameters) -> Parameters:
     return own
 
 
-def entry(column: Column, strategy: Strategy, parameters: Parameters, users: int, seed: int) -> TableEntry:
-    """One entry: the worst of what the populations of its column give."""
+def entry(column: OracleColumn, strategy: Strategy, parameters: Parameters, users: int, seed: int) -> TableEntry:
+    """One entry: the worst result over the populations of its column."""
     try:
         if column.noisy and strategy.schema(planning.strategy_parameters(parameters)).label is None:
             return TableEntry("no labels")
@@ -115,8 +115,8 @@ def _entry(run: SingleRun) -> TableEntry:
     return TableEntry("ran", error, learned)
 
 
-def _populations(column: Column, strategy: Strategy, parameters: Parameters, seed: int) -> list[Population]:
-    """One; before an adversary one for each mask bit where there is one, of which a guess meets one."""
+def _populations(column: OracleColumn, strategy: Strategy, parameters: Parameters, seed: int) -> list[Population]:
+    """One population; for an adversary one for each mask bit, as a guess is right for one of two."""
     own: dict[str, int | bool | str] = {"eta": NOISE} if column.noisy else {}
     masked = strategy.examples is not None and "a" in KINDS[strategy.examples].parameters
     several = [{**own, "a": a} for a in (0, 1)] if masked and column.oracle == "adversarial" else [own]

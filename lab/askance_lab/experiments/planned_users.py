@@ -1,4 +1,4 @@
-"""How many users a strategy would be given, by the papers' bound and by the server's own plan."""
+"""The number of users for a strategy, by the papers' bound and by the server's plan."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SEED: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class PlannedRound:
-    """One round of a strategy, and the users that it takes."""
+    """One round of a strategy and its number of users."""
 
     queries: int
     """As the papers count them: one for each cell of a partition."""
@@ -35,7 +35,7 @@ class PlannedRound:
 
 
 def planned_rounds(name: str, parameters: Parameters, kind: str | None = None) -> list[PlannedRound]:
-    """Each round of a strategy, over a population that stands for all."""
+    """Plan of each round of a strategy, over a representative population."""
     strategies = registry()
     strategy, found = strategy_named(strategies, name), list[PlannedRound]()
     asked, own = split_parameters(strategy, parameters, kind)

@@ -1,4 +1,4 @@
-"""KLNRS08, Thm 5.1 is false: d + 1 nonadaptive queries within its tolerance learn MASKED-PARITY exactly, from d = 8 on.
+"""KLNRS08, Thm 5.1 is false: d + 1 nonadaptive queries within its tolerance learn MASKED-PARITY from d = 8 on.
 
 The theorem says that a nonadaptive learner whose queries have tolerance 2^{-2d/3} or more, and whose advantage is above
 ½ + 2^{-2d/3}, makes more than 2^d − 1 queries. Its proof counts the concepts that one query can eliminate, and takes
@@ -32,7 +32,7 @@ LARGEST: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class RefutationVerdict:
-    """Which concepts the d + 1 queries learn, whatever an oracle says within the theorem's tolerance."""
+    """Number of concepts that the d + 1 queries learn, for any oracle within the theorem's tolerance."""
 
     d: int
     queries: int
@@ -53,7 +53,7 @@ class RefutationVerdict:
 
 
 def refute(d: int, tell: Callable[[int], None] = lambda _: None) -> RefutationVerdict:
-    """Try every concept of MASKED-PARITY on its whole domain; `tell` hears the number of concepts that were tried."""
+    """Try every concept of MASKED-PARITY on its whole domain; `tell` is called with the number tried so far."""
     checks.between("d", d, 2, LARGEST)
     claim, learned = klnrs08_nonadaptive_stated(dimension=d), 0
     concepts = [("".join(r), a) for r in product("01", repeat=d) for a in (0, 1)]
@@ -66,7 +66,7 @@ def refute(d: int, tell: Callable[[int], None] = lambda _: None) -> RefutationVe
 
 
 def _learns(d: int, r: str, a: int) -> bool:
-    """Whether c_(r,a) is found by every schedule of lies."""
+    """Whether c_(r,a) is found for every schedule of errors."""
     population = synthetic("masked-parity", {"d": d, "r": r, "a": a}, 1)
     asks = Run(REFUTATION, {"d": d}).step(None)
     assert not isinstance(asks, Hypothesis)  # noqa: S101 - told the type checker: the first step asks
@@ -88,23 +88,23 @@ def _learned(d: int, answers: list[Answer]) -> object:
 
 
 def shows(j: int) -> RealQuery:
-    """g_j = y where i = j and b = 1, and 1 elsewhere: its mean is 1 where r_j = 0, and 1 − 1/d where r_j = 1."""
+    """The query g_j = y where i = j and b = 1, else 1: its mean is 1 if r_j = 0, and 1 − 1/d if r_j = 1."""
     names_j = Compare(left=FieldValue(field="i"), relation="=", right=Integer(of=j))
     return _signed(And(of=(names_j, SHOWN, MINUS)))
 
 
 def masks(d: int) -> RealQuery:
-    """Here g = y·(−1)^{B(x)} where b = 0, and 1 elsewhere: its mean is ½ ± 2^{-d/2-1}, for every r and a."""
+    """The query y·(−1)^{B(x)} where b = 0, else 1: its mean is ½ ± 2^{-d/2-1}, for every r and a."""
     return _signed(And(of=(Not(of=SHOWN), Xor(of=(MINUS, bent(d))))))
 
 
 def _signed(negative: AnyTest) -> RealQuery:
-    """−1 where it is so, else 1: a query with values in {+1, −1}, as KLNRS08 has them."""
+    """−1 where the test holds, else 1: a query with values in {+1, −1}, as in KLNRS08."""
     return RealQuery(numerator=If(test=negative, then=Integer(of=-1), otherwise=Integer(of=1)), denominator=1)
 
 
 def run(parameters: Parameters) -> Asking:
-    """All d + 1 queries at once, each at the least tolerance that the theorem allows."""
+    """Ask all d + 1 queries at once, each at the least tolerance that the theorem allows."""
     d = dimension(parameters)
     tolerance = klnrs08_nonadaptive_stated(dimension=d).tolerance
     *shown, masked = yield [Ask(query, tolerance) for query in (*map(shows, range(d)), masks(d))]

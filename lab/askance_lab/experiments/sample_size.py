@@ -1,4 +1,4 @@
-"""The number of users that a strategy needs: trials of it in process, and a search over their number.
+"""The number of users that a strategy needs: trials in process, and a search.
 
 A study is planned, dealt, answered, randomized, tallied and estimated as over a server, user by user: what is left out
 is the wire and the ledger. All of the users who are enrolled count, whether they were asked or not; how many were asked
@@ -24,7 +24,7 @@ from askance_server.core.strategy import Parameters, Strategy
 
 
 class TrialOutcome(NamedTuple):
-    """How one study ended."""
+    """Result of one study."""
 
     success: bool
     asked: int
@@ -32,7 +32,7 @@ class TrialOutcome(NamedTuple):
     rounds: int
 
 
-Learner: TypeAlias = Trial[int, TrialOutcome]
+LearnerTrial: TypeAlias = Trial[int, TrialOutcome]
 """From a number of users and a seed to how a study ended."""
 
 IN_PROCESS: Final[Engine] = engine()
@@ -40,7 +40,7 @@ IN_PROCESS: Final[Engine] = engine()
 
 @dataclass(frozen=True, slots=True)
 class SuccessRate:
-    """How a number of studies ended that differ in nothing but their seeds."""
+    """Results of several studies that differ only in their seeds."""
 
     users: int
     right: Proportion
@@ -65,7 +65,7 @@ class SuccessRate:
 
 @dataclass(frozen=True, slots=True)
 class UsersNeeded:
-    """The fewest users of those tried at which enough studies succeeded, and all that was tried."""
+    """Smallest tested number of users at which enough studies succeeded, and all tested numbers."""
 
     users: int
     tried: tuple[SuccessRate, ...]
@@ -77,14 +77,14 @@ class UsersNeeded:
 
 
 def users_needed(
-    learner: Learner,
+    learner: LearnerTrial,
     seeds: Sequence[int],
     start: int,
     rate: Fraction = Fraction(19, 20),
     step: Fraction = Fraction(1, 50),
     engine: Engine = IN_PROCESS,
 ) -> UsersNeeded:
-    """Search until the fewest users that do and the most that do not lie within `step` of each other.
+    """Search until the smallest sufficient and the largest insufficient number are within `step` of each other.
 
     The same seeds everywhere, so that the rates that are compared share their populations.
     """
@@ -102,7 +102,7 @@ def users_needed(
 
 
 def _bracket(enough: Callable[[int], bool], start: int) -> tuple[int, int]:
-    """Users that do not suffice, and users that do, an eighth apart."""
+    """An insufficient and a sufficient number of users, an eighth apart."""
     users = start
     if enough(users):
         while users > 1 and enough(lower := users * 8 // 9):
@@ -114,8 +114,8 @@ def _bracket(enough: Callable[[int], bool], start: int) -> tuple[int, int]:
             return last, users
 
 
-def measure(learner: Learner, users: int, seeds: Sequence[int], engine: Engine = IN_PROCESS) -> SuccessRate:
-    """Run it with this number of users, once for each seed."""
+def measure(learner: LearnerTrial, users: int, seeds: Sequence[int], engine: Engine = IN_PROCESS) -> SuccessRate:
+    """Run the learner with this number of users, once for each seed."""
     ended = run_trials(learner, users, seeds, engine)
     asked, rounds = (sum(values) / len(ended) for values in ([e.asked for e in ended], [e.rounds for e in ended]))
     return SuccessRate(users, Proportion(sum(e.success for e in ended), len(ended)), asked, rounds)
@@ -123,26 +123,26 @@ def measure(learner: Learner, users: int, seeds: Sequence[int], engine: Engine =
 
 @dataclass(frozen=True, slots=True)
 class StudyTrial:
-    """A strategy over a kind of population, which shares its parameters `d` and the like. It is a `Learner`."""
+    """A `LearnerTrial`: a strategy over a kind of population that shares its parameters."""
 
     strategy: Strategy
     parameters: Parameters
     kind: str
 
     def __call__(self, users: int, seed: int) -> TrialOutcome:
-        """A study of a population that the seed draws."""
+        """Run one study over a population that the seed draws."""
         own = planning.strategy_parameters(self.parameters)
         population = synthetic(self.kind, own, seed)
         return study(self.strategy, {"users": "all", **self.parameters}, population, users, seed)
 
 
-def learner_of(strategy: Strategy, parameters: Parameters, kind: str = "masked-parity") -> Learner:
+def learner_of(strategy: Strategy, parameters: Parameters, kind: str = "masked-parity") -> LearnerTrial:
     """A trial of this strategy over this kind of population."""
     return StudyTrial(strategy, parameters, kind)
 
 
 def study(strategy: Strategy, parameters: Parameters, population: Population, users: int, seed: int) -> TrialOutcome:
-    """One study, to its end. It fails, as on the server, where a part gets no report or too few users are left."""
+    """Run one study. It fails, as on the server, if a part gets no report or too few users are left."""
     people = LocalReports(study_for(strategy, parameters, seed), strategy, population, users, seed)
     try:
         learned = run(strategy, planning.strategy_parameters(parameters), people).hypothesis.value

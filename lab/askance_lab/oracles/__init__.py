@@ -1,4 +1,4 @@
-"""Oracles: who answers a strategy's statistical queries (KLNRS11, Def. 5.4). The same generator runs against each.
+"""Oracles: what answers a strategy's statistical queries (KLNRS11, Def. 5.4). The same generator runs against each.
 
 | module | oracle | text |
 |---|---|---|

@@ -1,4 +1,4 @@
-"""Oracles that answer as badly as they may.
+"""Adversarial oracles: their answers are as wrong as the tolerance allows.
 
 `HidesMask` is O of KLNRS11, Thm 5.16(2). With g(x, i, b, y) the query, C_g its label-free part and f_g its label part,
 split by b into f⁰ and f¹ (the text's equations 6 and 7),
@@ -23,10 +23,11 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from askance_lab.evaluation.weighted import AnyQuery, Floats, WeightedExamples
+from askance_lab.evaluation.weighted import AnyQuery, WeightedExamples
 from askance_lab.oracles.exact import Exact
 from askance_lab.oracles.shared.oracle import Oracle, Spent, SQOracle
 from askance_lab.oracles.shared.setting import OracleKind, OracleSetting
+from askance_protocol.arrays import Floats
 from askance_protocol.errors import ProtocolError
 from askance_protocol.queries import BooleanQuery, CellQuery
 from askance_protocol.schema import BitsField
@@ -37,7 +38,7 @@ LieDirection: TypeAlias = Literal["up", "down", "alternating"]
 
 @dataclass(frozen=True, slots=True)
 class HidesMask(SQOracle):
-    """O of KLNRS11, Thm 5.16(2): it does not tell the mask bit to whoever did not know r when she asked."""
+    """O of KLNRS11, Thm 5.16(2): hides the mask bit from learners that did not know r when they asked."""
 
     examples: WeightedExamples
     least: float = 0.0
@@ -47,11 +48,11 @@ class HidesMask(SQOracle):
 
     @classmethod
     def of_theorem(cls, examples: WeightedExamples) -> HidesMask:
-        """Held to the theorem's premise: tolerances of at least 2^{−d/3}."""
+        """The oracle under the theorem's premise: tolerances of at least 2^{−d/3}."""
         return cls(examples, 2 ** (-_dimension(examples) / 3))
 
     def answer(self, asks: Sequence[Ask]) -> Sequence[Answer]:
-        """Without a, wherever the tolerance allows."""
+        """Answer without the mask bit a wherever the tolerance allows."""
         where = self.examples.columns["b"][0] == 0
         truth, other = Exact(self.examples), Exact(self.examples.flipped(where))
         return [self._hide(ask, truth.expectation(ask), other.expectation(ask)) for ask in asks]
@@ -66,17 +67,17 @@ class HidesMask(SQOracle):
         return said if isinstance(ask.query, CellQuery) else float(said[0])
 
     def tolerance(self, ask: Ask) -> float:
-        """Within which the answer will be."""
+        """Tolerance within which the answer will be."""
         return max(ask.tolerance, self.least * width(ask.query) / 2)
 
     @property
     def spent(self) -> Spent:
-        """Nobody is asked."""
+        """Nothing: no user is asked."""
         return Spent()
 
 
 def width(query: AnyQuery) -> float:
-    """Between which ends its values lie: 2 for [−1, 1], 1 for {0, 1}."""
+    """Width of the range of a query's values: 2 for [−1, 1], 1 for {0, 1}."""
     narrow = isinstance(query, BooleanQuery) or (isinstance(query, CellQuery) and query.negative is None)
     return 1.0 if narrow else 2.0
 
@@ -90,7 +91,7 @@ class WorstCase(SQOracle):
     _lies: int = 0
 
     def answer(self, asks: Sequence[Ask]) -> Sequence[Answer]:
-        """Too high, too low, or one after the other; the cells of a query in turn."""
+        """Answers that are too high, too low, or alternately both; the cells of a query in turn."""
         return [
             self._wrong(ask, answer, np.size(answer)) for ask, answer in zip(asks, self.of.answer(asks), strict=True)
         ]
@@ -109,7 +110,7 @@ class WorstCase(SQOracle):
 
     @property
     def spent(self) -> Spent:
-        """A lie costs nothing."""
+        """Cost of the other oracle's answers; the errors add none."""
         return self.of.spent
 
 

@@ -1,4 +1,4 @@
-"""A trusted curator: she sees all examples, and answers each query from a chunk of her own with noise (SuLQ).
+"""A trusted curator: sees all examples, and answers each query from a separate chunk with added noise (SuLQ).
 
 BB-notes, Thm 7 = N21, Thm 1, as repaired (trap 9): the chunks are disjoint, so noise of scale 1/(ε|S_i|) on the mean of
 chunk S_i is ε-private for everybody; the texts' M/(ε|S_i|) is M times too much for nothing.
@@ -17,10 +17,11 @@ from typing import Final
 import numpy as np
 
 from askance_lab.curator.draws import Below, below, discrete_laplace
-from askance_lab.evaluation.weighted import Floats, signed
+from askance_lab.evaluation.weighted import signed
 from askance_lab.oracles.shared.oracle import Oracle, Spent
 from askance_lab.oracles.shared.portions import Portioned, evenly
 from askance_lab.oracles.shared.setting import OracleKind, OracleSetting
+from askance_protocol.arrays import Floats
 from askance_protocol.budget import MICRO, whole_micro
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
 from askance_protocol.randomness import SimulatedRandom
@@ -29,7 +30,7 @@ from askance_server.core.strategy import Answer, Ask
 
 @dataclass(slots=True)
 class Curator(Portioned):
-    """Exact totals of a chunk for each query, and two-sided geometric noise on them."""
+    """Exact totals of a separate chunk for each query, with two-sided geometric noise."""
 
     micro_epsilon: int = MICRO
     seed: int = 1
@@ -40,7 +41,7 @@ class Curator(Portioned):
         self._below = below(SimulatedRandom(self.seed, stream=1))
 
     def estimate(self, ask: Ask, size: int) -> Answer:
-        """The noisy total, over the chunk's size, which is public."""
+        """Noisy total divided by the chunk's size, which is public."""
         counts = self.counts(ask, size)
         match ask.query:
             case BooleanQuery():
@@ -59,7 +60,7 @@ class Curator(Portioned):
 
     @property
     def spent(self) -> Spent:
-        """Everybody was in one chunk at most."""
+        """ε of one chunk: no user is in two."""
         return Spent(self.crowd.asked, self.micro_epsilon if self.crowd.asked else 0)
 
 

@@ -1,4 +1,4 @@
-"""The exact oracle: E[g] itself, over a distribution that is known or over examples that are all there are."""
+"""The exact oracle: E[g] itself, over a known distribution or over all the examples there are."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from askance_server.core.strategy import Answer, Ask
 
 @dataclass(frozen=True, slots=True)
 class Exact(SQOracle):
-    """KLNRS11, Def. 5.4, with no error at all. Without weights the distribution is that of a row drawn at random."""
+    """KLNRS11, Def. 5.4, without any error. Without weights each row is equally likely."""
 
     examples: WeightedExamples
 
     def answer(self, asks: Sequence[Ask]) -> Sequence[Answer]:
-        """The expectations."""
+        """Exact expectations of the queries."""
         return [self.expectation(ask) for ask in asks]
 
     def expectation(self, ask: Ask) -> Answer:
-        """Of one query."""
+        """Exact expectation of one query."""
         query = prepare(ask.query, self.examples.columns.schema)
         return mean(ask.query, histogram(query, self.examples))
 
     @property
     def spent(self) -> Spent:
-        """Nobody is asked."""
+        """Nothing: no user is asked."""
         return Spent()
 
 

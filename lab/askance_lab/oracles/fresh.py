@@ -1,4 +1,4 @@
-"""Local reports, a fresh portion of the users for each query: KLNRS11, Thm 5.7, as it is written.
+"""Local reports with fresh users for each query: KLNRS11, Thm 5.7, as it is written.
 
 A cell query is what it stands for in the papers, a query for each cell, each with a part of the portion of its own;
 `pooled` has the way in which one bit of every user answers them all. Each query g: D → [low, high] becomes a number of
@@ -25,11 +25,11 @@ from typing import Final
 
 import numpy as np
 
-from askance_lab.evaluation.weighted import Floats, Integers
 from askance_lab.oracles.shared.crowds import Drawn
 from askance_lab.oracles.shared.oracle import Oracle, Spent
 from askance_lab.oracles.shared.portions import Portioned, evenly
 from askance_lab.oracles.shared.setting import OracleKind, OracleSetting
+from askance_protocol.arrays import Floats, Integers
 from askance_protocol.budget import MICRO, whole_micro
 from askance_protocol.channels import BinaryResponse, Channel, DiscreteLaplace
 from askance_protocol.channels.additive import MAX_RANGE
@@ -42,7 +42,7 @@ _CHUNK: Final = 1 << 20
 
 
 class Randomizer(Enum):
-    """What a user adds to her answer."""
+    """Noise that a user adds to her answer."""
 
     BINARY = "binary"
     LAPLACE = "laplace"
@@ -51,7 +51,7 @@ class Randomizer(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Steps:
-    """Of a portion: how many users hold each of the equal steps from `low` to `high`."""
+    """A portion of users: how many hold each of the equal steps from `low` to `high`."""
 
     counts: Integers
     low: float
@@ -59,7 +59,7 @@ class Steps:
 
     @property
     def values(self) -> Floats:
-        """What the steps stand for."""
+        """Values of the steps."""
         return np.linspace(self.low, self.high, len(self.counts))
 
 
@@ -79,7 +79,7 @@ class Fresh(Portioned):
         self._source = np.random.default_rng([self.seed, 3])
 
     def estimate(self, ask: Ask, size: int) -> Answer:
-        """The mean of the reports, cleared of the randomizer; for a cell query, of each cell's own portion."""
+        """Unbiased mean of the reports; for a cell query an array, each cell from its own portion."""
         if not isinstance(ask.query, CellQuery):
             return self._mean(steps_of(ask.query, self._counts(ask, size)))
         each = size // ask.query.cells
@@ -97,14 +97,14 @@ class Fresh(Portioned):
         return float(channel.scores(steps.values) @ reports) / int(reports.sum())
 
     def _reports(self, channel: Channel, counts: Integers) -> Integers:
-        """How often each outcome was reported."""
+        """Number of reports of each outcome."""
         total = np.zeros(channel.outcomes, np.int64)
         for given in np.flatnonzero(counts).tolist():
             total += self._alike(channel, given, int(counts[given]))
         return total
 
     def _alike(self, channel: Channel, given: int, users: int) -> Integers:
-        """The reports of users who hold the same input."""
+        """Reports of the users who hold the same input."""
         if isinstance(self.crowd, Drawn):
             row = np.array([float(weight) for weight in channel.weights(given)])
             return self._source.multinomial(users, row / row.sum())
@@ -115,7 +115,7 @@ class Fresh(Portioned):
         return total
 
     def _paper(self, steps: Steps) -> float:
-        """KLNRS11, §5.1.1: the average of g(u_i) + Lap(2b/ε), b = 1."""
+        """Average of g(u_i) + Lap(2b/ε), b = 1: KLNRS11, §5.1.1."""
         users, scale = int(steps.counts.sum()), 2 * MICRO / self.micro_epsilon
         total = float(steps.counts @ steps.values)
         if isinstance(self.crowd, Drawn):
@@ -126,12 +126,12 @@ class Fresh(Portioned):
 
     @property
     def spent(self) -> Spent:
-        """Everybody was asked once at most."""
+        """ε of one report: no user is asked twice."""
         return Spent(self.crowd.asked, self.micro_epsilon if self.crowd.asked else 0)
 
 
 def steps_of(query: BooleanQuery | RealQuery | CellQuery, counts: Integers, cell: int = 0) -> Steps:
-    """What is asked of a portion, from the histogram of its answers: a mean, or the signed share of one cell."""
+    """Steps that a portion is asked about, from the histogram of its answers: a mean, or one cell's signed share."""
     match query:
         case BooleanQuery():
             return Steps(counts, 0, 1)

@@ -1,4 +1,4 @@
-"""Fresh portions of the users, who answer with the papers' Laplace noise over the reals: KLNRS11, Thm 5.7.
+"""Fresh users for each query, who answer with the papers' Laplace noise over the reals: KLNRS11, Thm 5.7.
 
 Not private in floats (`experiments.float_laplace`), and therefore in the lab only.
 """

@@ -1,4 +1,4 @@
-"""The local model over HTTP: users enrol, a server plans and asks, a gateway speaks for the users.
+"""The local model over HTTP: users enrol, a server plans and asks, a gateway reports for the users.
 
 The server runs the strategy by itself. This oracle is the other side of it: it lets the users answer whatever is open,
 until the study has ended. Then it replays the public bulletin with the strategy that is installed here, which has to
@@ -37,7 +37,7 @@ _PATIENCE: Final = 2.0
 
 @dataclass(slots=True)
 class Http(Oracle):
-    """One study on a server, from its opening to its end. Use it in a `with` statement."""
+    """One study on a server, from creation to end. Use it in a `with` statement."""
 
     found: LocalServer
     strategy: str
@@ -79,7 +79,7 @@ class Http(Oracle):
         self._gateway = Gateway(self._server, study.gateway_token, self.population, numbers, self._sent, self.seed)
 
     def learn(self, strategy: Strategy, parameters: Parameters) -> Learned:  # noqa: ARG002 - the study has them
-        """Let the users answer until the study has ended; then check what the server says against the bulletin."""
+        """Report for the users until the study has ended; then check the server's result against the bulletin."""
         self._runner.run(self._answer_to_the_end())
         self.rounds = [unwrap(round_) for round_ in self._reader.history.rounds.values()]
         end = self.end()
@@ -104,7 +104,7 @@ class Http(Oracle):
             await asyncio.sleep(_POLL)
 
     async def _close_if_others_are_waited_for(self) -> None:
-        """On a server of several, a round also asks users of earlier studies, for whom nobody speaks any more."""
+        """Close a round that also waits for users of earlier studies, who no longer report."""
         still = self._reader.history.open_rounds()
         if still != self._waiting[0]:
             self._waiting = still, time.monotonic()
@@ -113,7 +113,7 @@ class Http(Oracle):
             self._waiting = [], 0.0
 
     def _replayed(self, strategy: Strategy) -> Hypothesis:
-        """What the strategy that is installed here learns from the answers on the bulletin."""
+        """Hypothesis that the locally installed strategy learns from the answers on the bulletin."""
         entries = self._runner.run(self._entries())
         replay = Replay(self._reader.history.study, strategy, {round_.id: round_ for round_ in self.rounds}.__getitem__)
         replay.hear(entry.notice for entry in entries)
@@ -129,7 +129,7 @@ class Http(Oracle):
         return unwrap(await self._server.entries(self._reader.study, -1)).entries
 
     def end(self) -> StudyResult:
-        """What the server says of the end."""
+        """End of the study, as the server reports it."""
         return self._runner.run(ended(self._reader))
 
     @property
@@ -139,13 +139,13 @@ class Http(Oracle):
 
     @property
     def spent(self) -> Spent:
-        """A round asks users who were asked in no other."""
+        """ε of one report: no user is asked in two rounds."""
         return Spent(self._gateway.verdicts["accepted"], max((round_.charge for round_ in self.rounds), default=0))
 
 
 @contextmanager
 def _http(setting: OracleSetting) -> Generator[Oracle]:
-    """A study on the server of the setting, or on one that runs as long as the study."""
+    """Open a study on the server of the setting, or on one started for this study alone."""
     name, epsilon = setting.strategy.name, str(setting.parameters["epsilon"])
     with tempfile.TemporaryDirectory(prefix="askance-run-") as folder:
         own = local_server(Path(folder) / "server", epsilon) if setting.server is None else nullcontext(setting.server)

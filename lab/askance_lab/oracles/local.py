@@ -1,4 +1,4 @@
-"""The local model in process: the server's own plan, the clients' own reports, without the wire between them."""
+"""The local model in process: the server's own plan and the clients' own reports, without a network."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from askance_server.core.study import study_of
 
 @dataclass(slots=True)
 class LocalReports(Oracle):
-    """One study over the first users of a population, each of whom reports at most once."""
+    """One study over the first users of a population, each reporting at most once."""
 
     study: StudySpec
     strategy: Strategy
@@ -44,7 +44,7 @@ class LocalReports(Oracle):
         check_size(self.population, self.users)
 
     def learn(self, strategy: Strategy, parameters: Parameters) -> Learned:  # noqa: ARG002 - the study has both
-        """Run the study."""
+        """Run the study and return what it learned."""
         self.view = run_study(self.study, self.strategy, self.population, self.users, self.seed, self.engine, self.now)
         learned = learned_by(self.view)
         return Learned(
@@ -59,12 +59,12 @@ class LocalReports(Oracle):
 
     @property
     def rounds(self) -> Sequence[PreparedRound]:
-        """The rounds that were published."""
+        """Published rounds."""
         return [] if self.view is None else list(self.view.rounds.values())
 
     @property
     def tallies(self) -> Sequence[Sequence[Tally]]:
-        """By round, the tally of each part."""
+        """Tallies of each round, one for each part."""
         return [] if self.view is None else list(self.view.counted.values())
 
     @property
@@ -74,12 +74,12 @@ class LocalReports(Oracle):
 
     @property
     def spent(self) -> Spent:
-        """The planner's runs of slots do not meet, so nobody pays for two rounds."""
+        """ε of one report: the planner gives no user two rounds."""
         return Spent(sum(self.received), max((round_.charge for round_ in self.rounds), default=0))
 
 
 def learned_by(view: StudyInMemory) -> Hypothesis:
-    """What a study has learned, or an error that says why it could not."""
+    """Hypothesis of a finished study, or an error that says why there is none."""
     if view.end.cause is not Cause.LEARNED:
         raise failure(view.end.cause, view.end.reason)
     said = view.replay.said
@@ -95,7 +95,7 @@ def failure(cause: Cause | None, reason: str) -> TooFewUsersError | StrategyErro
 
 
 def study_for(strategy: Strategy, parameters: Parameters, seed: int) -> StudySpec:
-    """A study of one's own. Its nonce, which makes its coins its own, comes from the seed."""
+    """A study whose nonce, and so its coins, come from the seed."""
     nonce = hashlib.sha256(b"askance lab nonce v1" + str(seed).encode()).hexdigest()[:32]
     title = f"{strategy.name}, in process"
     named = {strategy.name: strategy}

@@ -1,4 +1,4 @@
-"""Samples: an SQ algorithm run on examples that are seen in the clear (BB-notes, Thms 6 and 8). Nothing is private."""
+"""Samples in the clear for an SQ algorithm (BB-notes, Thms 6 and 8). Nothing is private."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Final
 
 import numpy as np
 
-from askance_lab.evaluation.weighted import Floats, WeightedExamples, histogram, mean
+from askance_lab.evaluation.weighted import WeightedExamples, histogram, mean
 from askance_lab.oracles.shared.oracle import Oracle, Spent
 from askance_lab.oracles.shared.portions import Portioned, evenly
 from askance_lab.oracles.shared.setting import OracleKind, OracleSetting
+from askance_protocol.arrays import Floats
 from askance_protocol.errors import ProtocolError
 from askance_protocol.queries import PreparedQuery
 from askance_server.core.strategy import Answer, Ask
@@ -19,7 +20,7 @@ from askance_server.core.strategy import Answer, Ask
 
 @dataclass(slots=True)
 class Samples(Portioned):
-    """Empirical means. All queries of a round share its examples: they were asked before anybody looked at these.
+    """Empirical means. All queries of a round share its examples: they were asked before these were drawn.
 
     (The proof of Thm 6 breaks the sample into a piece for each query. `apart` does so; where a round has one query, or
     its union bound is taken over the round, both are as sound.)
@@ -34,7 +35,7 @@ class Samples(Portioned):
             raise ProtocolError("is not below 1/2", where="eta", remedy="at 1/2 labels say nothing")
 
     def answer(self, asks: Sequence[Ask]) -> Sequence[Answer]:
-        """One piece for the round."""
+        """Answers to a round from one shared piece of the sample."""
         if self.apart:
             # Not super(): a dataclass with slots is a new class, which the empty form does not find.
             return Portioned.answer(self, asks)
@@ -48,12 +49,12 @@ class Samples(Portioned):
         return [mean(query.query, np.asarray(total)) for query, total in zip(queries, sums, strict=True)]
 
     def estimate(self, ask: Ask, size: int) -> Answer:
-        """From a piece of its own."""
+        """Answer from a separate piece of the sample."""
         query = self.prepared(ask)
         return mean(ask.query, np.sum([self._counts(query, some) for some in self.crowd.take(size)], axis=0))
 
     def _counts(self, query: PreparedQuery, some: WeightedExamples) -> Floats:
-        """A histogram; under noise a signed one, which stands for the examples without noise.
+        """Histogram of the answers; under label noise a signed one, unbiased for the examples without noise.
 
         BB-notes, proof of Thm 8: with e(x) = (φ(x, 1) + φ(x, −1))/2 and f(x) = (φ(x, 1) − φ(x, −1))/2 the query is
         e(x) + f(x)·y, noise leaves e alone and shrinks the mean of f(x)·y by 1 − 2η. On an example (x, y) seen under
@@ -67,7 +68,7 @@ class Samples(Portioned):
 
     @property
     def spent(self) -> Spent:
-        """Whole examples."""
+        """No privacy: whole examples are seen."""
         return Spent(self.crowd.asked, None if self.crowd.asked else 0)
 
 

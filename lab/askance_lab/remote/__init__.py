@@ -1,1 +1,1 @@
-"""A server over HTTP, as the lab uses it: started beside this process, or running elsewhere."""
+"""A server over HTTP, as the lab uses it: started for one command, or running elsewhere."""

@@ -1,4 +1,4 @@
-"""A server for the time of one command: `askance serve` as a process beside this one, on the loopback."""
+"""A server for one command: `askance serve` as a child process on the loopback interface."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SECONDS: Final = 15
 
 @dataclass(frozen=True, slots=True)
 class LocalServer:
-    """The URL of a server, its data directory, and the tokens of its operator and for enrolment."""
+    """URL of a server, its data directory, and the tokens of its operator and for enrolment."""
 
     url: str
     directory: Path
@@ -32,7 +32,7 @@ class LocalServer:
 
 @contextmanager
 def local_server(directory: Path, cap: str, port: int = 0) -> Generator[LocalServer]:
-    """Run a server over a data directory while the block lasts; it logs to `server.log` in that directory."""
+    """Run a server on a data directory during a `with` block; its log is `server.log` there."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     log = directory / "server.log"
     options = ("--database", str(directory), "--cap", cap, "--port", str(port))
@@ -64,5 +64,5 @@ def _announced(process: subprocess.Popen[bytes], log: Path) -> LocalServer:
 
 
 def _environment() -> dict[str, str]:
-    """The environment less the settings that are meant for another server."""
+    """Environment without settings meant for another server."""
     return {name: value for name, value in os.environ.items() if not name.startswith("ASKANCE_")}

@@ -1,4 +1,4 @@
-"""A study over HTTP, seen by its operator: open it, wait for its end, read what it learned."""
+"""A study over HTTP as its operator sees it: create it, wait for its end, read its result."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class VersionMismatchError(RemoteError):
 
 @dataclass(frozen=True, slots=True)
 class OpenedStudy:
-    """A study that was opened, and the token with which a gateway may speak for simulated users."""
+    """A created study, and the token with which a gateway may report for simulated users."""
 
     id: str
     gateway_token: str
@@ -35,7 +35,7 @@ class OpenedStudy:
 
 @dataclass(frozen=True, slots=True)
 class StudyResult:
-    """How a study ended, and what it learned."""
+    """The end of a study and its hypothesis."""
 
     state: StudyState
     cause: Cause | None
@@ -52,7 +52,7 @@ class StudyResult:
 
 
 def unwrap(answer: T | Problem | Refusal) -> T:
-    """What the server answered; an error if that was a problem, or nothing that can be understood."""
+    """Return the server's answer; raise an error if it is a problem or cannot be understood."""
     match answer:
         case Refusal(detail=detail):
             raise RemoteError(f"cannot be understood: {detail}", where="server", remedy="is it an Askance server?")
@@ -65,13 +65,13 @@ def unwrap(answer: T | Problem | Refusal) -> T:
 
 
 def raise_refused(answer: Problem | Refusal | None) -> None:
-    """An error if something was refused; nothing where there is nothing to tell."""
+    """Raise an error if something was refused."""
     if answer is not None:
         unwrap(answer)
 
 
 async def enrol_many(server: Server, token: str, users: int) -> int:
-    """Enrol users who need no tokens, since a gateway speaks for them; the first of their consecutive numbers."""
+    """Enrol users without tokens, for a gateway; returns the first of their consecutive numbers."""
     firsts: list[int] = []
     for begin in range(0, users, _MOST_AT_ONCE):
         enrolled = unwrap(await server.enrol(token, min(_MOST_AT_ONCE, users - begin)))
@@ -85,14 +85,14 @@ async def enrol_many(server: Server, token: str, users: int) -> int:
 async def create(
     server: Server, token: str, strategy: str, parameters: Mapping[str, Json], title: str, *, simulated: bool = True
 ) -> OpenedStudy:
-    """Open a study."""
+    """Create a study."""
     asked = {"title": title, "strategy": strategy, "parameters": parameters, "simulated": simulated}
     study = unwrap(await server.command("/v1/studies", token, asked))
     return OpenedStudy(study["id"], study["gateway_token"] or "")
 
 
 async def ended(watch: BulletinReader, tell: Callable[[int], None] = lambda _: None) -> StudyResult:
-    """Wait for a study's end; `tell` hears the number of reports each time that it is looked at."""
+    """Wait for a study's end; `tell` is called with the number of reports at each poll."""
     while not watch.ended:
         raise_refused(await watch.refresh())
         rounds = unwrap(await watch.server.document(f"/v1/studies/{watch.study}"))["rounds"]
@@ -102,7 +102,7 @@ async def ended(watch: BulletinReader, tell: Callable[[int], None] = lambda _: N
 
 
 def cause_of(notice: Notice) -> Cause | None:
-    """Why a study ended, by its last notice; None where an entry of version 0.1 does not say."""
+    """Cause in a study's last notice; None for an entry of version 0.1, which has none."""
     return notice.cause if isinstance(notice, StudyEnded) else None
 
 

@@ -1,4 +1,4 @@
-"""How few users MASKED-PARITY can do with: limits that hold for every learner with one ε-local report a user.
+"""Lower bounds on the users of MASKED-PARITY, for every learner with one ε-local report from each user.
 
 k = e^ε - 1 and C = (e^ε+1)/(e^ε-1). None of this is in the texts; it is derived here.
 
@@ -25,11 +25,11 @@ from statistics import NormalDist
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from askance_lab.theory.masked_parity import shrinkage
 from askance_lab.theory.theorem import DIMENSION, EPSILON, FAILURE, Kind, Parameter, Theorem
 from askance_protocol import checks
+from askance_protocol.arrays import Floats
 
 _NORMAL: Final = NormalDist()
 _STEP: Final = 4e-3
@@ -70,7 +70,7 @@ def _gain(epsilon: float, power: int) -> float:
 
 
 def _largest(function: Callable[[float, float], float]) -> float:
-    """The largest value on (0, 1]²: the best of a grid, then finer grids around it."""
+    """Largest value on (0, 1]²: the best of a grid, refined on finer grids around it."""
     u, v, width = 0.5, 0.5, 0.5
     best = 0.0
     for _ in range(30):
@@ -85,7 +85,7 @@ def _largest(function: Callable[[float, float], float]) -> float:
 
 
 def report_information(*, dimension: int, epsilon: float, likeliest: float) -> float:
-    """Nats that one report by binary response says of r at most: (1/8C²)(1/d + π), π the likeliest candidate's chance.
+    """Nats of information on r in one binary report: (1/8C²)(1/d + π), π the likeliest candidate's probability.
 
     ½χ², the leading term: with a uniform r what is left out is below 2 % at ε = 1.
     """
@@ -94,7 +94,7 @@ def report_information(*, dimension: int, epsilon: float, likeliest: float) -> f
 
 
 def list_information(*, candidates: int, epsilon: float) -> float:
-    """Nats a report about which of L equally likely candidates is r, by binary response: at most 1/(8C²L).
+    """Nats of information in one binary report on which of L likely candidates is r: at most 1/(8C²L).
 
     Parseval: whatever a report asks, its squared correlations with all L parities sum to 1 at most. So users are needed
     in proportion to L, and to ask about the likeliest first is right.
@@ -180,7 +180,7 @@ def _two_sided_power(size: float, signal: float) -> float:
     return _NORMAL.cdf(mean - edge) + _NORMAL.cdf(-mean - edge)
 
 
-def _list_test(dimension: int, signal: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _list_test(dimension: int, signal: float) -> tuple[Floats, Floats]:
     """Tails, from the top, of d bits' log-likelihood ratio: under the truth, and under a random r.
 
     A bit is a normal variable of mean ±µ; its ratio to the even mixture of both is ln 2 - ln(1 + e^{-2µy}).

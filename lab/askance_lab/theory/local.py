@@ -35,7 +35,7 @@ from askance_protocol import checks
 
 
 class Queries(NamedTuple):
-    """What a statistical query algorithm asks for: the number of queries, each answered within ±tolerance."""
+    """Requirements of a statistical query algorithm: the number of queries, each answered within ±tolerance."""
 
     number: int
     tolerance: float
@@ -166,7 +166,7 @@ def _check_sampling(queries: int, tolerance: float, failure: float) -> None:
 
 
 def _label_signal(noise_rate: float) -> float:
-    """1-2η: what is left of a label after random classification noise."""
+    """1-2η: the factor by which random classification noise shrinks a label's mean."""
     checks.require(
         0 <= noise_rate < 0.5, f"must lie in [0, 1/2), not {noise_rate}", where="noise_rate", remedy="0.5 is pure noise"
     )

@@ -1,4 +1,4 @@
-"""Targets of a comparison: the privacy and the accuracy that all learners are held to."""
+"""Privacy and accuracy targets that all learners of a comparison share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from askance_protocol.budget import MICRO
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """ε and δ of each user; an error of at most α, but for probability β."""
+    """ε and δ of each user, and an error of at most α with probability 1 − β."""
 
     epsilon: Fraction = Fraction(1)
     delta: Fraction = Fraction(1, 10**6)
@@ -19,7 +19,7 @@ class Targets:
 
     @property
     def micro(self) -> int:
-        """ε in micro-ε, as the protocol counts it."""
+        """ε in micro-ε, the protocol's unit."""
         return int(self.epsilon * MICRO)
 
     @property

@@ -1,4 +1,4 @@
-"""What a theorem is here: a frozen record of a text's statement, and its formulas as plain functions.
+"""Theorems as frozen records: a text's statement, and its formulas as plain functions.
 
 Each module of this package ends with its `THEOREMS`; `theorems()` finds them all. A formula is a pure function of
 keyword parameters. A record's formulas need not take the same parameters: each is given those that it takes.
@@ -27,7 +27,7 @@ _LONGEST_POWER: Final = 14_000
 
 
 class Kind(StrEnum):
-    """What a theorem's number means to who plans with it."""
+    """What the number that a theorem gives means for planning."""
 
     ENOUGH = "enough"
     """With this many it works."""
@@ -43,7 +43,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of a theorem: its name in the code, its symbol in the texts, and an example of its value."""
+    """Parameter of a theorem: its name in the code, its symbol in the texts, and an example value."""
 
     name: str
     symbol: str
@@ -54,7 +54,7 @@ class Parameter:
 
     @property
     def shown(self) -> str:
-        """Its name, and its symbol where that is another."""
+        """Name, with the symbol if that differs."""
         return self.name if self.symbol == self.name else f"{self.name} ({self.symbol})"
 
     def at(self, example: Number, meaning: str = "") -> Parameter:
@@ -62,7 +62,7 @@ class Parameter:
         return replace(self, example=example, meaning=meaning or self.meaning)
 
     def read(self, text: str) -> Number:
-        """The value that somebody wrote: 64, 0.05, 1/8, 2^64, true."""
+        """Parse a value from text: 64, 0.05, 1/8, 2^64, true."""
         try:
             return self._read(text.strip().lower())
         except (ValueError, ZeroDivisionError, OverflowError):
@@ -110,7 +110,7 @@ VC: Final = Parameter("vc", "VC", "VC dimension of the class", int, 1)
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """A formula's value at given parameters, field by field, or why it refuses them."""
+    """Value of a formula at given parameters, field by field, or why it refuses them."""
 
     formula: str
     fields: Mapping[str, Number] = field(default_factory=dict[str, Number])
@@ -152,14 +152,14 @@ class Theorem:
 
     @property
     def forms(self) -> dict[str, Formula]:
-        """Its formulas: stated, repaired, sharp where there is one, and the others by their function's name."""
+        """Formulas of the theorem: stated, repaired, sharp if there is one, others by their function's name."""
         forms = {"stated": self.stated, "repaired": self.repaired, "sharp": self.sharp}
         return {name: each for name, each in forms.items() if each is not None} | {
             each.__name__: each for each in self.others
         }
 
     def parameter(self, name: str) -> Parameter:
-        """One of its parameters, by name or by symbol; a Greek symbol may be spelled."""
+        """Parameter with this name or symbol; a Greek symbol may be spelled out."""
         for each in self.parameters:
             if name in {each.name, each.symbol, _SPELLED.get(each.symbol, each.symbol)}:
                 return each
@@ -167,14 +167,14 @@ class Theorem:
         raise UsageError(f"is not a parameter of {self.name}", where=name, remedy=f"it has {known}")
 
     def values(self, given: Mapping[str, Number]) -> dict[str, Number]:
-        """A value for each parameter: the one that is given, or its example. Refuses what it does not know."""
+        """Value for each parameter: the given one, or its example. Refuses unknown parameters."""
         found = {self.parameter(name).name: value for name, value in given.items()}
         if len(found) < len(given):
             raise UsageError("is given twice", where=", ".join(given), remedy="give each parameter once")
         return {each.name: found.get(each.name, each.example) for each in self.parameters}
 
     def compute(self, given: Mapping[str, Number] | None = None) -> dict[str, Computed]:
-        """Every formula at these parameters. One may refuse where another holds; if all refuse, so does this."""
+        """Evaluate every formula at these parameters. Raises only if all of them refuse."""
         values = self.values(given or {})
         computed = {
             name: _computed(formula, values, "value" if formula in self.others else self.gives)
@@ -187,7 +187,7 @@ class Theorem:
 
 
 def takes(formula: Formula) -> tuple[str, ...]:
-    """The parameters of a formula."""
+    """Parameters of a formula."""
     return tuple(inspect.signature(formula).parameters)
 
 
@@ -202,7 +202,7 @@ def theorems() -> dict[str, Theorem]:
 
 
 def theorem(name: str) -> Theorem:
-    """One record by its name."""
+    """Record of this name."""
     found = theorems()
     if name not in found:
         near = [each for each in found if name.lower() in each] or list(found)
@@ -237,7 +237,7 @@ def _too_large(formula: Formula) -> ProtocolError:
 
 
 def _fields(value: object, name: str) -> Iterator[tuple[str, Number]]:
-    """The numbers of a formula's result: of a NamedTuple its fields, and the properties that its class adds."""
+    """Numbers in a formula's result: the fields of a NamedTuple, and the properties of its class."""
     if isinstance(value, (bool, int, float)):
         yield name, value
         return
@@ -248,7 +248,7 @@ def _fields(value: object, name: str) -> Iterator[tuple[str, Number]]:
 
 
 def readable(value: Number) -> str:
-    """A number as people read it: 1,234,567; 2^64; 8.81e+20; 0.0123."""
+    """Number in readable form: 1,234,567; 2^64; 8.81e+20; 0.0123."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):

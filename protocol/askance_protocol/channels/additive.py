@@ -26,9 +26,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from askance_protocol.arrays import Floats
 from askance_protocol.channels.channel import (
     Channel,
-    Floats,
     Inputs,
     Outcomes,
     check_size,

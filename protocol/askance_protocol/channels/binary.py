@@ -18,11 +18,11 @@ from typing import ClassVar, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from askance_protocol.arrays import Floats
 from askance_protocol.channels.channel import (
     Channel,
     ChannelKind,
     EpsilonSpec,
-    Floats,
     Inputs,
     Outcomes,
     check_size,

@@ -17,11 +17,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from askance_protocol.arrays import Floats
 from askance_protocol.channels.ratio import WORD
 from askance_protocol.errors import ProtocolError
 from askance_protocol.queries import Query
@@ -37,7 +38,6 @@ _CHUNK: Final = 1 << 18
 
 Inputs = NDArray[np.integer[Any]]
 Outcomes = NDArray[np.unsignedinteger[Any]]
-Floats: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,7 +9,14 @@ from typing import Annotated, Final, TypeAlias
 
 from pydantic import Field
 
-from askance_protocol.queries.nodes import MAX_ENTRIES, BaseNumber, BaseTest, Bounds, Expression, Integers, Truths
+from askance_protocol.arrays import Integers, Truths
+from askance_protocol.queries.nodes import (
+    MAX_ENTRIES,
+    BaseNumber,
+    BaseTest,
+    Bounds,
+    Expression,
+)
 from askance_protocol.queries.numbers import Affine, Clamp, Dot, FieldValue, If, Integer, Lookup, Slice, Term
 from askance_protocol.queries.tests import And, Bit, Compare, Constant, Is, Label, Not, Or, Parity, Xor
 

@@ -23,6 +23,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from askance_protocol.arrays import Integers, Truths
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns, Example
 from askance_protocol.schema import BitsField, Schema
@@ -32,8 +33,6 @@ MAX_ENTRIES: Final = 8192
 """Numbers in all the tables and weight lists of one query."""
 
 Bounds: TypeAlias = tuple[int, int]
-Truths: TypeAlias = NDArray[np.bool]
-Integers: TypeAlias = NDArray[np.int64]
 
 
 class Expression(Value):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
+from askance_protocol.arrays import Integers
 from askance_protocol.canonical import MAX_SAFE_INTEGER
 from askance_protocol.examples import Columns, Example
 from askance_protocol.queries.nodes import (
@@ -15,7 +16,6 @@ from askance_protocol.queries.nodes import (
     BaseNumber,
     Bounds,
     Expression,
-    Integers,
     bit_column,
     bits_field,
 )

@@ -16,9 +16,15 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 import numpy as np
 from pydantic import Field, TypeAdapter
 
+from askance_protocol.arrays import Integers
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns, Example
-from askance_protocol.queries.language import MAX_ENTRIES, AnyNumber, AnyTest, Expression, Integers
+from askance_protocol.queries.language import (
+    MAX_ENTRIES,
+    AnyNumber,
+    AnyTest,
+    Expression,
+)
 from askance_protocol.schema import Schema
 from askance_protocol.values import Value, read
 

@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import numpy as np
 from pydantic import Field
 
+from askance_protocol.arrays import Truths
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns, Example, words_of
-from askance_protocol.queries.nodes import BaseTest, Expression, Truths, bit_column, bits_field
+from askance_protocol.queries.nodes import (
+    BaseTest,
+    Expression,
+    bit_column,
+    bits_field,
+)
 from askance_protocol.schema import CategoryField, Schema
 from askance_protocol.values import WHOLE, Name
 

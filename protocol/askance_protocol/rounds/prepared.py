@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from askance_protocol import hadamard
+from askance_protocol.arrays import Truths
 from askance_protocol.channels import Channel, Sample
 from askance_protocol.coins import Coin, Users, choices, rows
 from askance_protocol.errors import ProtocolError
@@ -87,7 +88,7 @@ class PreparedRound:
         """Whether a user is in the cohort."""
         return bool(self.asked(range(user, user + 1))[0])
 
-    def asked(self, users: Users) -> NDArray[np.bool]:
+    def asked(self, users: Users) -> Truths:
         """Which of these users are in the cohort."""
         cohort = self.spec.cohort
         numbers = np.arange(users.start, users.stop) if isinstance(users, range) else users

@@ -13,17 +13,17 @@ from askance_server.problems import ProblemError
 
 JSON: Final = "application/json"
 
-Digest = Annotated[str, Path(pattern=DIGEST)]
+DigestInPath = Annotated[str, Path(pattern=DIGEST)]
 Authorization = Annotated[str, Header()]
 
 
-async def working(request: Request) -> Aggregator:
+async def aggregator_of(request: Request) -> Aggregator:
     """The aggregator of this application."""
     aggregator: Aggregator = request.app.state.aggregator
     return aggregator
 
 
-Working = Annotated[Aggregator, Depends(working)]
+TheAggregator = Annotated[Aggregator, Depends(aggregator_of)]
 
 
 def token_text(authorization: str) -> str:
@@ -31,26 +31,26 @@ def token_text(authorization: str) -> str:
     return bearer(authorization.encode("latin-1"))
 
 
-async def operator(aggregator: Working, authorization: Authorization = "") -> OperatorToken:
+async def operator_token(aggregator: TheAggregator, authorization: Authorization = "") -> OperatorToken:
     """An operator's token."""
     return aggregator.keys.read(token_text(authorization), OperatorToken)
 
 
-async def user(aggregator: Working, authorization: Authorization = "") -> UserToken:
+async def user_token(aggregator: TheAggregator, authorization: Authorization = "") -> UserToken:
     """A user's token that was not revoked."""
     token = aggregator.keys.read(token_text(authorization), UserToken)
     token.require_epoch(aggregator.ledger.epoch(token.user))
     return token
 
 
-async def enroller(aggregator: Working, authorization: Authorization = "") -> EnrolmentToken:
+async def enrolment_token(aggregator: TheAggregator, authorization: Authorization = "") -> EnrolmentToken:
     """A token to enrol users."""
     return aggregator.keys.read(token_text(authorization), EnrolmentToken)
 
 
-Operator = Annotated[OperatorToken, Depends(operator)]
-User = Annotated[UserToken, Depends(user)]
-Enroller = Annotated[EnrolmentToken, Depends(enroller)]
+OperatorOnly = Annotated[OperatorToken, Depends(operator_token)]
+UserOnly = Annotated[UserToken, Depends(user_token)]
+EnrollerOnly = Annotated[EnrolmentToken, Depends(enrolment_token)]
 
 
 async def json_body(request: Request) -> None:

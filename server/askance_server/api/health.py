@@ -6,7 +6,7 @@ from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
 
 from askance_protocol.rounds.spec import VERSION as PROTOCOL_VERSION
-from askance_server.api.dependencies import Working
+from askance_server.api.dependencies import TheAggregator
 from askance_server.api.description import VERSION
 from askance_server.api.models import Status
 from askance_server.ledger import LedgerError
@@ -22,7 +22,7 @@ async def healthz() -> Status:
 
 
 @router.get("/readyz", responses=responses("not-ready"))
-async def readyz(aggregator: Working) -> Status:
+async def readyz(aggregator: TheAggregator) -> Status:
     """The ledger can be written."""
     try:
         aggregator.ledger.check_writable()
@@ -32,7 +32,7 @@ async def readyz(aggregator: Working) -> Status:
 
 
 @router.get("/metrics", response_class=PlainTextResponse)
-async def metrics(aggregator: Working) -> Response:
+async def metrics(aggregator: TheAggregator) -> Response:
     """Counts and durations in the Prometheus text format."""
     return Response(aggregator.exposition(), media_type="text/plain; version=0.0.4; charset=utf-8")
 

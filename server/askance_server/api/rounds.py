@@ -12,9 +12,9 @@ from askance_server.aggregator import Aggregator
 from askance_server.api.dependencies import (
     JSON,
     Authorization,
-    Digest,
-    Operator,
-    Working,
+    DigestInPath,
+    OperatorOnly,
+    TheAggregator,
     media_type,
     token_text,
 )
@@ -29,13 +29,13 @@ router = APIRouter(prefix="/v1")
 
 
 @router.get("/rounds/{round_}", responses=responses("not-found"))
-async def get_round(round_: Digest, aggregator: Working) -> RoundModel:
+async def get_round(round_: DigestInPath, aggregator: TheAggregator) -> RoundModel:
     """One round, as it was published."""
     return round_model(aggregator, round_)
 
 
 @router.get("/rounds/{round_}/tally", responses=responses("not-found"))
-async def get_tally(round_: Digest, aggregator: Working) -> TallyModel:
+async def get_tally(round_: DigestInPath, aggregator: TheAggregator) -> TallyModel:
     """The counts of a round that is closed; of an open one only how many reports there are."""
     state = aggregator.ledger.state(round_)
     counted = aggregator.ledger.tallies(round_) if state in {RoundState.CLOSED, RoundState.ANSWERED} else []
@@ -58,7 +58,7 @@ def _estimate(part: PreparedPart, tally: Tally) -> EstimateModel | None:
 
 
 @router.post("/rounds/{round_}/close", responses=responses("not-found", "unauthorized", "round-not-open"))
-async def close_round(round_: Digest, aggregator: Working, _: Operator) -> RoundModel:
+async def close_round(round_: DigestInPath, aggregator: TheAggregator, _: OperatorOnly) -> RoundModel:
     """Close a round before its time; its study goes on with what came in."""
     if aggregator.ledger.state(round_) is not RoundState.OPEN:
         raise ProblemError("round-not-open", "the round is not open")
@@ -72,7 +72,7 @@ async def close_round(round_: Digest, aggregator: Working, _: Operator) -> Round
     openapi_extra=BATCH_BODY,
 )
 async def post_batch(
-    round_: Digest, request: Request, aggregator: Working, authorization: Authorization = ""
+    round_: DigestInPath, request: Request, aggregator: TheAggregator, authorization: Authorization = ""
 ) -> BatchVerdicts:
     """Reports of many simulated users, from a gateway that speaks for them."""
     token = aggregator.keys.read(token_text(authorization), GatewayToken)

@@ -13,7 +13,7 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from askance_protocol.rounds import ENDED, StudyEnded
 from askance_server.aggregator import Aggregator
-from askance_server.api.dependencies import Digest, Operator, Working, json_body
+from askance_server.api.dependencies import DigestInPath, OperatorOnly, TheAggregator, json_body
 from askance_server.api.models import BulletinModel, NewStudy, ResultModel, StudyModel
 from askance_server.api.rounds import round_model
 from askance_server.auth import GatewayToken
@@ -32,7 +32,7 @@ router = APIRouter(prefix="/v1")
     responses=responses("invalid-request", "unauthorized", "unsupported-media-type", "too-many-studies"),
     dependencies=[Depends(json_body)],
 )
-async def create_study(new: NewStudy, aggregator: Working, _: Operator) -> StudyModel:
+async def create_study(new: NewStudy, aggregator: TheAggregator, _: OperatorOnly) -> StudyModel:
     """Publish a study. A strategy's first round is open when this returns, or the study says why it failed."""
     study = aggregator.create(new.title, new.strategy, new.parameters, simulated=new.simulated)
     gateway = GatewayToken(study, new.gateway.first_user, new.gateway.count) if new.simulated else None
@@ -40,20 +40,20 @@ async def create_study(new: NewStudy, aggregator: Working, _: Operator) -> Study
 
 
 @router.get("/studies")
-async def list_studies(aggregator: Working) -> list[StudyModel]:
+async def list_studies(aggregator: TheAggregator) -> list[StudyModel]:
     """All studies, oldest first."""
     return [_study_model(aggregator, study) for study in aggregator.ledger.studies()]
 
 
 @router.get("/studies/{study}", responses=responses("not-found"))
-async def get_study(study: Digest, aggregator: Working) -> StudyModel:
+async def get_study(study: DigestInPath, aggregator: TheAggregator) -> StudyModel:
     """One study, its rounds, and the head of its bulletin."""
     return _study_model(aggregator, study)
 
 
 @router.get("/studies/{study}/bulletin", responses=responses("not-found"))
 async def get_bulletin(
-    study: Digest, aggregator: Working, after: Annotated[int, Query(ge=-1, le=1 << 53)] = -1
+    study: DigestInPath, aggregator: TheAggregator, after: Annotated[int, Query(ge=-1, le=1 << 53)] = -1
 ) -> BulletinModel:
     """The entries behind `after`."""
     bulletin = aggregator.ledger.bulletin(study)
@@ -62,7 +62,7 @@ async def get_bulletin(
 
 
 @router.get("/studies/{study}/result", responses=responses("not-found"))
-async def get_result(study: Digest, aggregator: Working) -> ResultModel:
+async def get_result(study: DigestInPath, aggregator: TheAggregator) -> ResultModel:
     """What the study has come to: its hypothesis, once it has finished."""
     bulletin = aggregator.ledger.bulletin(study)
     reasons = [e.notice.reason for e in aggregator.ledger.entries(study) if isinstance(e.notice, StudyEnded)]
@@ -76,7 +76,7 @@ async def get_result(study: Digest, aggregator: Working) -> ResultModel:
 
 
 @router.post("/studies/{study}/cancel", responses=responses("not-found", "unauthorized", "study-over"))
-async def cancel_study(study: Digest, aggregator: Working, _: Operator) -> StudyModel:
+async def cancel_study(study: DigestInPath, aggregator: TheAggregator, _: OperatorOnly) -> StudyModel:
     """End a study. What was charged stays charged."""
     if aggregator.ledger.bulletin(study).state in ENDED:
         raise ProblemError("study-over", "the study has ended already")
@@ -84,7 +84,7 @@ async def cancel_study(study: Digest, aggregator: Working, _: Operator) -> Study
     return _study_model(aggregator, study)
 
 
-async def known_study(study: Digest, aggregator: Working) -> str:
+async def known_study(study: DigestInPath, aggregator: TheAggregator) -> str:
     """A study that there is. Looked up before a stream begins: inside it, nobody can be told any more."""
     aggregator.ledger.bulletin(study)
     return study
@@ -92,7 +92,7 @@ async def known_study(study: Digest, aggregator: Working) -> str:
 
 @router.get("/studies/{study}/events", response_class=EventSourceResponse, responses=responses("not-found"))
 async def get_events(
-    study: Annotated[str, Depends(known_study)], aggregator: Working, last_event_id: Annotated[str, Header()] = ""
+    study: Annotated[str, Depends(known_study)], aggregator: TheAggregator, last_event_id: Annotated[str, Header()] = ""
 ) -> AsyncIterator[ServerSentEvent]:
     """The bulletin as it grows, an event an entry, and counts in between. `Last-Event-ID` resumes."""
     after = int(last_event_id) if _EVENT_ID.fullmatch(last_event_id) else -1

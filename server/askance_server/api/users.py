@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Depends, Path
 
 from askance_protocol.coins import MAX_USER
-from askance_server.api.dependencies import Enroller, User, Working, json_body
+from askance_server.api.dependencies import EnrollerOnly, TheAggregator, UserOnly, json_body
 from askance_server.api.models import ChargeModel, Enrolment, Me, NewUsers, RenewedToken
 from askance_server.auth import UserToken
 from askance_server.problems import ProblemError, responses
@@ -24,7 +24,7 @@ router = APIRouter(prefix="/v1")
     responses=responses("invalid-request", "unauthorized", "unsupported-media-type"),
     dependencies=[Depends(json_body)],
 )
-async def enrol(aggregator: Working, _: Enroller, new: NewUsers | None = None) -> Enrolment:
+async def enrol(aggregator: TheAggregator, _: EnrollerOnly, new: NewUsers | None = None) -> Enrolment:
     """Give new users their numbers, and a token each where they are few."""
     count = 1 if new is None else new.users
     cap, most = aggregator.settings.cap, aggregator.settings.user_limit
@@ -42,14 +42,16 @@ async def enrol(aggregator: Working, _: Enroller, new: NewUsers | None = None) -
 
 
 @router.post("/users/{user}/token", responses=responses("not-found", "unauthorized"))
-async def renew_token(user: Annotated[int, Path(ge=0, lt=MAX_USER)], aggregator: Working, _: Enroller) -> RenewedToken:
+async def renew_token(
+    user: Annotated[int, Path(ge=0, lt=MAX_USER)], aggregator: TheAggregator, _: EnrollerOnly
+) -> RenewedToken:
     """A new token for a user; all that she had are void. Number and account stay as they are."""
     epoch = aggregator.ledger.revoke(user)
     return RenewedToken(user=user, token=aggregator.keys.mint(UserToken(user, epoch)))
 
 
 @router.get("/me", responses=responses("unauthorized"))
-async def get_me(aggregator: Working, token: User) -> Me:
+async def get_me(aggregator: TheAggregator, token: UserOnly) -> Me:
     """What the server has charged the user whose token this is."""
     standing = aggregator.ledger.standing(token.user)
     return Me(

@@ -45,7 +45,7 @@ def open_keys(directory: Path, server_key: bytes | None = None) -> Keys:
 
 
 def write_tokens(directory: Path, keys: Keys) -> TokenFiles:
-    """Write the operator's and the enrolment token for people to pick up; write them again after a change of key."""
+    """Write the operator's and the enrolment token to files; write them again after a change of key."""
     files = TokenFiles.of(directory)
     _write_token(files.operator, keys.mint(OperatorToken("operator")))
     _write_token(files.enrolment, keys.mint(EnrolmentToken("enrolment")))
@@ -93,7 +93,7 @@ def _write_token(path: Path, token: str) -> None:
 
 @contextmanager
 def _beside(path: Path, text: str) -> Generator[Path]:
-    """A private file with this text, on disk, under a name that no other process uses: in containers all are 1."""
+    """Write a private file with this text under a name that no other process uses: in containers all pids are 1."""
     fresh = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     try:
         _create_private(fresh, text)

@@ -68,7 +68,7 @@ class Keys:
         return (signed + _tag(self._macs[token.role], signed)).decode()
 
     def read(self, text: str, kind: type[T], *, now: float | None = None) -> T:
-        """The token that `text` is, if it is genuine, of this kind and not expired."""
+        """The token in `text`, if it is genuine, of this kind and not expired."""
         token = self._genuine(text)
         if not isinstance(token, kind):
             raise ForbiddenError(
@@ -91,7 +91,7 @@ class Keys:
         return UserToken.unpack(a2b_base64(authorization[_PAYLOAD:_TAG].translate(_PLAIN)))
 
     def _genuine(self, text: str) -> Token:
-        """The token, of any role, that this server once wrote as `text`."""
+        """The token, of any role, that this server wrote as `text`."""
         if len(text) > MAX_TOKEN or not text.isascii():
             raise AuthError
         signed, _, tag = text.encode().rpartition(b".")
@@ -115,7 +115,7 @@ def bearer(authorization: bytes | None) -> str:
 
 
 def _tag(mac: hmac.HMAC, signed: bytes) -> bytes:
-    """The tag of `signed`, as it is written, with the dot before it."""
+    """Tag of `signed` in its written form, with the dot before it."""
     mac = mac.copy()
     mac.update(signed)
     return b"." + b2a_base64(mac.digest(), newline=False).translate(_URL_SAFE, b"=")

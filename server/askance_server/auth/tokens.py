@@ -25,7 +25,7 @@ _LABEL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}", re.ASCII)
 
 
 class AuthError(AskanceError):
-    """The request carries no valid token. What is wrong with the one it carries is not told."""
+    """The request carries no valid token; the message does not say what is wrong with it."""
 
     code = Code.UNAUTHORIZED
 
@@ -36,7 +36,7 @@ class AuthError(AskanceError):
 
 
 class ForbiddenError(AuthError):
-    """A genuine token, but not for this."""
+    """A valid token that does not permit this request."""
 
     code = Code.FORBIDDEN
 

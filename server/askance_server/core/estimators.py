@@ -27,18 +27,16 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize, stats
 
 from askance_protocol import hadamard
+from askance_protocol.arrays import Floats, Integers
 from askance_protocol.channels import Channel
 from askance_protocol.errors import ProtocolError
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
 from askance_protocol.rounds import PreparedPart
 from askance_protocol.tally import Tally
 
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int64]
 Ends: TypeAlias = tuple[float, float] | tuple[Floats, Floats]
 """The least and the greatest value, of all or of each."""
 
@@ -82,7 +80,7 @@ def _pooled(query: CellQuery, channel: Channel, tally: Tally, confidence: float)
 
 
 def _scored(wanted: Floats, channel: Channel, tally: Tally, confidence: float) -> Estimates:
-    """One estimate for each row of targets g(u)."""
+    """Estimate each row of targets g(u)."""
     counts = tally.counts[0]
     scored = np.array([channel.scores(target) for target in wanted])
     domains = wanted.min(axis=1), wanted.max(axis=1)
@@ -95,7 +93,7 @@ def _scored(wanted: Floats, channel: Channel, tally: Tally, confidence: float) -
     return Estimates(value, error, low, high, confidence, tally.received)
 
 
-def _one(score: Floats, counts: Counts, domain: Sequence[float], confidence: float) -> tuple[float, ...]:
+def _one(score: Floats, counts: Integers, domain: Sequence[float], confidence: float) -> tuple[float, ...]:
     received = int(counts.sum())
     value = float(score @ counts) / received
     variance = float((score - value) ** 2 @ counts) / max(received - 1, 1)
@@ -105,8 +103,8 @@ def _one(score: Floats, counts: Counts, domain: Sequence[float], confidence: flo
     return value, error, max(low, domain[0]), min(high, domain[1])
 
 
-def _two_valued(ones: Counts, received: int, values: Ends, domain: Ends, confidence: float) -> Estimates:
-    """The mean of a score that is values[1] in `ones` of the reports and values[0] in the others."""
+def _two_valued(ones: Integers, received: int, values: Ends, domain: Ends, confidence: float) -> Estimates:
+    """Interval for the mean of a score that is values[1] in `ones` of the reports and values[0] in the others."""
     base, step = values[0], values[1] - values[0]
     share = ones / received
     ends = [base + step * end for end in clopper_pearson(ones, received, confidence)]
@@ -121,9 +119,13 @@ def _two_valued(ones: Counts, received: int, values: Ends, domain: Ends, confide
     )
 
 
-def clopper_pearson(ones: Counts, received: int, confidence: float) -> tuple[Floats, Floats]:
+def clopper_pearson(ones: Integers, received: int, confidence: float) -> tuple[Floats, Floats]:
     """Clopper and Pearson's interval for a binomial proportion: covers for every proportion."""
-    failure = (1 - confidence) / 2
+    return binomial_bounds(ones, received, (1 - confidence) / 2)
+
+
+def binomial_bounds(ones: Integers, received: int, failure: float) -> tuple[Floats, Floats]:
+    """Bounds below and above a binomial proportion, each wrong with probability ≤ failure (Clopper & Pearson 1934)."""
     # beta.ppf has no value where one parameter is 0: there the end of the interval is the end of the line.
     low = np.where(ones == 0, 0.0, stats.beta.ppf(failure, np.maximum(ones, 1), received - ones + 1))
     high = np.where(ones == received, 1.0, stats.beta.isf(failure, ones + 1, np.maximum(received - ones, 1)))

@@ -1,4 +1,4 @@
-"""A study whose bulletin lives in memory, for whoever runs the whole protocol in one process."""
+"""A study whose bulletin is kept in memory: for running the whole protocol in one process."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from askance_protocol.arrays import Truths
 from askance_protocol.rounds import (
     Bulletin,
     Entry,
@@ -26,7 +26,7 @@ from askance_server.core.strategy import Strategy
 
 @dataclass(slots=True)
 class StudyInMemory:
-    """A `StudyView` over users who have paid for nothing yet, and the entries that its bulletin has got."""
+    """A `StudyView` over users who have paid for nothing yet, and the bulletin of their study."""
 
     study: StudySpec
     strategy: Strategy
@@ -46,7 +46,7 @@ class StudyInMemory:
         self._replay = Replay(self.study, self.strategy, self.round)
 
     def append(self, notice: Notice) -> None:
-        """Put a notice on the bulletin, which refuses what may not follow."""
+        """Add a notice to the bulletin, which refuses what may not follow."""
         entry = self.bulletin.next(notice)
         self.bulletin = self.bulletin.append(entry)
         self.entries.append(entry)
@@ -67,13 +67,13 @@ class StudyInMemory:
 
     @property
     def replay(self) -> Replay:
-        """Caught up with the bulletin."""
+        """Replay of the strategy, caught up with the bulletin."""
         self._replay.hear(entry.notice for entry in self.entries[self._replay.heard :])
         return self._replay
 
     @property
     def end(self) -> StudyEnded:
-        """The last entry."""
+        """Last entry of the ended study."""
         notice = self.entries[-1].notice
         assert isinstance(notice, StudyEnded)  # noqa: S101 - told the type checker: asked of ended studies only
         return notice
@@ -85,8 +85,8 @@ class StudyInMemory:
             self._times.append(self.clock())
         return self._times[-1]
 
-    def affording(self, users: range, charge: int) -> NDArray[np.bool]:  # noqa: ARG002 - nobody has paid before
-        """All of them."""
+    def affording(self, users: range, charge: int) -> Truths:  # noqa: ARG002 - nobody has paid before
+        """Truths for all users: each of them can pay."""
         return np.ones(len(users), np.bool)
 
     def round(self, id_: str) -> PreparedRound:

@@ -40,10 +40,10 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betainc, betaincc, ndtri
 
 from askance_protocol import checks
+from askance_protocol.arrays import Floats, Integers
 from askance_server.core import tails
 
 ENUMERATED = 2048  # breakpoints that are all evaluated; more are searched
@@ -89,7 +89,7 @@ class _Plan:
         return float(nearest * (1 - nearest))
 
     def tooth(self, reach: int) -> range:
-        """All n with this reach: one tooth of the saw."""
+        """All n with this reach: one tooth of the sawtooth."""
         first = math.ceil((reach - 1) / (2 * self.tolerance))
         return range(max(1, first), math.ceil(reach / (2 * self.tolerance)))
 
@@ -110,16 +110,14 @@ def _worst(plan: _Plan, users: int) -> WorstProportion:
 
 
 def _at(plan: _Plan, users: int, proportion: Fraction) -> WorstProportion:
-    """Failure at one proportion, not a limit: the two ends of the interval."""
+    """Failure at one end of the interval: a value, not a limit."""
     p = float(proportion)
     below = math.ceil(users * (proportion - plan.tolerance)) - 1
     above = math.floor(users * (proportion + plan.tolerance)) + 1
     return WorstProportion(p, float(_failure(users, np.array([below]), np.array([above]), np.array([p]))[0]))
 
 
-def _failure(
-    users: int, below: NDArray[np.int64], above: NDArray[np.int64], p: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _failure(users: int, below: Integers, above: Integers, p: Floats) -> Floats:
     """P(N <= below) + P(N >= above), N ~ Binomial(n, p), by the incomplete beta function."""
     lower = np.where(below < 0, 0.0, betaincc(np.maximum(below, 0) + 1, users - np.maximum(below, 0), p))
     upper = np.where(above > users, 0.0, betainc(np.minimum(above, users), users - np.minimum(above, users) + 1, p))
@@ -143,7 +141,7 @@ def _top(plan: _Plan, users: int) -> WorstProportion:
     return WorstProportion(float(counts[best] / users + float(plan.tolerance)), float(failures[best]))
 
 
-def _hill(plan: _Plan, users: int, reach: int, counts: NDArray[np.int64]) -> NDArray[np.float64]:
+def _hill(plan: _Plan, users: int, reach: int, counts: Integers) -> Floats:
     return _failure(users, counts, counts + reach, counts / users + float(plan.tolerance))
 
 

@@ -34,9 +34,9 @@ from fractions import Fraction
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from askance_protocol import parameters as read
+from askance_protocol.arrays import Integers, Truths
 from askance_protocol.budget import limit_from_text, to_text
 from askance_protocol.coins import MAX_CHOICES, Coin, choices
 from askance_protocol.errors import Code, ProtocolError
@@ -62,8 +62,8 @@ MAX_ROWS: Final = 1 << 18
 _CHUNK: Final = 1 << 20
 _NAMES: Final = ("epsilon", "beta", "users", "deadline_seconds")
 
-Affording = Callable[[range, int], NDArray[np.bool]]
-Slots = NDArray[np.int64]
+Affording = Callable[[range, int], Truths]
+Slots = Integers
 """How many users can pay, slot by slot."""
 
 
@@ -83,7 +83,7 @@ class TooFewUsersError(ProtocolError):
 
 @dataclass(frozen=True, slots=True)
 class PlanTerms:
-    """What a study's parameters say about its planning."""
+    """Targets and limits of a study's planning, as its parameters give them."""
 
     epsilon: int
     """Micro-ε that one report costs at most."""
@@ -115,7 +115,7 @@ def _epsilon(parameters: Parameters) -> int:
 
 
 def strategy_parameters(parameters: Parameters) -> dict[str, int | bool | str]:
-    """What is left for the strategy."""
+    """The study's parameters without those of the planner."""
     return {name: value for name, value in parameters.items() if name not in _NAMES}
 
 
@@ -124,7 +124,7 @@ def strategy_parameters(parameters: Parameters) -> dict[str, int | bool | str]:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a round has to ask, and of how many."""
+    """Parts that a round has to ask, and the number of reports that each needs."""
 
     parts: tuple[Part, ...]
     needs: tuple[int, ...]
@@ -134,7 +134,7 @@ class Demand:
 
     @property
     def charge(self) -> int:
-        """What a user pays."""
+        """Charge of one report, in micro-ε."""
         return max(part.charge for part in self.parts)
 
 
@@ -156,7 +156,7 @@ def _part(ask: Ask, epsilon: int, share: int) -> Part:
 
 
 def _prepared(study: StudySpec, asks: Sequence[Ask], epsilon: int) -> tuple[PreparedPart, ...]:
-    """The parts as both sides will check them: in a round that is never published."""
+    """Prepare the parts as both sides will check them, in a round that is never published."""
     parts = tuple(_part(ask, epsilon, share=1) for ask in asks)
     draft = RoundSpec(study=study.digest(), number=1, parts=parts, cohort=Cohort(users=1), target=1, deadline=0)
     prepared = prepare_round(study, draft).parts
@@ -182,7 +182,7 @@ def _needs(parts: Sequence[PreparedPart], asks: Sequence[Ask], failure: float) -
 
 
 def _question(part: PreparedPart, tolerance: float) -> tuple[str, int, float]:
-    """All that the need depends on, at one ε and one probability of failure."""
+    """Everything that the number of reports depends on, at one ε and one probability of failure."""
     match part.query.query:
         case BooleanQuery():
             return "boolean", 0, tolerance
@@ -193,7 +193,7 @@ def _question(part: PreparedPart, tolerance: float) -> tuple[str, int, float]:
 
 
 def shares_of(needs: Sequence[int]) -> list[int]:
-    """Shares in proportion to the needs, exact where the coin can deal them exactly."""
+    """Shares in proportion to the reports needed, exact if the coin can deal them exactly."""
     common = math.gcd(*needs)
     exact = [need // common for need in needs]
     if sum(exact) <= MAX_CHOICES:
@@ -203,7 +203,7 @@ def shares_of(needs: Sequence[int]) -> list[int]:
 
 
 def reports_until(needs: Sequence[int], shares: Sequence[int], failure: float) -> int:
-    """Reports until, with probability 1 − `failure`, the coin has dealt every part what it needs."""
+    """Number of reports after which the coin has dealt every part what it needs, with probability 1 − `failure`."""
     return max(
         # The coin's 32 bits deal a share to within 2⁻³².
         math.ceil(_mean_for(need, failure / len(needs)) / (share / sum(shares) - 2**-32))
@@ -212,7 +212,7 @@ def reports_until(needs: Sequence[int], shares: Sequence[int], failure: float) -
 
 
 def _mean_for(need: int, failure: float) -> float:
-    """The mean of a binomial count that is below `need` with probability `failure` at most.
+    """Mean of a binomial count that is below `need` with probability `failure` at most.
 
     KLNRS11, Thm A.1, solved for the mean: see the theory of operation.
     """
@@ -224,7 +224,7 @@ def _mean_for(need: int, failure: float) -> float:
 
 
 def payers(study: StudySpec, enrolled: int, charge: int, affording: Affording) -> Slots:
-    """How many users of each slot can still pay `charge`."""
+    """Number of users of each slot who can still pay `charge`."""
     coin = Coin(study.digest())
     counts = np.zeros(SLOTS, np.int64)
     for begin in range(0, enrolled, _CHUNK):
@@ -236,7 +236,7 @@ def payers(study: StudySpec, enrolled: int, charge: int, affording: Affording) -
 
 @dataclass(frozen=True, slots=True)
 class RoundPosition:
-    """Where in its study a round stands."""
+    """Position of a round in its study."""
 
     number: int
     portion: Fraction
@@ -248,7 +248,7 @@ class RoundPosition:
 def plan_round(
     study: StudySpec, asked: Demand, place: RoundPosition, enrolled: int, payers: Slots, now: int
 ) -> RoundSpec:
-    """The round, or TooFewUsersError."""
+    """Plan the round; TooFewUsersError if too few users are left."""
     terms = terms_of(study.parameters)
     within = np.cumsum(payers[place.first_slot :])
     left = int(within[-1]) if len(within) else 0
@@ -278,7 +278,7 @@ def _too_few(number: int, needed: int, left: int, charge: int) -> TooFewUsersErr
 
 
 def _wanted(users: Literal["needed", "all"], target: int, left: int, place: RoundPosition) -> int:
-    """How many of the users who are left the cohort should have."""
+    """Number of the remaining users whom the cohort should have."""
     if users == "needed":
         return min(target + -(-target // 20), left)
     return max(1, int(left * place.portion))

@@ -1,4 +1,4 @@
-"""Where a study's strategy stands: worked out from the bulletin, never stored.
+"""State of a study's strategy: computed from the bulletin, never stored.
 
 A strategy is run from its beginning, is sent the answers that the published tallies give, and has to ask again what was
 published; a strategy that does not is not the one that the users answered. `Replay` keeps the running strategy between
@@ -32,7 +32,7 @@ from askance_server.core.strategy import Answer, Ask, Hypothesis, Strategy
 
 @dataclass(slots=True)
 class Replay:
-    """One study's strategy, as far as the notices that it has heard have brought it."""
+    """One study's strategy, run on the notices read so far."""
 
     study: StudySpec
     strategy: Strategy
@@ -49,7 +49,7 @@ class Replay:
     _failed: StrategyError | None = None
 
     def hear(self, notices: Iterable[Notice]) -> None:
-        """Take in what the bulletin says next."""
+        """Take in the next notice of the bulletin."""
         for notice in notices:
             match notice:
                 case RoundPublished(round=spec):
@@ -67,7 +67,7 @@ class Replay:
 
     @property
     def said(self) -> tuple[Ask, ...] | Hypothesis:
-        """What the strategy asks after the answers so far, or what it has learned; StrategyError if it failed."""
+        """Next asks of the strategy, or its hypothesis; StrategyError if it failed."""
         if self._failed is not None:
             raise self._failed
         return self._said
@@ -79,7 +79,7 @@ class Replay:
         return max((cohort.first_slot + cohort.slot_count for cohort in cohorts), default=0)
 
     def finished(self, learned: Hypothesis) -> StudyEnded:
-        """The last entry of a study that has learned; it names the rounds that had fewer reports than planned."""
+        """Last entry of a study that has learned; it names the rounds that had fewer reports than planned."""
         short = [
             f"round {round_.spec.number} had {closed.received} of {round_.spec.target} reports"
             for round_, closed in zip(self.rounds, self.closed, strict=True)
@@ -97,7 +97,7 @@ class Replay:
         self._step([answer_of(*pair) for pair in zip(round_.parts, notice.tallies, strict=True)])
 
     def _step(self, answers: Sequence[Answer] | None) -> None:
-        """Let the strategy go on, unless it has failed."""
+        """Run the strategy to its next asks, unless it has failed."""
         if self._failed is not None:
             return
         try:
@@ -109,6 +109,6 @@ class Replay:
 
 
 def answer_of(part: PreparedPart, rows: tuple[tuple[int, ...], ...]) -> Answer:
-    """What a strategy is sent for one query: a float, or for a cell query an array with a float for each cell."""
+    """Answer that a strategy is sent for one query: a float, or an array with a float for each cell."""
     values = estimate(part, Tally.of(rows)).values
     return values if isinstance(part.query.query, CellQuery) else float(values[0])

@@ -1,4 +1,4 @@
-"""One run of a strategy, watched: what it asks is sound, it stops, and what it does wrong has a reason.
+"""One run of a strategy under guard: its asks are checked, it stops, and each failure has a reason.
 
 Whoever runs a strategy, against whatever oracle, takes it by this: the generator itself is somebody else's code.
 A strategy that computes for ever between two rounds is not stopped by this, only one that asks for ever.
@@ -27,7 +27,7 @@ MAX_REASON: Final = 1000
 
 
 class StrategyError(AskanceError):
-    """A strategy did what ends its study. Says what."""
+    """A strategy failed in a way that ends its study; the message says how."""
 
     code = Code.STRATEGY
 
@@ -47,7 +47,7 @@ class Run:
         self._asking = cast("Asking", asking)
 
     def step(self, answers: Sequence[Answer] | None) -> tuple[Ask, ...] | Hypothesis:
-        """Send the answers to what was asked last (at first there are none): what it asks next, or what it learned."""
+        """Send the answers to the last asks (none at first); return the next asks, or the hypothesis."""
         try:
             asks: object = next(self._asking) if answers is None else self._asking.send(answers)
             taken = tuple(islice(asks, MAX_QUERIES + 1)) if _is_sequence(asks) else ()
@@ -61,7 +61,7 @@ class Run:
         return cast("tuple[Ask, ...]", taken)
 
     def _count(self, asks: int) -> None:
-        """Round and query limits: a strategy stops asking, or is stopped."""
+        """Count rounds and queries, and stop a strategy that exceeds the limits."""
         self._rounds += 1
         self._queries += asks
         if not asks:
@@ -73,7 +73,7 @@ class Run:
 
 
 def guarded(strategy: Strategy) -> Strategy:
-    """The same strategy; whatever its functions raise besides this project's own errors is a StrategyError by name."""
+    """Wrap a strategy so that a foreign exception from its functions becomes a StrategyError that names it."""
     parts = {name: getattr(strategy, name) for name in ("schema", "predict", "promise", "error", "cost")}
     return replace(
         strategy, **{name: _guarded(part, f"{strategy.name}.{name}") for name, part in parts.items() if part}
@@ -94,7 +94,7 @@ def _guarded(function: Callable[..., T], where: str) -> Callable[..., T]:
 
 
 def raised(error: BaseException) -> StrategyError:
-    """What a strategy raised, as a reason."""
+    """Reason text for an exception that a strategy raised."""
     try:
         said = str(error)
     except Exception:
@@ -103,7 +103,7 @@ def raised(error: BaseException) -> StrategyError:
 
 
 def readable(text: str) -> str:
-    """Cut to a length that people read, and made of whole characters."""
+    """Text cut to a readable length, made of whole characters."""
     whole = text.encode("utf-8", "replace").decode()
     return whole if len(whole) <= MAX_REASON else whole[: MAX_REASON - 1] + "…"
 

@@ -1,4 +1,4 @@
-"""How many reports a part needs: exact binomial tails or Bernstein's inequality, by the numbers of its own channel."""
+"""Number of reports that a part needs: exact binomial tails or Bernstein's inequality, from its channel's numbers."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from functools import lru_cache
 import numpy as np
 
 from askance_protocol import checks
+from askance_protocol.arrays import Floats
 from askance_protocol.channels import Channel
 from askance_protocol.queries import CellQuery
 from askance_protocol.rounds import PreparedPart
 from askance_server.core import planners
-from askance_server.core.estimators import POOLED, Floats, targets
+from askance_server.core.estimators import POOLED, targets
 
 
 def reports_needed(part: PreparedPart, tolerance: float, failure: float) -> int:
-    """Reports until every estimate of the part is within `tolerance`, with probability 1 − `failure`.
+    """Number of reports for every estimate of the part to be within `tolerance`, with probability 1 − `failure`.
 
     For two-valued scores by exact binomial tails, for others by Bernstein's inequality. Tolerance is on what is
     estimated: a frequency, a mean in [−1, 1], the signed share of a cell. Cells share the failure evenly.
@@ -39,14 +40,14 @@ def _needed(channel: Channel, target: Floats, tolerance: float, failure: float) 
 
 @lru_cache(maxsize=256)
 def _two_valued(low: float, high: float, span: float, tolerance: float, failure: float) -> int:
-    """Reports needed by exact binomial tails. Cells of one part ask for the same, so it is computed once."""
+    """Number of reports by exact binomial tails. Cells of one part need the same, so it is computed once."""
     if span == 1:
         return planners.users_kary(high, low, tolerance, failure)
     return planners.users_two_valued(low, high, span, tolerance, failure)
 
 
 def _bounded(channel: Channel, target: Floats, tolerance: float, failure: float) -> int:
-    """Reports needed by Bernstein's inequality: Var f ≤ E(f − c)² for every c, bounded at the worst input."""
+    """Number of reports by Bernstein's inequality: Var f ≤ E(f − c)² for every c, bounded at the worst input."""
     score = channel.scores(target)
     centred = (score - (target.max() + target.min()) / 2) ** 2
     table = np.array([[float(weight) for weight in row] for row in channel.table()]) / 2.0**64

@@ -13,9 +13,7 @@ from enum import Enum
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
+from askance_protocol.arrays import Floats, Truths
 from askance_protocol.examples import Columns
 from askance_protocol.parameters import Parameters
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
@@ -23,8 +21,7 @@ from askance_protocol.schema import Schema
 
 __all__ = ["Answer", "Ask", "Asking", "Features", "Hypothesis", "Learnt", "Parameters", "Strategy", "Truths"]
 
-Answer: TypeAlias = float | NDArray[np.float64]
-Truths: TypeAlias = NDArray[np.bool]
+Answer: TypeAlias = float | Floats
 Learnt: TypeAlias = Mapping[str, Any]
 """The JSON value of a hypothesis, or of what is true of a population: both are written alike."""
 
@@ -39,7 +36,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """What was learned: for a person to read, and for a program to use."""
+    """What was learned: text for a person, and JSON for a program."""
 
     text: str
     value: Mapping[str, object]
@@ -50,7 +47,7 @@ Asking: TypeAlias = Generator[Sequence[Ask], Sequence[Answer], Hypothesis]
 
 
 class Features(Enum):
-    """What a strategy is given of a table whose columns are not its own fields."""
+    """Features that a strategy reads from a table whose columns are not its own fields."""
 
     BITS = "bits"
     """Bits x and a label: each column becomes bits."""
@@ -95,6 +92,6 @@ class Strategy:
     """Parameters for a small example, from which a table of all strategies is made; None: four dimensions."""
 
     def portion(self, number: int) -> Fraction:
-        """The share of the users left before round `number` that the round takes."""
+        """Share of the users left before round `number` that the round takes."""
         portions = self.portions or (1,) * self.rounds
         return Fraction(portions[number - 1], sum(portions[number - 1 :]))

@@ -1,4 +1,4 @@
-"""What a study does next: one step, from what is public about it to the one notice that has to follow.
+"""The next step of a study: from its public state to the one notice that has to follow.
 
 Theory of operation
 -------------------
@@ -21,9 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
+from askance_protocol.arrays import Truths
 from askance_protocol.budget import to_text
 from askance_protocol.errors import ProtocolError
 from askance_protocol.rounds import (
@@ -54,7 +52,7 @@ DueNotice: TypeAlias = RoundPublished | RoundClosed | RoundAnswered | StudyEnded
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A round is open, and reports may come."""
+    """A round is open and may still receive reports."""
 
     round: str
     received: int
@@ -64,7 +62,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Nothing more will happen."""
+    """The study has ended; no notice follows."""
 
     state: EndState
     reason: str
@@ -73,31 +71,31 @@ class Ended:
 
     @classmethod
     def of(cls, notice: StudyEnded) -> Ended:
-        """As the bulletin's last entry says."""
+        """End of a study, read from the last entry of its bulletin."""
         return cls(notice.state, notice.reason, notice.cause)
 
 
 class StudyView(Protocol):
-    """What the next step of a study depends on. Nothing here changes anything."""
+    """State that the next step of a study depends on. Reading it changes nothing."""
 
     @property
     def bulletin(self) -> Bulletin:
-        """Where the study stands."""
+        """Current bulletin of the study."""
         ...
 
     @property
     def replay(self) -> Replay:
-        """Where its strategy stands, after all that is on the bulletin; ProtocolError if it is not installed."""
+        """Replay of its strategy over the whole bulletin; ProtocolError if the strategy is not installed."""
         ...
 
     @property
     def end(self) -> StudyEnded:
-        """The last entry of a study that has ended."""
+        """Last entry of a study that has ended."""
         ...
 
     @property
     def now(self) -> int:
-        """The time, in seconds since 1970."""
+        """Current time, in seconds since 1970."""
         ...
 
     @property
@@ -105,8 +103,8 @@ class StudyView(Protocol):
         """Number of users: they are numbered 0 .. enrolled − 1."""
         ...
 
-    def affording(self, users: range, charge: int) -> NDArray[np.bool]:
-        """Which of these users can still pay `charge`."""
+    def affording(self, users: range, charge: int) -> Truths:
+        """Truths for these users: whether each can still pay `charge`."""
         ...
 
     def round(self, id_: str) -> PreparedRound:
@@ -118,7 +116,7 @@ class StudyView(Protocol):
         ...
 
     def tallies(self, id_: str) -> Sequence[Tally]:
-        """What the accepted reports of a round add up to, part by part."""
+        """Tallies of a round's accepted reports, one for each part."""
         ...
 
 
@@ -135,7 +133,7 @@ def study_of(
     simulated: bool,
     cap: int | None = None,
 ) -> StudySpec:
-    """The study that runs a strategy. Its cap, unless given, is the price of one report: all that a user pays."""
+    """Build the study that runs a strategy. Unless given, its cap is the price of one report."""
     epsilon = planning.terms_of(parameters).epsilon
     runs = strategy_named(strategies, strategy)
     study = StudySpec(
@@ -166,7 +164,7 @@ def check_study(study: StudySpec, strategies: Strategies) -> None:
 
 
 def strategy_named(strategies: Strategies, name: str) -> Strategy:
-    """The strategy of this name, or an error that lists the names there are."""
+    """Look up a strategy by name; the error for an unknown one lists the known names."""
     if name not in strategies:
         known = ", ".join(strategies)
         raise ProtocolError(f"there is no {name!r} here", where="strategy", remedy=f"install it, or use one of {known}")
@@ -177,7 +175,7 @@ def strategy_named(strategies: Strategies, name: str) -> Strategy:
 
 
 def step(view: StudyView) -> DueNotice | Waiting | Ended:
-    """The one thing to do next. A study that only waits replays nothing: this is asked after every group of reports."""
+    """Compute the next notice, or that there is none. A waiting study replays nothing: this runs after every group."""
     bulletin = view.bulletin
     if bulletin.state in ENDED:
         return Ended.of(view.end)
@@ -234,7 +232,7 @@ def _ask_or_end(view: StudyView) -> RoundPublished | StudyEnded:
 
 
 def _demand(view: StudyView, replay: Replay, asks: Sequence[Ask]) -> planning.Demand:
-    """The asks as parts. Nothing but what the strategy asks can go wrong here."""
+    """Compile the asks to parts; an error here is the strategy's."""
     try:
         # In a noninteractive study nothing follows what was published: the protocol's own table says so.
         event = StudyEvent.PUBLISH if replay.study.interactive else StudyEvent.PUBLISH_ALL

@@ -87,7 +87,7 @@ def laplace_sum_tail_klnrs08_repaired(*, users: int, deviation: float) -> float:
 
 
 def laplace_sum_tail_chernoff(*, users: int, deviation: float, scale: float) -> float:
-    """The best that Markov's inequality gives for Pr[|average| >= δ], at every δ.
+    """Best bound that Markov's inequality gives for Pr[|average| >= δ], at every δ.
 
     tδ + ln(1-(λt)²) is largest at λt = (√(1+x²)-1)/x with x = δ/λ; written x/(1+√(1+x²)), which is stable for small x.
     """

@@ -1,4 +1,4 @@
-"""The ledger: one interface, and three keepers of it. `base` says what all of them promise.
+"""The ledger: one interface with three implementations. `base` says what all of them guarantee.
 
 `sqlite` keeps a data directory for one process, `postgres` a database for several, `memory` nothing beyond its own
 life: it is for tests and for studies that run in one process. `migrations` has the SQL schemas.
@@ -16,7 +16,7 @@ from askance_server.ledger.base import (
     LedgerBusyError,
     LedgerError,
     NotFoundError,
-    Outcomes,
+    OutcomeColumn,
     Standing,
     Users,
     Verdict,
@@ -33,7 +33,7 @@ __all__ = [
     "LedgerError",
     "MemoryLedger",
     "NotFoundError",
-    "Outcomes",
+    "OutcomeColumn",
     "Standing",
     "Users",
     "Verdict",

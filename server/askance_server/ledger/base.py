@@ -29,13 +29,14 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from askance_protocol.arrays import Truths
 from askance_protocol.budget import Account, whole_micro
 from askance_protocol.errors import AskanceError, Code, ProtocolError
 from askance_protocol.rounds import Bulletin, Entry, PreparedRound, RoundState
 from askance_protocol.tally import Tally
 
 Users = NDArray[np.uint64]
-Outcomes = NDArray[np.uint32]
+OutcomeColumn = NDArray[np.uint32]
 Verdicts = NDArray[np.uint8]
 
 
@@ -53,25 +54,25 @@ class Verdict(IntEnum):
 
 
 class LedgerError(AskanceError):
-    """The ledger cannot be opened, or cannot be trusted any more. Says which file and what to do."""
+    """The ledger cannot be opened or trusted; the message names the file and the remedy."""
 
     code = Code.LEDGER
 
 
 class LedgerBusyError(LedgerError):
-    """Another process keeps this ledger."""
+    """Another process has locked this ledger."""
 
     code = Code.LEDGER_BUSY
 
 
 class LedgerAwayError(LedgerError):
-    """The ledger cannot be reached now. Nothing it holds is in doubt, and the same call may be made again."""
+    """The ledger cannot be reached now. Its content is safe, and the call may be repeated."""
 
     code = Code.LEDGER_AWAY
 
 
 class NotFoundError(AskanceError, LookupError):
-    """There is no such study, round or user."""
+    """No such study, round or user exists."""
 
     code = Code.NOT_FOUND
 
@@ -86,7 +87,7 @@ class Charge:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One user's account, and the charges that add up to its spending."""
+    """One user's account and the charges that add up to its spending."""
 
     account: Account
     charges: tuple[Charge, ...]
@@ -114,7 +115,7 @@ class Ledger(ABC):
 
     @abstractmethod
     def enrol(self, count: int, cap: int) -> range:
-        """Give `count` new users their numbers, the next ones, each with this cap in micro-ε."""
+        """Enrol `count` new users under the next numbers, each with this cap in micro-ε."""
 
     @abstractmethod
     def enrolled(self) -> int:
@@ -125,12 +126,12 @@ class Ledger(ABC):
         """Cap, spending and charges of one user."""
 
     @abstractmethod
-    def affording(self, users: range, charge: int) -> NDArray[np.bool]:
-        """Whether each of these users can still pay `charge`. Users who are not enrolled cannot."""
+    def affording(self, users: range, charge: int) -> Truths:
+        """Truths for these users: whether each can still pay `charge`. Users who are not enrolled cannot."""
 
     @abstractmethod
     def epoch(self, user: int) -> int:
-        """The epoch that this user's tokens must carry; −1, which no token carries, if there is no such user."""
+        """Epoch that this user's tokens must carry; −1, which no token carries, if the user does not exist."""
 
     @abstractmethod
     def revoke(self, user: int) -> int:
@@ -140,7 +141,7 @@ class Ledger(ABC):
 
     @abstractmethod
     def append(self, study: str, entry: Entry) -> Bulletin:
-        """Store the next entry of a study's bulletin and what follows from it. The first entry creates the study.
+        """Store the next entry of a study's bulletin and its effects. The first entry creates the study.
 
         Raises ProtocolError if the entry does not follow on the last one: another replica may have been faster.
         """
@@ -168,8 +169,8 @@ class Ledger(ABC):
     # ---------------------------------------------------------------------------------------------------- reports
 
     @abstractmethod
-    def charge(self, id_: str, users: Users, outcomes: Outcomes) -> Verdicts:
-        """Decide and store a group of reports to one round in one commit. Verdicts are returned once it is on disk."""
+    def charge(self, id_: str, users: Users, outcomes: OutcomeColumn) -> Verdicts:
+        """Decide and store a group of reports to one round in one commit. Returns verdicts once it is on disk."""
 
     @abstractmethod
     def received(self, id_: str) -> int:
@@ -187,7 +188,7 @@ class Ledger(ABC):
 
     @abstractmethod
     def check_writable(self) -> None:
-        """Commit something small, or raise LedgerError."""
+        """Commit a small write, or raise LedgerError."""
 
     @abstractmethod
     def close(self) -> None:

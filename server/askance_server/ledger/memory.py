@@ -1,4 +1,4 @@
-"""A ledger in memory: for tests, and for studies that begin and end in one process. It keeps nothing beyond its life.
+"""A ledger in memory, for tests and for studies that run in one process. It is lost when the process ends.
 
 It decides as the embedded ledger does, by the same projections; its log is a list of the groups as they came.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from askance_protocol.rounds import Bulletin, Entry
-from askance_server.ledger.base import Outcomes, Users
+from askance_server.ledger.base import OutcomeColumn, Users
 from askance_server.ledger.projections import ProjectedLedger
 
 
@@ -18,7 +18,7 @@ class MemoryLedger(ProjectedLedger):
     def __init__(self) -> None:
         super().__init__()
         self._entries: dict[str, list[Entry]] = {}
-        self._log: dict[str, list[tuple[Users, Outcomes]]] = {}
+        self._log: dict[str, list[tuple[Users, OutcomeColumn]]] = {}
 
     def entries(self, study: str, after: int = -1) -> list[Entry]:
         """Entries of a study whose sequence is larger than `after`."""
@@ -26,23 +26,23 @@ class MemoryLedger(ProjectedLedger):
         return self._entries[study][max(after + 1, 0) :]
 
     def check_writable(self) -> None:
-        """Do nothing: memory can be written."""
+        """Do nothing: memory is always writable."""
 
     def close(self) -> None:
-        """Do nothing: there are no files and no connections."""
+        """Do nothing: no files or connections are open."""
 
     def _keep_users(self, first: int, count: int, cap: int) -> None:
-        """Nothing beyond the projections."""
+        """Store nothing: the projections hold the users."""
 
     def _keep_epoch(self, user: int, epoch: int) -> None:
-        """Nothing beyond the projections."""
+        """Store nothing: the projections hold the epochs."""
 
     def _keep_entry(self, study: str, entry: Entry, after: Bulletin) -> None:  # noqa: ARG002 - the parent's signature
         self._entries.setdefault(study, []).append(entry)
 
-    def _keep_group(self, id_: str, users: Users, outcomes: Outcomes) -> None:
+    def _keep_group(self, id_: str, users: Users, outcomes: OutcomeColumn) -> None:
         # Copied: the arrays are the caller's, who may go on writing into them.
         self._log.setdefault(id_, []).append((users.copy(), outcomes.copy()))
 
-    def _logged(self, id_: str) -> Iterator[tuple[Users, Outcomes]]:
+    def _logged(self, id_: str) -> Iterator[tuple[Users, OutcomeColumn]]:
         return iter(self._log.get(id_, ()))

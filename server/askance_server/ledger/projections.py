@@ -1,4 +1,4 @@
-"""What a ledger of one process holds in memory, and how it decides from it.
+"""Projections that a ledger of one process holds in memory, and the decisions it makes from them.
 
 Theory of operation
 -------------------
@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from askance_protocol.arrays import Integers, Truths
 from askance_protocol.budget import Account
 from askance_protocol.errors import ProtocolError
 from askance_protocol.rounds import (
@@ -38,7 +39,7 @@ from askance_server.ledger.base import (
     Fault,
     Ledger,
     NotFoundError,
-    Outcomes,
+    OutcomeColumn,
     Standing,
     Users,
     Verdict,
@@ -50,15 +51,15 @@ Item = TypeVar("Item", bound=np.generic)
 
 
 @dataclass(slots=True)
-class Spending:
+class UserBudgets:
     """Cap and spending of every user, by user number."""
 
     enrolled: int = 0
-    spent: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    spent: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
     """Micro-ε of each user; longer than there are users, and zero there."""
     _starts: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
     """The first user of each run of users with the same cap."""
-    _caps: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    _caps: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @property
     def last_cap(self) -> int | None:
@@ -73,13 +74,13 @@ class Spending:
         self.enrolled += count
         self.spent = _lengthened(self.spent, self.enrolled)
 
-    def cap_of(self, users: Users) -> NDArray[np.int64]:
+    def cap_of(self, users: Users) -> Integers:
         """The cap of each of these users."""
         if len(self._caps) == 1:
             return np.broadcast_to(self._caps, len(users))
         return self._caps[np.searchsorted(self._starts, users, side="right") - 1]
 
-    def affording(self, users: range, charge: int) -> NDArray[np.bool]:
+    def affording(self, users: range, charge: int) -> Truths:
         """Whether each of these users can still pay `charge`."""
         known = range(users.start, min(users.stop, self.enrolled))
         affords = np.zeros(len(users), np.bool)
@@ -102,7 +103,7 @@ class RoundProjection:
         width = np.uint8 if round_.outcomes < 1 << 8 else np.uint16 if round_.outcomes < 1 << 16 else np.uint32
         return cls(round_, np.zeros(users, width))
 
-    def add(self, users: Users, outcomes: Outcomes) -> None:
+    def add(self, users: Users, outcomes: OutcomeColumn) -> None:
         """Note reports of different users."""
         self.reported[users] = outcomes + 1
         self.received += len(users)
@@ -117,7 +118,7 @@ class ProjectedLedger(Ledger):
     """A ledger that answers from memory. Subclasses keep users, entries and reports where they must be kept."""
 
     def __init__(self) -> None:
-        self._spending = Spending()
+        self._spending = UserBudgets()
         self._epochs: dict[int, int] = {}
         self._bulletins: dict[str, Bulletin] = {}
         self._states: dict[str, RoundState] = {}
@@ -141,11 +142,11 @@ class ProjectedLedger(Ledger):
         """Keep an entry; `after` is the bulletin with it."""
 
     @abstractmethod
-    def _keep_group(self, id_: str, users: Users, outcomes: Outcomes) -> None:
+    def _keep_group(self, id_: str, users: Users, outcomes: OutcomeColumn) -> None:
         """Append accepted reports to the log."""
 
     @abstractmethod
-    def _logged(self, id_: str) -> Iterator[tuple[Users, Outcomes]]:
+    def _logged(self, id_: str) -> Iterator[tuple[Users, OutcomeColumn]]:
         """The accepted reports of a round from the log, group by group."""
 
     # ------------------------------------------------------------------------------------------------------ users
@@ -175,7 +176,7 @@ class ProjectedLedger(Ledger):
         account = Account(int(self._spending.cap_of(one)[0]), int(self._spending.spent[user]))
         return Standing(account, tuple(charges))
 
-    def affording(self, users: range, charge: int) -> NDArray[np.bool]:
+    def affording(self, users: range, charge: int) -> Truths:
         """Whether each of these users can still pay `charge`."""
         return self._spending.affording(users, charge)
 
@@ -245,7 +246,7 @@ class ProjectedLedger(Ledger):
 
     # ---------------------------------------------------------------------------------------------------- reports
 
-    def charge(self, id_: str, users: Users, outcomes: Outcomes) -> Verdicts:
+    def charge(self, id_: str, users: Users, outcomes: OutcomeColumn) -> Verdicts:
         """Decide from the projections, then keep what was accepted."""
         if len(users) != len(outcomes):
             raise ProtocolError("and users are not equally many", where="outcomes")
@@ -260,7 +261,7 @@ class ProjectedLedger(Ledger):
             self._keep_group(id_, users, outcomes)
         return verdicts
 
-    def _decide(self, projection: RoundProjection, users: Users, outcomes: Outcomes) -> Verdicts:
+    def _decide(self, projection: RoundProjection, users: Users, outcomes: OutcomeColumn) -> Verdicts:
         """Verdicts for reports of different users, and the arrays changed accordingly."""
         known = users < self._spending.enrolled
         if known.all():
@@ -269,7 +270,7 @@ class ProjectedLedger(Ledger):
         verdicts[known] = self._decide_known(projection, users[known], outcomes[known])
         return verdicts
 
-    def _decide_known(self, projection: RoundProjection, users: Users, outcomes: Outcomes) -> Verdicts:
+    def _decide_known(self, projection: RoundProjection, users: Users, outcomes: OutcomeColumn) -> Verdicts:
         spending = self._spending
         before = projection.reported[users]
         spent = spending.spent[users] + charges_of(projection.round, users)
@@ -353,14 +354,14 @@ class ProjectedLedger(Ledger):
             yield Fault(f"user {over[0]}", f"the cap is exceeded by {len(over)} users")
 
 
-def charges_of(round_: PreparedRound, users: Users) -> NDArray[np.int64]:
+def charges_of(round_: PreparedRound, users: Users) -> Integers:
     """The charge of a report by each of these users: that of her part."""
     if len(round_.parts) == 1:
         return np.full(len(users), round_.charge, np.int64)
     return np.array([part.part.charge for part in round_.parts], np.int64)[round_.questions(users)[0]]
 
 
-def _limits_of(round_: PreparedRound, users: Users) -> NDArray[np.int64] | int:
+def _limits_of(round_: PreparedRound, users: Users) -> Integers | int:
     """The number of outcomes that each of these users has."""
     if len(round_.parts) == 1:
         return round_.outcomes
@@ -368,7 +369,7 @@ def _limits_of(round_: PreparedRound, users: Users) -> NDArray[np.int64] | int:
 
 
 def _lengthened(array: NDArray[Item], length: int) -> NDArray[Item]:
-    """An array of at least this length, zeros behind what was there; twice as long as before if it has to grow."""
+    """An array of at least this length, padded with zeros; its length doubles if it has to grow."""
     if len(array) >= length:
         return array
     longer = np.zeros(max(length, 2 * len(array)), array.dtype)
@@ -377,7 +378,7 @@ def _lengthened(array: NDArray[Item], length: int) -> NDArray[Item]:
 
 
 def _turns(users: Users) -> Iterator[NDArray[np.intp] | slice]:
-    """Places such that no user stands twice in one turn, and her reports come in their order."""
+    """Positions such that no user appears twice in one turn, and each user's reports keep their order."""
     if (users[1:] > users[:-1]).all() or len(np.unique(users)) == len(users):
         yield slice(None)
         return

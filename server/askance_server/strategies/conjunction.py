@@ -6,13 +6,22 @@ from fractions import Fraction
 from typing import Final
 
 from askance_protocol import parameters as read
+from askance_protocol.arrays import Truths
 from askance_protocol.concepts import ConjunctionConcept
 from askance_protocol.examples import Columns
 from askance_protocol.queries import BooleanQuery
 from askance_protocol.queries.language import And, Bit, Label, Not
 from askance_protocol.rounds.spec import MAX_PARTS
 from askance_protocol.schema import BitsField, LabelField, Schema
-from askance_server.core.strategy import Ask, Asking, Features, Hypothesis, Learnt, Parameters, Strategy, Truths
+from askance_server.core.strategy import (
+    Ask,
+    Asking,
+    Features,
+    Hypothesis,
+    Learnt,
+    Parameters,
+    Strategy,
+)
 
 
 def schema(parameters: Parameters) -> Schema:
@@ -29,7 +38,7 @@ def phi(i: int) -> BooleanQuery:
 
 
 def run(parameters: Parameters) -> Asking:
-    """With error at most α: keep every variable that is hardly ever 0 in a positive example."""
+    """Keep every variable that is hardly ever 0 in a positive example: error at most α."""
     d = read.whole(parameters, "d", 1, MAX_PARTS)
     # BB-notes, Thm 5: "d queries of tolerance τ = ε/(2d)", where ε is the error, here α.
     tau = float(read.decimal(parameters, "alpha", below=1, default="0.1") / (2 * d))
@@ -40,12 +49,12 @@ def run(parameters: Parameters) -> Asking:
 
 
 def predict(value: Learnt, columns: Columns) -> Truths:
-    """All of its variables are 1."""
+    """Truths for the examples: whether all variables of the conjunction are 1."""
     return ConjunctionConcept(tuple(value["variables"])).positive(columns.arrays)
 
 
 def error(learned: Learnt, truth: Learnt) -> Fraction:
-    """One holds, and not both: 2^−|A| + 2^−|B| − 2·2^−|A ∪ B|."""
+    """Probability that exactly one of the two holds: 2^−|A| + 2^−|B| − 2·2^−|A ∪ B|."""
     mine, right = set(learned["variables"]), set(truth["variables"])
     return Fraction(1, 2 ** len(mine)) + Fraction(1, 2 ** len(right)) - Fraction(2, 2 ** len(mine | right))
 

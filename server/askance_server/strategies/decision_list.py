@@ -1,4 +1,4 @@
-"""Decision lists over bits, after Rivest (1987), by statistical queries: what goes with one label only is a rule."""
+"""Decision lists over bits, after Rivest (1987), by statistical queries: a test that meets one label only is a rule."""
 
 from __future__ import annotations
 
@@ -8,11 +8,20 @@ from typing import Final
 import numpy as np
 
 from askance_protocol import parameters as read
+from askance_protocol.arrays import Truths
 from askance_protocol.concepts import DecisionListConcept
 from askance_protocol.examples import Columns
 from askance_protocol.queries.language import AnyNumber, Compare, Dot, If, Integer
 from askance_protocol.schema import Schema
-from askance_server.core.strategy import Ask, Asking, Features, Hypothesis, Learnt, Parameters, Strategy, Truths
+from askance_server.core.strategy import (
+    Ask,
+    Asking,
+    Features,
+    Hypothesis,
+    Learnt,
+    Parameters,
+    Strategy,
+)
 from askance_server.strategies.shared import bits
 from askance_server.strategies.shared.bits import disagreement, joint, width
 
@@ -35,7 +44,7 @@ def undecided(d: int, rules: list[Rule]) -> AnyNumber:
 
 
 def run(parameters: Parameters) -> Asking:
-    """With error at most α, if the label changes less than ROUNDS times along the list: a round for each change."""
+    """Learn with error at most α if the label changes less than ROUNDS times along the list: one round for each."""
     d = width(parameters)
     alpha = float(read.decimal(parameters, "alpha", below=1, default="0.1"))
     # Each of d rules is wrong on less than twice the threshold, and the end, which has two cells, on less than four.
@@ -58,23 +67,23 @@ def run(parameters: Parameters) -> Asking:
 
 
 def concept(value: Learnt) -> DecisionListConcept:
-    """The list as a concept."""
+    """Concept that a learned list describes."""
     return DecisionListConcept(tuple((i, v, label) for i, v, label in value["rules"]), value["otherwise"])
 
 
 def predict(value: Learnt, columns: Columns) -> Truths:
-    """The first rule that holds decides."""
+    """Label of the first rule that holds, for each example."""
     return concept(value).positive(columns.arrays)
 
 
 def error(learned: Learnt, truth: Learnt) -> Fraction | None:
-    """Over all values of the bits that either list looks at, where these are few."""
+    """Exact error over all values of the bits that either list tests, if these are few."""
     bits = {rule[0] for value in (learned, truth) for rule in value["rules"]}
     return disagreement(bits, concept(truth), lambda columns: predict(learned, columns))
 
 
 def promise(parameters: Parameters) -> float:
-    """Error at most α, if the label changes less than ROUNDS times along the list."""
+    """Error at most α if the label changes less than ROUNDS times along the list."""
     return float(read.decimal(parameters, "alpha", below=1, default="0.1"))
 
 

@@ -9,14 +9,23 @@ from typing import Final
 import numpy as np
 
 from askance_protocol import parameters as read
+from askance_protocol.arrays import Truths
 from askance_protocol.concepts import bit as bit_of
 from askance_protocol.examples import Columns
 from askance_protocol.schema import Schema
-from askance_server.core.strategy import Ask, Asking, Features, Hypothesis, Learnt, Parameters, Strategy, Truths
+from askance_server.core.strategy import (
+    Ask,
+    Asking,
+    Features,
+    Hypothesis,
+    Learnt,
+    Parameters,
+    Strategy,
+)
 from askance_server.strategies.decision_list import concept
 from askance_server.strategies.shared import bits
 from askance_server.strategies.shared.bits import disagreement, joint, width
-from askance_server.strategies.shared.trees import Numbers, leaf_of, said
+from askance_server.strategies.shared.trees import NodeNumbers, leaf_of, said
 
 ROUNDS: Final = 4
 
@@ -34,7 +43,7 @@ def run(parameters: Parameters) -> Asking:
     d = width(parameters)
     depth = min(d, read.whole(parameters, "depth", 1, ROUNDS, default=ROUNDS))
     tau = float(read.decimal(parameters, "tolerance", below=1, default="0.02"))
-    bit, label, leaves = Numbers(), Numbers({1: -1}), [1]
+    bit, label, leaves = NodeNumbers(), NodeNumbers({1: -1}), [1]
     while leaves and leaves[0] < 2**depth:
         leaf = leaf_of(bit, {n: k for k, n in enumerate(leaves)})
         shares = np.array((yield [Ask(joint(i, leaf, len(leaves)), tau) for i in range(d)])).reshape(d, -1, 2, 2)
@@ -54,7 +63,7 @@ def run(parameters: Parameters) -> Asking:
 
 
 def predict(value: Learnt, columns: Columns) -> Truths:
-    """The label of the leaf that an example gets to."""
+    """Label of the leaf that each example reaches."""
     return _predict(value["tree"], columns)
 
 
@@ -66,13 +75,13 @@ def _predict(node: Learnt | int, columns: Columns) -> Truths:
 
 
 def error(learned: Learnt, truth: Learnt) -> Fraction | None:
-    """Against a decision list, over all values of the bits that either looks at, where these are few."""
+    """Exact error against a decision list over all values of the tested bits, if these are few."""
     bits = {*tested_bits(learned["tree"]), *(rule[0] for rule in truth["rules"])}
     return disagreement(bits, concept(truth), lambda columns: predict(learned, columns))
 
 
 def tested_bits(node: Learnt | int) -> Iterator[int]:
-    """The bits that a tree looks at."""
+    """Indexes of the bits that a tree tests."""
     if not isinstance(node, int):
         yield node["bit"]
         yield from tested_bits(node["one"])

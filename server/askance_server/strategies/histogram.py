@@ -19,7 +19,7 @@ from askance_server.core.strategy import Ask, Asking, Hypothesis, Learnt, Parame
 
 
 def schema(parameters: Parameters) -> Schema:
-    """The cell that a user is in."""
+    """Schema of a user: the cell that she is in."""
     read.only(parameters, "cells", "tolerance")
     read.decimal(parameters, "tolerance", below=1, default="0.05")
     cells = read.whole(parameters, "cells", 2, MAX_CELLS)
@@ -38,7 +38,7 @@ def run(parameters: Parameters) -> Asking:
 
 
 def error(learned: Learnt, truth: Learnt) -> float:
-    """By how much the worst of the shares is off."""
+    """Largest absolute error of any share."""
     return float(np.abs(np.subtract(learned["shares"], truth["shares"])).max())
 
 

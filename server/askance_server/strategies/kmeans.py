@@ -1,4 +1,4 @@
-"""k-means by statistical queries, SuLQ's (KLNRS11, §1.1.1): a round moves each centre to the mean of who is nearest."""
+"""k-means by statistical queries, SuLQ's (KLNRS11, §1.1.1): a round moves each centre to the mean of its points."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PORTIONS: Final = (1, 3, 3, 3)
 
 
 def schema(parameters: Parameters) -> Schema:
-    """A point of the cube."""
+    """Schema of a user: a point of the cube."""
     read.only(parameters, "d", "k", "denominator", "tolerance")
     read.whole(parameters, "k", 2, 8, default=3)
     read.decimal(parameters, "tolerance", below=1, default="0.05")
@@ -28,7 +28,7 @@ def schema(parameters: Parameters) -> Schema:
 
 
 def total(j: int, c: int, centres: list[Centre], one: int) -> RealQuery:
-    """x_j of whom centre c is the nearest to, 0 of the others."""
+    """x_j if centre c is the nearest, else 0."""
     mine = Compare(left=nearest(centres), relation="=", right=Integer(of=c))
     return RealQuery(numerator=If(test=mine, then=form({j: 1}), otherwise=Integer(of=0)), denominator=one)
 
@@ -52,7 +52,7 @@ def run(parameters: Parameters) -> Asking:
 
 
 def cost(value: Learnt, columns: Columns) -> float:
-    """The mean square of the distance from the nearest centre."""
+    """Mean squared distance to the nearest centre."""
     centres = np.array(value["centres"], np.float64)
     scales = [field.denominator for field in columns.schema.fields if isinstance(field, RealField)]
     points = np.stack([columns[f"x{j}"] / scales[j] for j in range(centres.shape[1])], axis=1)

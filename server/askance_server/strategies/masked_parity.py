@@ -6,19 +6,27 @@ from fractions import Fraction
 from typing import Final
 
 from askance_protocol import parameters as read
+from askance_protocol.arrays import Truths
 from askance_protocol.concepts import MaskedParityConcept
 from askance_protocol.examples import Columns
 from askance_protocol.queries import BooleanQuery
 from askance_protocol.queries.language import And, Bit, Compare, FieldValue, Integer, Label, Not, Parity, Xor
 from askance_protocol.schema import BitsField, IntegerField, LabelField, Schema
-from askance_server.core.strategy import Ask, Asking, Hypothesis, Learnt, Parameters, Strategy, Truths
+from askance_server.core.strategy import (
+    Ask,
+    Asking,
+    Hypothesis,
+    Learnt,
+    Parameters,
+    Strategy,
+)
 
 SHOWN: Final = Bit(field="b", index=0)
 MINUS: Final = Label(sign=-1)
 
 
 def dimension(parameters: Parameters) -> int:
-    """How many bits r and x have: i ∈ {0, 1}^{log d} names one of them, so d is a power of two."""
+    """Number of bits of r and of x: i ∈ {0, 1}^{log d} names one of them, so d is a power of two."""
     d = read.whole(parameters, "d", 2, 64)
     if d & (d - 1):
         raise read.refused("d", "is not a power of two", "give 2, 4, 8, 16, 32 or 64")
@@ -58,12 +66,12 @@ def run(parameters: Parameters) -> Asking:
 
 
 def predict(value: Learnt, columns: Columns) -> Truths:
-    """c_{r,a} itself."""
+    """Labels by c_{r,a}."""
     return MaskedParityConcept(value["r"], value["a"]).positive(columns.arrays)
 
 
 def error(learned: Learnt, truth: Learnt) -> Fraction:
-    """KLNRS11, §5.3: b shows bit i of r in one half, and masks the parity by a in the other."""
+    """Exact error, KLNRS11, §5.3: b shows bit i of r in one half, and masks the parity by a in the other."""
     wrong = different_bits(learned["r"], truth["r"])
     # Two parities of different r differ on half of all x; of the same r, everywhere or nowhere.
     masked = Fraction(1, 2) if wrong else Fraction(int(learned["a"] != truth["a"]))
@@ -71,12 +79,12 @@ def error(learned: Learnt, truth: Learnt) -> Fraction:
 
 
 def different_bits(one: str, other: str) -> int:
-    """The number of bits in which two strings of bits differ."""
+    """Number of positions in which two bit strings differ."""
     return sum(mine != right for mine, right in zip(one, other, strict=True))
 
 
 def promise(_: Parameters) -> float:
-    """KLNRS11, Prop. 5.18: r and a themselves."""
+    """KLNRS11, Prop. 5.18: exactly r and a."""
     return 0.0
 
 

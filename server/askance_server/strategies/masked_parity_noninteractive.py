@@ -1,4 +1,4 @@
-"""MASKED-PARITY in one round, at the price of about 2^d users: what a second round is worth (KLNRS11, Thm 5.16)."""
+"""MASKED-PARITY in one round, with about 2^d users: the cost of doing without a second round (KLNRS11, Thm 5.16)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from askance_server.strategies.masked_parity_two_rounds import signs
 
 
 def bent(d: int) -> AnyTest:
-    """B(x) = x_0·x_1 ⊕ x_2·x_3 ⊕ …: for every r, E[(−1)^{B(x) + r⊙x}] = (−1)^{B(r)}·2^{−d/2}, as B is its own dual."""
+    """Bent function B(x) = x_0·x_1 ⊕ x_2·x_3 ⊕ …: E[(−1)^{B(x) + r⊙x}] = (−1)^{B(r)}·2^{−d/2} for every r."""
     pairs = [And(of=(Bit(field="x", index=k), Bit(field="x", index=k + 1))) for k in range(0, d, 2)]
     return Xor(of=tuple(pairs)) if len(pairs) > 1 else pairs[0]
 
 
 def both_halves(d: int) -> CellQuery:
-    """Cell i where b = 1, as above; where b = 0 cell d, its sign that of y·(−1)^{B(x)}, whose mean betrays a.
+    """Cell i where b = 1; where b = 0 cell d, signed by y·(−1)^{B(x)}, whose mean reveals a.
 
     Every user serves both halves: her own b says which.
     """
@@ -33,12 +33,12 @@ def both_halves(d: int) -> CellQuery:
 
 
 def dual(r: str) -> int:
-    """B(r)."""
+    """B(r), the dual of the bent function at r."""
     return sum(r[k] == r[k + 1] == "1" for k in range(0, len(r), 2)) % 2
 
 
 def run(parameters: Parameters) -> Asking:
-    """E[y·(−1)^{B(x)}; b = 0] = (−1)^{a + B(r)}·2^{−d/2−1}: r̂ is not known when a is asked for, so all r share it."""
+    """Ask one query for all r: E[y·(−1)^{B(x)}; b = 0] = (−1)^{a + B(r)}·2^{−d/2−1}, as r̂ is not known yet."""
     d = dimension(parameters)
     [shares] = yield [Ask(both_halves(d), 1 / (max(2 * d, 2 ** (d // 2 + 1)) + 1))]
     halves = np.atleast_1d(shares)

@@ -1,4 +1,4 @@
-"""A_MP whose first round is pooled, and whose second is a search: docs/masked-parity.md has what each step gives.
+"""A_MP with a pooled first round and a search as the second; docs/masked-parity.md derives each step.
 
 At d = 64 and ε = 1 some 3.6·10⁵ users do; one pooled round takes 7·10⁵, fresh portions 4.6·10⁹ (docs/theory.md).
 """
@@ -20,7 +20,7 @@ PORTIONS: Final = (60, 10, 10, 8, 7, 5)
 
 
 def searched(d: int, candidate: int) -> CellQuery:
-    """Cell i where b = 1, as in step 1; where b = 0 cell d, with the sign of y·χ_r̂(x), whose mean betrays a if r̂ = r.
+    """Cell i where b = 1, as in step 1; where b = 0 cell d, signed by y·χ_r̂(x), whose mean reveals a if r̂ = r.
 
     Every user serves both halves: her own b says which. The cells beyond d are empty, and show the noise.
     """
@@ -30,7 +30,7 @@ def searched(d: int, candidate: int) -> CellQuery:
 
 
 def run(parameters: Parameters) -> Asking:
-    """Soft bits of r; then, until it stands out, ask about the r that are likeliest."""
+    """Estimate the bits of r; then ask about the likeliest r until one stands out."""
     d = dimension(parameters)
     posterior = Posterior(d)
     # Any tolerance below the mean's 1/(2d) tells its sign.

@@ -1,4 +1,4 @@
-"""A_MP whose first round is pooled: every user of it answers for all of r at once, with one bit. The plainest learner.
+"""A_MP with a pooled first round, in its simplest form: each user answers for all of r at once, with one bit.
 
 docs/theory.md#one-pooled-round: at d = 64 and ε = 1 some 7·10⁵ users where fresh portions need 4.6·10⁹.
 """
@@ -26,7 +26,7 @@ def signs(shares: Answer) -> str:
 
 
 def run(parameters: Parameters) -> Asking:
-    """A_MP whose first round every user of it answers for all j at once: one bit under a public Hadamard row."""
+    """A_MP whose first round asks all users about all j at once: one bit under a public Hadamard row."""
     d = dimension(parameters)
     # Any tolerance below the mean's 1/(2d) tells its sign.
     [shares] = yield [Ask(cells(d), 1 / (2 * d + 1))]

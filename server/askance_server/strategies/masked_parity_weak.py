@@ -7,9 +7,17 @@ from typing import Final
 
 import numpy as np
 
+from askance_protocol.arrays import Truths
 from askance_protocol.concepts import MaskedParityConcept, ParityConcept
 from askance_protocol.examples import Columns
-from askance_server.core.strategy import Ask, Asking, Hypothesis, Learnt, Parameters, Strategy, Truths
+from askance_server.core.strategy import (
+    Ask,
+    Asking,
+    Hypothesis,
+    Learnt,
+    Parameters,
+    Strategy,
+)
 from askance_server.strategies.masked_parity import different_bits, dimension, schema
 from askance_server.strategies.masked_parity_two_rounds import cells, signs
 
@@ -32,13 +40,13 @@ def run(parameters: Parameters) -> Asking:
 
 
 def predict(value: Learnt, columns: Columns) -> Truths:
-    """Where b = 1 the bit of r; where b = 0 another parity."""
+    """Bit of r where b = 1; label of another parity where b = 0."""
     shown = MaskedParityConcept(value["r"], 0).positive(columns.arrays)
     return np.where(columns["b"][0] == 1, shown, ParityConcept(value["guess"]).positive(columns.arrays))
 
 
 def error(learned: Learnt, truth: Learnt) -> Fraction:
-    """KLNRS11, p. 27: exactly ¼, where r is right."""
+    """Exactly ¼ if r is right. KLNRS11, p. 27."""
     shown = Fraction(different_bits(learned["r"], truth["r"]), len(truth["r"]))
     # The guess is some parity: right or wrong everywhere if it is r's own, on half of all x if it is not.
     masked = Fraction(truth["a"]) if learned["guess"] == truth["r"] else Fraction(1, 2)

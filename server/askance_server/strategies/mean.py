@@ -14,7 +14,7 @@ from askance_server.core.strategy import Ask, Asking, Hypothesis, Learnt, Parame
 
 
 def denominator(parameters: Parameters) -> int:
-    """Values are kept to the nearest multiple of one over this."""
+    """Denominator of the values: each is kept to the nearest multiple of one over this."""
     return read.whole(parameters, "denominator", 1, MAX_DENOMINATOR, default=1000)
 
 
@@ -35,12 +35,12 @@ def run(parameters: Parameters) -> Asking:
 
 
 def error(learned: Learnt, truth: Learnt) -> Fraction:
-    """By how much the estimate is off."""
+    """Absolute error of the estimate."""
     return abs(Fraction(learned["mean"]) - Fraction(truth["mean"]))
 
 
 def promise(parameters: Parameters) -> float:
-    """Within the tolerance."""
+    """Error within the tolerance."""
     return float(read.decimal(parameters, "tolerance", below=1, default="0.05"))
 
 

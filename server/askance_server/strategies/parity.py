@@ -1,4 +1,4 @@
-"""PARITY over uniform examples, by asking about every parity: the wall that statistical queries stand before.
+"""PARITY over uniform examples, by one query for each parity: 2^d of them, as statistical queries must.
 
 KLNRS11, §5.2: no learner does with 2^(d/3) queries of tolerance 2^(−d/3), so that every local learner needs a number of
 users exponential in d. This one asks 2^d queries, each of a portion of the users, and does not pretend otherwise.
@@ -12,19 +12,28 @@ from typing import Final
 import numpy as np
 
 from askance_protocol import parameters as read
+from askance_protocol.arrays import Truths
 from askance_protocol.concepts import ParityConcept
 from askance_protocol.examples import Columns
 from askance_protocol.queries import BooleanQuery
 from askance_protocol.queries.language import Label, Parity, Xor
 from askance_protocol.schema import MAX_WIDTH, BitsField, LabelField, Schema
-from askance_server.core.strategy import Ask, Asking, Features, Hypothesis, Learnt, Parameters, Strategy, Truths
+from askance_server.core.strategy import (
+    Ask,
+    Asking,
+    Features,
+    Hypothesis,
+    Learnt,
+    Parameters,
+    Strategy,
+)
 
 MOST: Final = 12
 """2^12 queries are as many as one study asks (`MAX_QUERIES`, `MAX_PARTS`)."""
 
 
 def dimension(parameters: Parameters) -> int:
-    """How many bits x has."""
+    """Number of bits of x."""
     d = read.whole(parameters, "d", 1, MAX_WIDTH)
     if d > MOST:
         what = f"would take 2^{d} queries here, and takes more than 2^(d/3) of any learner (KLNRS11, 5.2)"
@@ -39,12 +48,12 @@ def schema(parameters: Parameters) -> Schema:
 
 
 def differs(s: int) -> BooleanQuery:
-    """Whether y ≠ (−1)^(s⊙x): as a mean over uniform x, 0 where s = r and ½ for every other s."""
+    """Whether y ≠ (−1)^(s⊙x): its mean over uniform x is 0 if r = s and ½ for every other s."""
     return BooleanQuery(test=Xor(of=(Label(sign=-1), Parity(field="x", mask=f"{s:x}"))))
 
 
 def run(parameters: Parameters) -> Asking:
-    """The parity that differs least."""
+    """Choose the parity whose labels differ least."""
     d = dimension(parameters)
     # Any tolerance below ¼ tells 0 from ½.
     answers = yield [Ask(differs(s), 1 / 5) for s in range(2**d)]
@@ -53,17 +62,17 @@ def run(parameters: Parameters) -> Asking:
 
 
 def predict(value: Learnt, columns: Columns) -> Truths:
-    """The parity itself."""
+    """Labels of the parity."""
     return ParityConcept(value["r"]).positive(columns.arrays)
 
 
 def error(learned: Learnt, truth: Learnt) -> Fraction:
-    """Two parities are the same, or differ on half of all x."""
+    """0 if the parities are the same, else ½."""
     return Fraction(int(learned["r"] != truth["r"]), 2)
 
 
 def promise(_: Parameters) -> float:
-    """The right parity."""
+    """Exactly the right parity."""
     return 0.0
 
 

@@ -1,4 +1,4 @@
-"""The perceptron by statistical queries, SuLQ's (KLNRS11, §1.1.1): a round steps toward what is labelled wrongly."""
+"""The perceptron by statistical queries, SuLQ's (KLNRS11, §1.1.1): a round steps towards the mislabelled points."""
 
 from __future__ import annotations
 
@@ -7,12 +7,21 @@ from typing import Final
 import numpy as np
 
 from askance_protocol import parameters as read
+from askance_protocol.arrays import Truths
 from askance_protocol.concepts import SeparatorConcept
 from askance_protocol.examples import Columns
 from askance_protocol.queries import RealQuery
 from askance_protocol.queries.language import AnyTest, Compare, Constant, If, Integer, Label, Xor
 from askance_protocol.schema import LabelField, Schema
-from askance_server.core.strategy import Ask, Asking, Features, Hypothesis, Learnt, Parameters, Strategy, Truths
+from askance_server.core.strategy import (
+    Ask,
+    Asking,
+    Features,
+    Hypothesis,
+    Learnt,
+    Parameters,
+    Strategy,
+)
 from askance_server.strategies.mean import denominator
 from askance_server.strategies.shared.points import cube, form
 
@@ -28,19 +37,19 @@ def schema(parameters: Parameters) -> Schema:
 
 
 def mistaken(w: list[int]) -> AnyTest:
-    """y·(w·x) ≤ 0; but where w·x = 0 the answer is taken to be −1, once there is one."""
+    """Whether y·(w·x) ≤ 0. Once there is an answer, w·x = 0 counts as −1."""
     positive = Compare(left=form(dict(enumerate(w))), relation=">", right=Integer(of=0))
     return Xor(of=(Label(sign=1), positive)) if any(w) else Constant(truth=True)
 
 
 def step(j: int, wrong: AnyTest, one: int) -> RealQuery:
-    """y·x_j where w is mistaken, else 0."""
+    """y·x_j if w mislabels the point, else 0."""
     signed = If(test=Label(sign=1), then=form({j: 1}), otherwise=form({j: -1}))
     return RealQuery(numerator=If(test=wrong, then=signed, otherwise=Integer(of=0)), denominator=one)
 
 
 def run(parameters: Parameters) -> Asking:
-    """Repeat w ← w + E[y·x; y·(w·x) ≤ 0], in coordinates that τ tells from 0, for some rounds or until there is none.
+    """Repeat w ← w + E[y·x; y·(w·x) ≤ 0], in the coordinates that τ tells from 0, for some rounds or to no mistake.
 
     Then, if w* of length 1 has the margin γ ≤ y·(w*·x), a share p is mistaken with γ·p ≤ w*·E[y·x; …] ≤ 2τ·√d.
     """
@@ -57,7 +66,7 @@ def run(parameters: Parameters) -> Asking:
 
 
 def predict(value: Learnt, columns: Columns) -> Truths:
-    """The side of the plane; on the plane itself −1, where a separator, which looks from the other side, says +1."""
+    """Side of the plane for each point; on the plane itself −1, while a separator says +1."""
     return ~SeparatorConcept(tuple(-weight for weight in value["weights"]), "0").positive(columns.arrays)
 
 

@@ -1,4 +1,4 @@
-"""Which strategies there are: those of this package, a module each, and those that other packages name as entry points.
+"""The registry of strategies: the modules of this package, and entry points of other packages.
 
 A strategy of this package is found by its file: module `decision_list` ends with a `Strategy` named `decision-list`.
 """
@@ -23,12 +23,12 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,63}", re.ASCII)
 
 
 class BrokenStrategyError(Exception):
-    """An entry point cannot be used. Says why."""
+    """An entry point that cannot be used, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Registry(Mapping[str, Strategy]):
-    """Strategies by their names, and the entry points that gave none, with the reason of each."""
+    """Strategies by name, and the entry points that failed, with the reason of each."""
 
     usable: Mapping[str, Strategy]
     broken: Mapping[str, str]
@@ -44,7 +44,7 @@ class Registry(Mapping[str, Strategy]):
 
 
 def registry() -> Registry:
-    """Look for strategies. One that is broken does not touch the others; no name is taken over."""
+    """Find all strategies. A broken one does not affect the others; no name can be taken over."""
     usable = {strategy.name: strategy for strategy in built_in()}
     broken: dict[str, str] = {}
     for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
@@ -71,7 +71,7 @@ def _of_module(name: str) -> Strategy:
 
 
 def _load(point: EntryPoint, taken: Mapping[str, Strategy]) -> Strategy:
-    """The strategy that an entry point names."""
+    """Load the strategy that an entry point names."""
     if point.name in taken:
         raise BrokenStrategyError(f"{point.value}: another strategy has this name already")
     try:

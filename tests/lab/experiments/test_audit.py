@@ -16,10 +16,10 @@ from askance_lab.experiments.audit import (
     Direction,
     audit_channel,
     audit_counts,
-    clopper_pearson,
     likelihood_order,
 )
 from askance_protocol.errors import ProtocolError
+from askance_server.core.estimators import binomial_bounds
 
 LEVEL = 1e-6  # of every statistical test, one-sided
 EPSILONS = [0.1, 0.5, 1.0, 2.0, 4.0]
@@ -170,7 +170,7 @@ def test_clopper_pearson_ends_are_the_binomial_tails(failure: float) -> None:
     """At the bound below, as many successes or more have probability `failure`; at the one above, as many or fewer."""
     total = 1_000_000
     inside = np.asarray([1, 2, 50, 10_000, 500_000, 900_000])
-    below, above = clopper_pearson(inside, total, failure)
+    below, above = binomial_bounds(inside, total, failure)
 
     assert binom.sf(inside - 1, total, below) == pytest.approx(np.full(6, failure), rel=1e-6)
     assert binom.cdf(inside, total, above) == pytest.approx(np.full(6, failure), rel=1e-6)
@@ -178,7 +178,7 @@ def test_clopper_pearson_ends_are_the_binomial_tails(failure: float) -> None:
 
 def test_clopper_pearson_never_excludes_what_cannot_be_excluded() -> None:
     """No success in n does not bound the probability from below; no failure does not bound it from above."""
-    below, above = clopper_pearson(np.asarray([0, 9]), 9, FAILURE)
+    below, above = binomial_bounds(np.asarray([0, 9]), 9, FAILURE)
 
     assert below[0] == 0.0
     assert above[1] == 1.0
@@ -194,8 +194,8 @@ def test_the_named_event_is_the_one_that_was_counted() -> None:
         leaky = plain + 2000 * np.isin(np.arange(6), raised)
         audit = audit_counts(leaky, plain, order=order)
         each = FAILURE / (4 * (6 + 4 + 4))  # six outcomes, four longer prefixes, four longer suffixes
-        below, _ = clopper_pearson(np.asarray([leaky[list(audit.event)].sum()]), int(leaky.sum()), each)
-        _, above = clopper_pearson(np.asarray([plain[list(audit.event)].sum()]), int(plain.sum()), each)
+        below, _ = binomial_bounds(np.asarray([leaky[list(audit.event)].sum()]), int(leaky.sum()), each)
+        _, above = binomial_bounds(np.asarray([plain[list(audit.event)].sum()]), int(plain.sum()), each)
 
         assert audit.event == raised
         assert audit.epsilon_lower_bound == pytest.approx(math.log(below[0] / above[0]), rel=1e-12)

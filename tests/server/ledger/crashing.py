@@ -43,7 +43,7 @@ from askance_protocol.rounds import RoundAnswered
 from askance_protocol.tally import tally_round
 from askance_server.app import create_app
 from askance_server.auth import TokenFiles
-from askance_server.ledger import Ledger, Outcomes, Users, Verdicts, open_ledger, postgres, sqlite
+from askance_server.ledger import Ledger, OutcomeColumn, Users, Verdicts, open_ledger, postgres, sqlite
 from askance_server.ledger.postgres import PostgresLedger
 from askance_server.ledger.postgres import ledger as postgres_ledger
 from askance_server.ledger.sqlite import FILE, SqliteLedger
@@ -128,7 +128,7 @@ def marked_postgres(kind: type[PostgresLedger], marks: Marks) -> type[PostgresLe
         return decided
 
     class Marked(kind):
-        def charge(self, id_: str, users: Users, outcomes: Outcomes) -> Verdicts:
+        def charge(self, id_: str, users: Users, outcomes: OutcomeColumn) -> Verdicts:
             try:
                 return super().charge(id_, users, outcomes)
             finally:
@@ -162,7 +162,7 @@ class SpendsApart(SqliteLedger):
 
     charging = False
 
-    def charge(self, id_: str, users: Users, outcomes: Outcomes) -> Verdicts:
+    def charge(self, id_: str, users: Users, outcomes: OutcomeColumn) -> Verdicts:
         """As it is, but for what `_commit` does with it."""
         self.charging = True
         try:

@@ -23,7 +23,7 @@ import psycopg
 import pytest
 
 from askance_protocol.rounds import Bulletin, RoundPublished, RoundSpec, StudyPublished, StudySpec
-from askance_server.ledger.base import Ledger, Outcomes, Users, Verdict, Verdicts
+from askance_server.ledger.base import Ledger, OutcomeColumn, Users, Verdict, Verdicts
 
 pytest_plugins = ("tests.harness.postgres",)
 
@@ -120,7 +120,7 @@ def publish(ledger: Ledger, study: StudySpec, *rounds: RoundSpec) -> Bulletin:
 
 # ------------------------------------------------------------------------------------------------- a storm of clients
 
-Charging = Callable[[str, Users, Outcomes], Verdicts]
+Charging = Callable[[str, Users, OutcomeColumn], Verdicts]
 """`Ledger.charge`, or whatever stands before it and may be called by many at once."""
 
 Opening = Callable[[], AbstractContextManager[Charging]]

@@ -47,7 +47,7 @@ from askance_protocol.rounds import (
     prepare_round,
 )
 from askance_protocol.tally import tally_round
-from askance_server.ledger import Charge, Ledger, NotFoundError, Outcomes, Standing, Users, Verdict, Verdicts
+from askance_server.ledger import Charge, Ledger, NotFoundError, OutcomeColumn, Standing, Users, Verdict, Verdicts
 from askance_server.ledger.memory import MemoryLedger
 from askance_server.ledger.postgres import PostgresLedger
 from askance_server.ledger.sqlite import FILE, SqliteLedger
@@ -434,7 +434,7 @@ def test_the_postgres_ledger_is_the_model_whatever_is_done_to_it(postgres_server
 class ChargingRetries(SqliteLedger):
     """Charges a report again when it is sent again."""
 
-    def charge(self, id_: str, users: Users, outcomes: Outcomes) -> Verdicts:
+    def charge(self, id_: str, users: Users, outcomes: OutcomeColumn) -> Verdicts:
         verdicts = super().charge(id_, users, outcomes)
         again = users[verdicts == Verdict.REPEATED]
         self._spending.spent[again] += self.round(id_).charge
@@ -455,7 +455,7 @@ class ForgettingTheLastGroup(SqliteLedger):
 class AcceptingLateReports(SqliteLedger):
     """Forgets that a round is closed."""
 
-    def charge(self, id_: str, users: Users, outcomes: Outcomes) -> Verdicts:
+    def charge(self, id_: str, users: Users, outcomes: OutcomeColumn) -> Verdicts:
         self._states[id_] = RoundState.OPEN
         return super().charge(id_, users, outcomes)
 

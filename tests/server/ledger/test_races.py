@@ -20,7 +20,7 @@ import pytest
 from askance_protocol.budget import MICRO
 from askance_protocol.errors import ProtocolError
 from askance_protocol.rounds import Bulletin, Cohort, RoundClosed, RoundPublished, StudyPublished
-from askance_server.ledger.base import Outcomes, Users, Verdict, Verdicts
+from askance_server.ledger.base import OutcomeColumn, Users, Verdict, Verdicts
 from askance_server.ledger.postgres import PostgresLedger
 from askance_server.ledger.postgres import ledger as postgres
 from tests.protocol.studies import part, round_of, study
@@ -93,7 +93,7 @@ def summing(url: str) -> Iterator[Charging]:
             stored = link.execute(insert, (round_, user, outcome, MICRO)).rowcount
             return Verdict.ACCEPTED if stored else Verdict.CONFLICT
 
-        def charge(round_: str, users: Users, outcomes: Outcomes) -> Verdicts:
+        def charge(round_: str, users: Users, outcomes: OutcomeColumn) -> Verdicts:
             with link.transaction():
                 several = sorted(zip(users.tolist(), outcomes.tolist(), range(len(users)), strict=True))
                 decided = {place: one(round_, user, outcome) for user, outcome, place in several}
@@ -245,7 +245,7 @@ def test_a_storm_through_one_lock_is_judged_alike() -> None:
     """The harness with any `charge`: here a dictionary that accepts whatever is new."""
     lock, log = threading.Lock(), {}
 
-    def charge(round_: str, users: Users, outcomes: Outcomes) -> Verdicts:
+    def charge(round_: str, users: Users, outcomes: OutcomeColumn) -> Verdicts:
         with lock:
             return np.array(
                 [

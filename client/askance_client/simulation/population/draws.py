@@ -13,8 +13,8 @@ from itertools import accumulate
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from askance_protocol.arrays import Integers, Truths
 from askance_protocol.randomness import Words
 
 _WHOLE: Final = 1 << 64
@@ -23,14 +23,14 @@ _TAIL: Final = 8
 """A normal variable stays within this many standard deviations: it leaves them once in 10¹⁵ draws."""
 
 
-def happens(words: Words, chance: Fraction) -> NDArray[np.bool]:
+def happens(words: Words, chance: Fraction) -> Truths:
     """Draw truths that are true with this chance, to the nearest multiple of 2⁻⁶⁴ below it."""
     if chance >= 1:
         return np.ones(words.shape, np.bool)
     return words < np.uint64(math.floor(chance * _WHOLE))
 
 
-def below(words: Words, count: int) -> NDArray[np.int64]:
+def below(words: Words, count: int) -> Integers:
     """Draw numbers from 0 to count − 1, each as likely to within count/2⁶⁴."""
     return (words % np.uint64(count)).astype(np.int64)
 
@@ -60,7 +60,7 @@ def cuts(weights: Sequence[int]) -> Words:
     return np.array([min((part << 64) // sums[-1], _WHOLE - 1) for part in sums[:-1]], np.uint64)
 
 
-def choose(words: Words, table: Words) -> NDArray[np.int64]:
+def choose(words: Words, table: Words) -> Integers:
     """The outcome that each word falls into."""
     return np.searchsorted(table, words, side="right").astype(np.int64)
 

@@ -15,7 +15,8 @@ from askance_client.simulation.population.features import BitsFeature, Feature, 
 from askance_client.simulation.population.kind import PopulationKind
 from askance_client.simulation.population.source import Source
 from askance_client.simulation.population.synthetic import ETA, labelled, noise
-from askance_protocol.concepts import Truths, bit
+from askance_protocol.arrays import Truths
+from askance_protocol.concepts import bit
 from askance_protocol.examples import Column
 from askance_protocol.parameters import Parameters
 from askance_protocol.schema import AnyField, CategoryField, IntegerField, RealField

@@ -10,8 +10,8 @@ from askance_protocol.budget import MICRO, limit_from_text
 from askance_protocol.errors import ProtocolError
 
 
-def terms_of(epsilon: str, delta: str, alpha: float, beta: float) -> Targets:
-    """What is wanted of a learner, and what privacy it may spend."""
+def read_targets(epsilon: str, delta: str, alpha: float, beta: float) -> Targets:
+    """Read the accuracy that a learner should reach and the privacy that it may spend."""
     checks.between("alpha", alpha, 0.001, 0.2)
     checks.between("beta", beta, 0.01, 0.5)
     try:

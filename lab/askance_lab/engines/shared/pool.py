@@ -1,4 +1,4 @@
-"""The one pool of processes: started by spawn at its first use, kept until it is closed."""
+"""The pool of worker processes: started by spawn at first use, kept until closed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ProcessPool:
 
     @property
     def executor(self) -> ProcessPoolExecutor:
-        """The running processes; started here if they are not."""
+        """Executor with running processes, started here if they are not."""
         if self._executor is None:
             # Spawn, because a fork would copy locks that other threads of this process may hold.
             context = multiprocessing.get_context("spawn")
@@ -26,7 +26,7 @@ class ProcessPool:
         return self._executor
 
     def close(self) -> None:
-        """Drop the tasks that have not begun, wait for those that have, end the processes."""
+        """Drop the tasks that have not begun, wait for the others, then end the processes."""
         if self._executor is not None:
             self._executor.shutdown(cancel_futures=True)
             self._executor = None

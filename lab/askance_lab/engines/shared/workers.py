@@ -1,4 +1,4 @@
-"""What an engine is, for those who use one and for those who write one."""
+"""The interface of engines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Engine(Protocol):
     """Maps a function of a module over tasks."""
 
     def __call__(self, function: Callable[[Task], T], tasks: Sequence[Task]) -> Iterable[T]:
-        """The results, in the order of the tasks."""
+        """Results in the order of the tasks."""
         ...
 
 
@@ -26,14 +26,14 @@ class Workers(ABC):
 
     @abstractmethod
     def completed(self, function: Callable[[Task], T], tasks: Sequence[Task]) -> Iterator[tuple[int, T]]:
-        """Each result as soon as it is there, with the index of its task. Left early, it drops tasks not yet begun."""
+        """Results as they complete, each with the index of its task. Leaving early drops tasks not yet begun."""
 
     @abstractmethod
     def close(self) -> None:
-        """End the workers; without effect where none were started."""
+        """Close the workers, if any were started."""
 
     def __call__(self, function: Callable[[Task], T], tasks: Sequence[Task]) -> Iterator[T]:
-        """The results in the order of the tasks, each as soon as it and all before it are there."""
+        """Results in the order of the tasks, each as soon as it and all earlier ones are done."""
         early: dict[int, T] = {}
         due = 0
         for index, result in self.completed(function, tasks):

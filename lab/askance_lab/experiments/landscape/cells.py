@@ -1,4 +1,4 @@
-"""Which learner stands for which class and model, by which theorem, and how many users that theorem asks for.
+"""Which learner represents which class and model, by which theorem, and the number of users of its bound.
 
 A cell holds its learner: a strategy, a curator's mechanism, or a plain rule. A bound is the theorem's own, with the
 constants that are proved (`askance_lab.theory`). It holds for every distribution and with proof; what is measured holds
@@ -33,7 +33,7 @@ from askance_protocol import checks
 
 
 class Model(Enum):
-    """Who a user has to trust."""
+    """Whom a user has to trust."""
 
     AT_ONCE = "local, at once"
     IN_ROUNDS = "local, in rounds"
@@ -64,12 +64,12 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """The name of the cell among the results."""
+        """Name of the cell among the results."""
         return f"{self.problem} · {self.model.value} · {self.learner}"
 
     @property
     def measured_as(self) -> str:
-        """The cell whose measurement it shares: a learner that stands for two models is measured once, as the first."""
+        """Cell whose measurement it shares: a learner that represents two models is measured once."""
         return next(c.key for c in CELLS if (c.problem, c.learner) == (self.problem, self.learner))
 
 
@@ -102,7 +102,7 @@ def _sulq(queries: Callable[[int], int], tolerance: Callable[[int, float], float
 
 
 def _occam(hypotheses: Callable[[int], int]) -> Bound:
-    """Bound any hypothesis that fits: |H|(1 − α)^n ≤ β (Blumer, Ehrenfeucht, Haussler and Warmuth 1987)."""
+    """Bound for any consistent hypothesis: |H|(1 − α)^n ≤ β (Blumer, Ehrenfeucht, Haussler and Warmuth 1987)."""
     return lambda d, targets: checks.whole((log(hypotheses(d)) - log(targets.beta)) / targets.alpha)
 
 
@@ -139,7 +139,7 @@ def _size(d: int) -> int:
 def _curated(
     mechanism: Mechanism[Database, Answer], learner: str, start: Callable[[int], float], dimensions: tuple[int, ...]
 ) -> Cell:
-    """The cell of a curator's mechanism: its class, its theorem, its bound and its price are its own."""
+    """Cell of a curator's mechanism, with its class, theorem, bound and price."""
     return Cell(
         mechanism.concepts.name,
         Model.CURATOR,

@@ -1,4 +1,4 @@
-"""Learners as the landscape runs them: from a made-up problem and a seed to what was learned, or None.
+"""Learners of the landscape: from a made-up problem and a seed to a hypothesis, or None.
 
 At ε = 1 and δ = 10^−6 if nothing else is given. Local learners go user by user through the protocol's own rounds; a
 curator's are her mechanisms, with exact draws; a learner that is not private takes any hypothesis that fits.
@@ -90,7 +90,7 @@ def curated(mechanism: Mechanism[Database, Answer]) -> Learner:
 def curated_on(
     mechanism: Mechanism[Database, Answer], concepts: ConceptClass[Database], answers: AnswerForm[Database, Answer]
 ) -> Learner:
-    """Run a mechanism on the examples of another class that is a case of its own, as MASKED-PARITY is of PARITY."""
+    """Run a mechanism on another class's examples that are a special case of its own, as MASKED-PARITY of PARITY."""
 
     def learn(problem: LearningProblem, targets: Targets, seed: int) -> Found | None:
         found = mechanism.run(concepts.database(problem.columns), targets, _draw(problem, seed))
@@ -100,7 +100,7 @@ def curated_on(
 
 
 def _draw(problem: LearningProblem, seed: int) -> Below:
-    """Other noise for each number of users: bad luck with one number is none with all."""
+    """Noise source that differs for each number of users, so that failures are independent."""
     return below(SimulatedRandom(seed, stream=problem.users))
 
 
@@ -108,17 +108,17 @@ def _draw(problem: LearningProblem, seed: int) -> Below:
 
 
 def openly(learn: Callable[[LearningProblem], Found | None]) -> Learner:
-    """A learner that is not private has no targets to keep to, and nothing to draw."""
+    """Run a learner that is not private: it has no targets and draws nothing."""
     return lambda problem, _targets, _seed: learn(problem)
 
 
 def eliminate(problem: LearningProblem) -> Found | None:
-    """Any parity that fits."""
+    """Any consistent parity."""
     return _any_solution(problem, BitSample.of_odd(problem.columns), A_PARITY)
 
 
 def eliminate_masked(problem: LearningProblem) -> Found | None:
-    """Any masked parity that fits."""
+    """Any consistent masked parity."""
     return _any_solution(problem, masked_examples(problem.columns), A_MASKED_PARITY)
 
 
@@ -128,20 +128,20 @@ def _any_solution(problem: LearningProblem, sample: BitSample, answers: AnswerFo
 
 
 def never_missing(problem: LearningProblem) -> Found:
-    """The longest conjunction that fits: all bits that no positive example lacks."""
+    """The longest consistent conjunction: all bits that no positive example lacks."""
     sample = BitSample.of_positive(problem.columns)
     positive = unpacked(sample.words, problem.d)[sample.labels]
     return {"variables": np.flatnonzero(positive.all(axis=0)).tolist()}
 
 
 def any_positive(problem: LearningProblem) -> Found | None:
-    """The point of a positive example, if there is one."""
+    """Point of a positive example, if there is one."""
     found = next(_positive(problem), None)
     return None if found is None else {"point": found}
 
 
 def last_positive(problem: LearningProblem) -> Found:
-    """The first threshold that fits."""
+    """The first consistent threshold."""
     return {"threshold": max((x + 1 for x in _positive(problem)), default=0)}
 
 

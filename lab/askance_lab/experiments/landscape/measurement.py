@@ -1,4 +1,4 @@
-"""Users needed for an error of α at most, but with probability β: searched for, with an interval, and kept.
+"""Search for the number of users that reach error α with probability 1 − β, with an interval, and store it.
 
 A learner is run on as many fresh problems as there are seeds. It needs n users if at n, and at no smaller number that
 the search tried, the share 1 − β of them succeeds. The ends of the interval are tried as well: with fewer users than
@@ -17,7 +17,7 @@ from askance_lab.data.problems import PROBLEMS, LearningProblem, Maker
 from askance_lab.engines import Workers
 from askance_lab.experiments.checkpoint import Checkpoint
 from askance_lab.experiments.landscape.cells import BY_KEY, LEARNERS, Cell
-from askance_lab.experiments.sample_size import Learner, SuccessRate, TrialOutcome, measure, users_needed
+from askance_lab.experiments.sample_size import LearnerTrial, SuccessRate, TrialOutcome, measure, users_needed
 from askance_lab.experiments.trials import Progress, in_silence, run_tasks
 from askance_lab.theory.targets import Targets
 
@@ -29,7 +29,7 @@ _FARTHEST: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One point of the landscape."""
+    """One point of the landscape to measure."""
 
     cell: str
     d: int
@@ -38,7 +38,7 @@ class Task:
 
     @property
     def key(self) -> str:
-        """Names it among the results."""
+        """Name of the task among the results."""
         targets = self.targets
         shown = f"epsilon={targets.epsilon} delta={targets.delta} alpha={targets.alpha} beta={targets.beta}"
         return f"{self.cell} · d={self.d} {shown} seeds={self.seeds}"
@@ -46,7 +46,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class CellUsers:
-    """Users needed, and between which numbers they lie."""
+    """Number of users needed, with the interval it lies in."""
 
     cell: str
     d: int
@@ -60,7 +60,7 @@ class CellUsers:
 
 
 def find(task: Task) -> CellUsers:
-    """Search, then look for both ends."""
+    """Search for the number of users, then for both ends of its interval."""
     cell, learner = BY_KEY[task.cell], _learner(task)
     seeds, rate = range(task.seeds), 1 - Fraction(str(task.targets.beta))
     needed = users_needed(learner, seeds, max(2, int(cell.start(task.d))), rate)
@@ -80,13 +80,13 @@ def _often_enough(rate: Fraction) -> Callable[[SuccessRate], bool]:
 
 
 def _end(
-    learner: Learner,
+    learner: LearnerTrial,
     seeds: Sequence[int],
     tried: Sequence[SuccessRate],
     further: Callable[[int], int],
     surely: Callable[[SuccessRate], bool],
 ) -> int | None:
-    """The number of users, nearest to those needed, for which `surely` holds. `tried` begins at the far end."""
+    """End of the interval: the number of users, nearest to those needed, at which `surely` holds."""
     sure = [each.users for each in tried if surely(each)]
     if sure:
         return sure[-1]
@@ -100,13 +100,13 @@ def _end(
     return None
 
 
-def _learner(task: Task) -> Learner:
+def _learner(task: Task) -> LearnerTrial:
     return trial(PROBLEMS[BY_KEY[task.cell].problem], LEARNERS[task.cell], task.d, task.targets)
 
 
 @dataclass(frozen=True, slots=True)
 class ProblemTrial:
-    """A fresh problem for each number of users and seed; whether what is learned is good enough. It is a `Learner`."""
+    """Make a fresh problem for each number of users and seed; tell whether what is learned is good enough."""
 
     make: Maker
     learn: Callable[[LearningProblem, Targets, int], Any]
@@ -114,18 +114,18 @@ class ProblemTrial:
     targets: Targets
 
     def __call__(self, users: int, seed: int) -> TrialOutcome:
-        """Make the problem, learn, compare."""
+        """Make the problem, learn, compare the error with α."""
         problem = self.make(self.d, self.targets.alpha, users, seed)
         return TrialOutcome(problem.good(self.learn(problem, self.targets, seed)), users, 1)
 
 
-def trial(make: Maker, learn: Callable[[LearningProblem, Targets, int], Any], d: int, targets: Targets) -> Learner:
+def trial(make: Maker, learn: Callable[[LearningProblem, Targets, int], Any], d: int, targets: Targets) -> LearnerTrial:
     """Trials of a learner on problems of this kind."""
     return ProblemTrial(make, learn, d, targets)
 
 
 def tasks_of(cells: Iterable[Cell], targets: Targets, seeds: int, dimensions: Sequence[int] = ()) -> list[Task]:
-    """A task for each cell and dimension at which it is measured; where dimensions are given, only for these."""
+    """Tasks for each cell and dimension at which it is measured, or for the given dimensions only."""
     tasks = (
         Task(cell.measured_as, d, targets, seeds)
         for cell in cells
@@ -143,7 +143,7 @@ def run_all(
     progress: Progress = in_silence,
     run: Callable[[Task], CellUsers] = find,
 ) -> list[CellUsers]:
-    """Search for every task that the results file does not have yet; each is kept as soon as it is there."""
+    """Search for every task that is missing in the results file; store each result as it arrives."""
     by_key = {task.key: KeptSearch(run, task) for task in tasks}
     found = run_tasks(KeptSearch.to_json, by_key, engine, _checkpoint(results), progress)
     return [CellUsers(**found[task.key]) for task in tasks]
@@ -151,18 +151,18 @@ def run_all(
 
 @dataclass(frozen=True, slots=True)
 class KeptSearch:
-    """A search, as an engine's task."""
+    """A search as an engine's task."""
 
     run: Callable[[Task], CellUsers]
     task: Task
 
     def to_json(self) -> dict[str, Any]:
-        """Run it; what it found, as the results file holds it."""
+        """Run the search; the result as the results file stores it."""
         return asdict(self.run(self.task))
 
 
 def known(tasks: Iterable[Task], results: Path) -> list[CellUsers]:
-    """What was measured before, of these tasks."""
+    """Stored results of these tasks."""
     kept = _checkpoint(results).results
     return [CellUsers(**kept[task.key]) for task in tasks if task.key in kept]
 

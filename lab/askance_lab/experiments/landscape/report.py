@@ -32,7 +32,7 @@ _MOST: Final = 10**13
 
 @dataclass(frozen=True, slots=True)
 class Crossover:
-    """The d from which on the (ε,δ)-private learner needs fewer users than the generic one."""
+    """Dimension d from which the (ε,δ)-private learner needs fewer users than the generic one."""
 
     problem: str
     learner: str
@@ -42,7 +42,7 @@ class Crossover:
 
 
 def crossovers(found: Sequence[CellUsers]) -> list[Crossover]:
-    """Where the measured curves cross, drawn straight between measured points in log d and log users."""
+    """Crossings of the measured curves, interpolated in log d and log users."""
     return [_crossover(problem, learner, found) for problem, learner in _CROSSING]
 
 
@@ -66,7 +66,7 @@ def _users(found: Sequence[CellUsers], problem: str, learner: str) -> dict[int, 
 
 
 def results_of(found: Sequence[CellUsers], targets: Targets, seeds: int) -> dict[str, Any]:
-    """For a program: every point with its interval, its theorem and the bound; and the crossovers."""
+    """Machine-readable results: every point with its interval, theorem and bound; and the crossovers."""
     return {
         "schema_version": SCHEMA_VERSION,
         "epsilon": str(targets.epsilon),
@@ -96,7 +96,7 @@ def _point(found: CellUsers, targets: Targets) -> dict[str, Any]:
 
 
 def tables(found: Sequence[CellUsers], targets: Targets, cells: Iterable[Cell] = CELLS) -> list[str]:
-    """Markdown, a table a class: measured users with their interval, or (the theorem's bound) where none were."""
+    """Markdown tables, one for each class: measured users with their interval, or (the theorem's bound)."""
     chosen = list(cells)
     return [
         line for problem in dict.fromkeys(cell.problem for cell in chosen) for line in _table(problem, found, targets)
@@ -132,7 +132,7 @@ def _shown(users: int | None) -> str:
 
 
 def conclusions(found: Sequence[CellUsers]) -> list[str]:
-    """A line for each crossover."""
+    """One line for each crossover."""
     return [_crossing(each) for each in crossovers(found)]
 
 
@@ -159,7 +159,7 @@ def write(out: Path, found: Sequence[CellUsers], targets: Targets, seeds: int) -
 
 
 def _draw(found: Sequence[CellUsers], targets: Targets) -> Any:
-    """A panel a class: users against d; marks are measured, with intervals, dotted lines are the theorems' bounds."""
+    """One panel for each class: users against d, with marks for measurements and dotted lines for bounds."""
     measured = {BY_KEY[each.cell].problem for each in found}
     problems = [name for name in dict.fromkeys(cell.problem for cell in CELLS) if name in measured]
     figure = plots.figure(3.0 * len(problems), 4.4)
@@ -177,7 +177,7 @@ def _draw(found: Sequence[CellUsers], targets: Targets) -> Any:
 
 
 def _dimensions(problem: str, found: Sequence[CellUsers]) -> list[int]:
-    """The dimensions that tables and plots show for a class."""
+    """Dimensions that tables and plots show for a class."""
     return sorted({each.d for each in found if BY_KEY[each.cell].problem == problem} | {_LARGE})
 
 
@@ -213,7 +213,7 @@ def _draw_cell(panel: Any, cell: Cell, found: Sequence[CellUsers], targets: Targ
 
 
 def _draw_crossovers(found: Sequence[CellUsers]) -> Any:
-    """Users against d for POINT and INTERVAL: with pure ε they grow, with (ε,δ) they do not."""
+    """Users against d for POINT and INTERVAL: they grow with pure ε, and not with (ε,δ)."""
     figure = plots.figure(7.2, 3.4)
     panels = plots.panels_of(figure, len(_CROSSING), shared_y=True)
     for (problem, learner), panel, crossing in zip(_CROSSING, panels, crossovers(found), strict=True):

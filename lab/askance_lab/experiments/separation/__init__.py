@@ -1,1 +1,1 @@
-"""The separation, measured: what is learned in rounds, and not from all questions asked at once (KLNRS11, §5.3)."""
+"""The separation, measured: what is learned in rounds but not from questions asked at once (KLNRS11, §5.3)."""

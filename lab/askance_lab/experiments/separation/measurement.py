@@ -1,4 +1,4 @@
-"""The separation, measured: what is learned in rounds, and not from all questions asked at once. KLNRS11, §5.3.
+"""The separation, measured: what is learned in rounds but not from questions asked at once. KLNRS11, §5.3.
 
 Each point of the measurement is a learner, a dimension and a number of users, run over many seeds: the population's
 concept, its users and their noise are all drawn anew. No run is repeated; an interrupted measurement goes on.
@@ -46,7 +46,7 @@ FORMULAS: Final[Mapping[str, Callable[..., int]]] = {
 
 @dataclass(frozen=True, slots=True)
 class SeparationSetting:
-    """One point of the measurement."""
+    """Parameters of one point of the measurement."""
 
     learner: str
     d: int
@@ -55,13 +55,13 @@ class SeparationSetting:
 
     @property
     def key(self) -> str:
-        """Names it among the results."""
+        """Name of the point among the results."""
         return f"{self.learner} d={self.d} epsilon={self.epsilon} users={self.users}"
 
 
 @dataclass(frozen=True, slots=True)
 class SeparationPoint:
-    """What was measured at it."""
+    """Results at one point."""
 
     learner: str
     d: int
@@ -101,7 +101,7 @@ SeparationTrial: TypeAlias = Trial[SeparationSetting, float | None]
 
 
 def trial(setting: SeparationSetting, seed: int) -> float | None:
-    """One run, in process: the server's own plan, the users' own channels."""
+    """Run once in process, with the server's own plan and the users' own channels."""
     strategy, own = registry()[setting.learner], {"d": setting.d}
     population = made_up(strategy, own, seed)
     study = study_for(strategy, {**own, "users": "all", "epsilon": setting.epsilon}, seed)
@@ -118,7 +118,7 @@ def measure(
     progress: Progress = in_silence,
     run: SeparationTrial = trial,
 ) -> list[SeparationPoint]:
-    """Measure each setting with seeds 0 to `seeds` − 1, but for the runs that the results file has already."""
+    """Measure each setting with seeds 0 to `seeds` − 1, except runs that the results file already has."""
     checkpoint = Checkpoint(results, "errors", SCHEMA_VERSION)
     by_key = {setting.key: setting for setting in settings}
     errors = run_points(run, by_key, seeds, engine, checkpoint, progress)
@@ -131,11 +131,11 @@ def measure(
 def settings_of(
     dimensions: Sequence[int], epsilon: str, users: Sequence[int], learners: Sequence[str] = LEARNERS
 ) -> list[SeparationSetting]:
-    """Each learner at the same numbers of users: those given, or some around what the interactive one needs."""
+    """Settings of each learner at the given numbers of users, or at some around the interactive one's need."""
     unknown = sorted(set(learners) - set(registry()))
     if unknown:
         raise UsageError(
-            f"there is no {', '.join(unknown)} here", where="learners", remedy=f"use {', '.join(registry())}"
+            f"there is no {', '.join(unknown)} here", where="--learner", remedy=f"use {', '.join(registry())}"
         )
     return [
         SeparationSetting(learner, d, epsilon, number)
@@ -146,7 +146,7 @@ def settings_of(
 
 
 def _around(needed: int) -> list[int]:
-    """From an eighth of it to twice, in whole thousands."""
+    """Numbers from an eighth of it to twice, in whole thousands."""
     return sorted({max(1000, 1000 * round(needed * 2.0**power / 1000)) for power in (-3, -2, -1, 0, 1)})
 
 
@@ -155,7 +155,7 @@ def _around(needed: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class LearnerUsers:
-    """Users that a learner needs to be right 19 times in 20."""
+    """Number of users that a learner needs to be right 19 times in 20."""
 
     learner: str
     d: int
@@ -166,12 +166,12 @@ class LearnerUsers:
 
 
 def learners_of(points: Sequence[SeparationPoint]) -> list[str]:
-    """The learners that were measured, in the order in which they first come."""
+    """Measured learners, in order of first appearance."""
     return list(dict.fromkeys(point.learner for point in points))
 
 
 def needed(points: Sequence[SeparationPoint], learner: str, d: int, epsilon: str) -> LearnerUsers:
-    """The fewest measured users with a share of 95 % or more; where there are none, the formula's."""
+    """Smallest measured number of users with success of at least 95 %; if there is none, the formula's."""
     mine = [point for point in points if (point.learner, point.d) == (learner, d)]
     enough = [point.users for point in mine if point.success is not None and point.success.rate >= ENOUGH]
     if enough:
@@ -182,7 +182,7 @@ def needed(points: Sequence[SeparationPoint], learner: str, d: int, epsilon: str
 
 
 def verdict(points: Sequence[SeparationPoint]) -> list[str]:
-    """What the measurement shows, and how surely: a line for each dimension, at its largest number of users."""
+    """Conclusion with its confidence: one line for each dimension, at its largest number of users."""
     return [_verdict(d, [point for point in points if point.d == d]) for d in sorted({point.d for point in points})]
 
 

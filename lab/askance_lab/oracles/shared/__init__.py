@@ -1,1 +1,1 @@
-"""What several oracles have in common. Every other module of `oracles` is one oracle, and ends with its `ORACLE`."""
+"""Code that several oracles share. Every other module of `oracles` is one oracle, and ends with its `ORACLE`."""

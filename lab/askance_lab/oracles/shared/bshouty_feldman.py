@@ -34,7 +34,7 @@ def boolean(ask: Ask) -> list[Ask]:
 
 
 def recombined(ask: Ask, answers: Sequence[Answer]) -> Answer:
-    """E[g] within τ: what is cut off is off by τ/2 at most from its middle, and the digits by Σ 2·2^(−place)·τ/4."""
+    """E[g] within τ: truncation costs at most τ/2, and the digits Σ 2·2^(−place)·τ/4."""
     if not isinstance(ask.query, RealQuery):
         return answers[0]
     half = sum(float(answer) / 2**place for place, answer in enumerate(answers, 1)) + 0.5 ** (len(answers) + 1)
@@ -42,7 +42,7 @@ def recombined(ask: Ask, answers: Sequence[Answer]) -> Answer:
 
 
 def bshouty_feldman(strategy: Strategy) -> Strategy:
-    """The same strategy, asking Boolean (and cell) queries only, in as many rounds."""
+    """The same strategy with Boolean (and cell) queries only, in the same number of rounds."""
 
     def run(parameters: Parameters) -> Asking:
         asking, answers = strategy.run(parameters), cast("list[Answer]", None)

@@ -1,4 +1,4 @@
-"""Whom an oracle can ask: the users of a population, each once, or users drawn from a known distribution."""
+"""The users that an oracle can ask: those of a population, each once, or users drawn from a known distribution."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ _CHUNK: Final = 1 << 17
 
 
 class Crowd(ABC):
-    """Fresh users, a portion after the other: "a previously unused portion of the database" (KLNRS11, Thm 5.7)."""
+    """Fresh users, one portion after another: "a previously unused portion of the database" (KLNRS11, Thm 5.7)."""
 
     asked: int = 0
 
     @property
     @abstractmethod
     def schema(self) -> Schema:
-        """Of their examples."""
+        """Schema of their examples."""
 
     @property
     @abstractmethod
     def left(self) -> int:
-        """How many have not been asked yet."""
+        """Number of users who have not been asked yet."""
 
     def take(self, count: int) -> Iterator[WeightedExamples]:
-        """The examples of the next users, some at a time."""
+        """Examples of the next users, in chunks."""
         if not 0 < count <= self.left:
             what = f"needs {count} users who were not asked yet" if count > 0 else "has no user for each query"
             raise TooFewUsersError(
@@ -54,7 +54,7 @@ class Crowd(ABC):
 
 @dataclass(slots=True)
 class People(Crowd):
-    """The first `users` of a population. The rows of a file come in the file's order: shuffle one that is sorted."""
+    """The first `users` of a population. A file's rows come in their order: shuffle a sorted file."""
 
     population: Population
     users: int
@@ -65,12 +65,12 @@ class People(Crowd):
 
     @property
     def schema(self) -> Schema:
-        """The population's."""
+        """Schema of the population."""
         return self.population.schema
 
     @property
     def left(self) -> int:
-        """Each is asked once."""
+        """Number of users not asked yet; each is asked once."""
         return self.users - self.asked
 
     def _portion(self, users: range) -> Iterator[WeightedExamples]:
@@ -80,7 +80,7 @@ class People(Crowd):
 
 @dataclass(slots=True)
 class Drawn(Crowd):
-    """As many users as are wanted, drawn from a distribution: how many hold each example is one multinomial draw.
+    """Any number of users drawn from a distribution: one multinomial draw counts how many hold each example.
 
     The distribution of every histogram is exactly that of so many independent users, at a cost that does not depend on
     how many they are: for the sample sizes of the papers' theorems, which no machine would go through one by one.
@@ -97,12 +97,12 @@ class Drawn(Crowd):
 
     @property
     def schema(self) -> Schema:
-        """The distribution's."""
+        """Schema of the distribution."""
         return self.examples.columns.schema
 
     @property
     def left(self) -> int:
-        """As many as were said."""
+        """Number of users that may still be drawn."""
         return self.users - self.asked
 
     def _portion(self, users: range) -> Iterator[WeightedExamples]:

@@ -1,4 +1,4 @@
-"""What an oracle is, and a strategy's run against one: the papers' equivalence as a function argument."""
+"""The interface of oracles, and a strategy's run against one: the papers' equivalence as a function argument."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from askance_server.core.strategy import Answer, Ask, Hypothesis, Parameters, St
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What an oracle's answers have cost so far."""
+    """Cost of an oracle's answers so far."""
 
     users: int = 0
     """Number of users whose examples were looked at; 0 where answers come from the distribution itself."""
@@ -22,7 +22,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """What a strategy learned from an oracle, and what it took."""
+    """What a strategy learned from an oracle, and at what cost."""
 
     hypothesis: Hypothesis
     rounds: int
@@ -36,7 +36,7 @@ class Learned:
 
 
 class Oracle(ABC):
-    """Somebody a strategy can learn from."""
+    """An oracle that a strategy can learn from."""
 
     @abstractmethod
     def learn(self, strategy: Strategy, parameters: Parameters) -> Learned:
@@ -45,23 +45,23 @@ class Oracle(ABC):
     @property
     @abstractmethod
     def spent(self) -> Spent:
-        """What has been spent until now."""
+        """Cost so far."""
 
     @property
     def received(self) -> Sequence[int]:
-        """Number of users asked in each round so far, where users are asked."""
+        """Number of users asked in each round so far, if users are asked."""
         return ()
 
 
 class SQOracle(Oracle):
-    """Answers statistical queries, each within its tolerance, or with high probability so (KLNRS11, Def. 5.4)."""
+    """Answers statistical queries within their tolerance, surely or with high probability (KLNRS11, Def. 5.4)."""
 
     @abstractmethod
     def answer(self, asks: Sequence[Ask]) -> Sequence[Answer]:
-        """The answers to one round: a float each, for a cell query an array with a float for each cell."""
+        """Answers to one round: a float for each query, or an array with a float for each cell."""
 
     def learn(self, strategy: Strategy, parameters: Parameters) -> Learned:
-        """Send the oracle what the strategy asks, and the strategy what the oracle answers, until it has learned."""
+        """Pass the strategy's asks to the oracle, and its answers back, until the strategy has learned."""
         run = Run(strategy, parameters)
         rounds = queries = 0
         said = run.step(None)
@@ -74,5 +74,5 @@ class SQOracle(Oracle):
 
 
 def run(strategy: Strategy, parameters: Parameters, oracle: Oracle) -> Learned:
-    """Let a strategy learn from an oracle."""
+    """Run a strategy against an oracle."""
     return oracle.learn(strategy, parameters)

@@ -1,4 +1,4 @@
-"""How many fresh users each query of a round gets, and the oracles that ask a portion for each."""
+"""The number of fresh users for each query of a round, and the oracles that ask a separate portion for each."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from askance_lab.evaluation.weighted import Floats, gathered
+from askance_lab.evaluation.weighted import gathered
 from askance_lab.oracles.shared.crowds import Crowd
 from askance_lab.oracles.shared.oracle import SQOracle
+from askance_protocol.arrays import Floats
 from askance_protocol.queries import PreparedQuery, prepare
 from askance_server.core.strategy import Answer, Ask, Strategy
 
@@ -18,7 +19,7 @@ Deal: TypeAlias = Callable[[int, Sequence[Ask], int], Sequence[int]]
 
 
 def evenly(strategy: Strategy) -> Deal:
-    """All users: the rounds share them as the strategy says, the asks of a round evenly."""
+    """Use all users: rounds share them as the strategy says, the asks of a round evenly."""
 
     def deal(number: int, asks: Sequence[Ask], left: int) -> Sequence[int]:
         each = int(left * strategy.portion(number)) // len(asks)
@@ -28,13 +29,13 @@ def evenly(strategy: Strategy) -> Deal:
 
 
 def by_bound(need: Callable[[Ask], int]) -> Deal:
-    """As many as a bound says: of those who are left, no more."""
+    """Number of users that a bound requires, up to all who are left."""
     return lambda _number, asks, _left: [need(ask) for ask in asks]
 
 
 @dataclass(slots=True)
 class Portioned(SQOracle):
-    """Each query is answered by users of its own, so that each user answers once, whatever is asked."""
+    """Each query is answered by separate users, so that each user answers once."""
 
     crowd: Crowd
     deal: Deal
@@ -42,7 +43,7 @@ class Portioned(SQOracle):
     """Number of users of each round."""
 
     def answer(self, asks: Sequence[Ask]) -> Sequence[Answer]:
-        """A portion for each."""
+        """Answers to a round, from one portion for each query."""
         sizes = self.deal(len(self.portions) + 1, asks, self.crowd.left)
         answers = [self.estimate(ask, size) for ask, size in zip(asks, sizes, strict=True)]
         self.portions.append(sum(sizes))
@@ -50,17 +51,17 @@ class Portioned(SQOracle):
 
     @property
     def received(self) -> Sequence[int]:
-        """Number of users of each round."""
+        """Number of users in each round."""
         return self.portions
 
     @abstractmethod
     def estimate(self, ask: Ask, size: int) -> Answer:
-        """The answer, from the next `size` users."""
+        """Answer from the next `size` users."""
 
     def prepared(self, ask: Ask) -> PreparedQuery:
-        """The query, checked against the users' examples."""
+        """Query, checked against the schema of the users' examples."""
         return prepare(ask.query, self.crowd.schema)
 
     def counts(self, ask: Ask, size: int) -> Floats:
-        """How often each answer is given by the next `size` users."""
+        """Number of times that the next `size` users give each answer."""
         return gathered(self.prepared(ask), self.crowd.take(size))

@@ -1,4 +1,4 @@
-"""The oracles by their names: every module of `oracles` is one. Names are read off the files, which loads nothing."""
+"""The registry of oracles: every module of `oracles` is one. Names are read from file names, without imports."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def oracle_names() -> list[str]:
 
 
 def oracle_named(name: str) -> OracleKind:
-    """The oracle of this name, or an error that lists the names there are."""
+    """Look up an oracle by name; the error for an unknown one lists the known names."""
     if name not in oracle_names():
         known = ", ".join(oracle_names())
         raise UsageError(f"there is no {name!r} here", where="--oracle", remedy=f"use one of {known}")

@@ -1,4 +1,4 @@
-"""What an oracle is built from, and how an oracle presents itself: its `ORACLE`, at the end of its file."""
+"""What an oracle is built from, and the record `ORACLE` that each oracle's file ends with."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STAND_IN = 1 << 17
 
 @dataclass(frozen=True, slots=True)
 class OracleSetting:
-    """Who is learned from, and how."""
+    """Population, strategy and parameters that an oracle is built from."""
 
     strategy: Strategy
     parameters: Parameters
@@ -39,27 +39,27 @@ class OracleSetting:
 
     @property
     def own(self) -> Parameters:
-        """What the strategy sees."""
+        """The strategy's own parameters."""
         return planning.strategy_parameters(self.parameters)
 
     @property
     def micro_epsilon(self) -> int:
-        """ε of a report, or of the curator."""
+        """ε of a report, or of the curator, in micro-ε."""
         return planning.terms_of(self.parameters).epsilon
 
     @property
     def people(self) -> People:
-        """The users, none of them asked."""
+        """The users, none of them asked yet."""
         return People(self.population, self.users)
 
     @property
     def is_approximate(self) -> bool:
-        """Whether examples have to stand for a domain."""
+        """Whether sampled examples have to replace the domain."""
         return self.population.size is None and not is_listed(self.population)
 
     @property
     def distribution(self) -> WeightedExamples:
-        """What exact answers are about: the domain; all rows of a table; or many examples that stand for the domain."""
+        """Distribution of exact answers: the domain, all rows of a table, or many sampled examples."""
         if self.population.size is not None:
             return WeightedExamples(self.population.columns(range(self.users or self.population.size)))
         if is_listed(self.population):
@@ -69,7 +69,7 @@ class OracleSetting:
 
 @dataclass(frozen=True, slots=True)
 class OracleKind:
-    """One way to answer a strategy, under the name that `askance run --oracle` knows it by."""
+    """One way to answer a strategy, with its name for `askance run --oracle`."""
 
     name: str
     summary: str
@@ -80,7 +80,7 @@ class OracleKind:
     """Otherwise it looks at the distribution itself."""
 
     def open(self, setting: OracleSetting) -> AbstractContextManager[Oracle]:
-        """The oracle, as long as it is needed."""
+        """Open the oracle for the duration of a `with` block."""
         if self.asks_users:
             check_size(setting.population, setting.users)
         built = self.build(setting)

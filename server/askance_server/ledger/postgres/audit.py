@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from askance_protocol.arrays import Integers
 from askance_protocol.errors import ProtocolError
 from askance_protocol.rounds import Bulletin, Entry, StudyState, read_entry
 from askance_server.ledger.base import Fault, LedgerError, Verdict
@@ -87,7 +88,7 @@ def _audit_users(link: Link) -> Iterator[Fault]:
         yield from _audit_accounts(link, block, owed)
 
 
-def _audit_accounts(link: Link, block: range, owed: NDArray[np.int64]) -> Iterator[Fault]:
+def _audit_accounts(link: Link, block: range, owed: Integers) -> Iterator[Fault]:
     query = """
         SELECT string_agg(int8send(number) || int8send(cap) || int8send(spent), ''::bytea ORDER BY number) FROM users
         WHERE number >= %s AND number < %s"""

@@ -41,6 +41,7 @@ from psycopg import Cursor
 from psycopg.errors import DeadlockDetected, SerializationFailure
 from psycopg.rows import TupleRow
 
+from askance_protocol.arrays import Integers, Truths
 from askance_protocol.budget import Account, whole_micro
 from askance_protocol.coins import MAX_USER
 from askance_protocol.errors import ProtocolError
@@ -53,7 +54,7 @@ from askance_server.ledger.base import (
     Ledger,
     LedgerError,
     NotFoundError,
-    Outcomes,
+    OutcomeColumn,
     Standing,
     Users,
     Verdict,
@@ -80,17 +81,17 @@ _REMEMBERED: Final = 64
 class _Group:
     """Reports that only the tables can decide. The first report of each user stands for her."""
 
-    users: NDArray[np.int64]
+    users: Integers
     """Ascending, each once."""
-    outcomes: NDArray[np.int64]
-    charges: NDArray[np.int64]
+    outcomes: Integers
+    charges: Integers
     firsts: NDArray[np.intp]
     """The place in the group of each user's first report."""
     owners: NDArray[np.intp]
     """For each report of the group, the place of its user in `users`."""
 
     @classmethod
-    def of(cls, known: Known, users: Users, outcomes: Outcomes) -> _Group:
+    def of(cls, known: Known, users: Users, outcomes: OutcomeColumn) -> _Group:
         numbers, firsts, owners = np.unique(users, return_index=True, return_inverse=True)
         charges = known.charged(numbers)
         return cls(numbers.astype(np.int64), outcomes[firsts].astype(np.int64), charges, firsts, owners)
@@ -152,7 +153,7 @@ class PostgresLedger(Ledger):
         cap, spent, rounds = self._one(query, (user,), f"user {user}")
         return Standing(Account(cap, spent), tuple(Charge(id_, self.round(id_).charge_of(user)) for id_ in rounds))
 
-    def affording(self, users: range, charge: int) -> NDArray[np.bool]:
+    def affording(self, users: range, charge: int) -> Truths:
         """Whether each of these users can still pay `charge`, read as a byte per user."""
         whole_micro(charge, where="charge")
         query = """
@@ -207,7 +208,7 @@ class PostgresLedger(Ledger):
 
     # ---------------------------------------------------------------------------------------------------- reports
 
-    def charge(self, id_: str, users: Users, outcomes: Outcomes) -> Verdicts:
+    def charge(self, id_: str, users: Users, outcomes: OutcomeColumn) -> Verdicts:
         """Decide and store a group of reports, as the module's theory of operation says."""
         if len(users) != len(outcomes):
             raise ProtocolError("and users are not equally many", where="outcomes")
@@ -327,7 +328,7 @@ def _pipelined(link: Link) -> Generator[None]:
 # ------------------------------------------------------------------------------------------------- deciding a group
 
 
-def _decide(link: Link, key: int, group: _Group) -> tuple[Verdicts, NDArray[np.int64]]:
+def _decide(link: Link, key: int, group: _Group) -> tuple[Verdicts, Integers]:
     """For each user the verdict on her first report, and the outcome that then stands in the log, or −1."""
     # Three statements: each sees what was committed until it began, so the order of locking is the order of seeing.
     ask(link, "SELECT pg_advisory_xact_lock_shared(%s, %s)", (LOCKS, key))
@@ -422,6 +423,6 @@ def _turn(link: Link, id_: str, state: RoundState) -> None:
     ask(link, "UPDATE rounds SET state = %s WHERE id = %s", (state.value, id_))
 
 
-def _table(rows: Cursor[TupleRow]) -> NDArray[np.int64]:
+def _table(rows: Cursor[TupleRow]) -> Integers:
     """The rows, which are pairs of integers, as an array."""
     return np.array(rows.fetchall(), np.int64).reshape(-1, 2)

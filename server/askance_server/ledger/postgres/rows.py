@@ -9,9 +9,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from askance_protocol.arrays import Integers
 from askance_protocol.rounds import Bulletin, PreparedRound, RoundState, StudyState, prepare_round, read_entry
 from askance_protocol.rounds.bulletin import RoundPublished, StudyPublished
-from askance_server.ledger.base import LedgerError, NotFoundError, Outcomes, Users, Verdict, Verdicts
+from askance_server.ledger.base import LedgerError, NotFoundError, OutcomeColumn, Users, Verdict, Verdicts
 from askance_server.ledger.postgres.link import Link, ask, first
 
 _BLOCK: Final = 1 << 20
@@ -25,8 +26,8 @@ class Known:
 
     key: int
     round: PreparedRound
-    limits: NDArray[np.int64]
-    charges: NDArray[np.int64]
+    limits: Integers
+    charges: Integers
 
     @classmethod
     def of(cls, key: int, round_: PreparedRound) -> Known:
@@ -34,7 +35,7 @@ class Known:
         limits = np.array([part.channel.outcomes for part in round_.parts], np.int64)
         return cls(key, round_, limits, np.array([part.part.charge for part in round_.parts], np.int64))
 
-    def refused(self, users: Users, outcomes: Outcomes, enrolled: int) -> Verdicts:
+    def refused(self, users: Users, outcomes: OutcomeColumn, enrolled: int) -> Verdicts:
         """Verdicts as far as public data decide them; `ACCEPTED` for the rest."""
         verdicts = np.full(len(users), Verdict.UNKNOWN_USER, np.uint8)
         known = np.flatnonzero(users < enrolled)
@@ -45,7 +46,7 @@ class Known:
         verdicts[asked] = np.where(inside, Verdict.ACCEPTED, Verdict.OUTSIDE)
         return verdicts
 
-    def charged(self, users: Users) -> NDArray[np.int64]:
+    def charged(self, users: Users) -> Integers:
         """The charge of a report by each of these users."""
         return self.charges[self._dealt(users)]
 
@@ -104,7 +105,7 @@ def blocks(users: range) -> Iterator[range]:
         yield range(begin, min(begin + _BLOCK, users.stop))
 
 
-def reports_of(link: Link, key: int, block: range) -> tuple[Users, Outcomes]:
+def reports_of(link: Link, key: int, block: range) -> tuple[Users, OutcomeColumn]:
     """The reports of these users, read as one value: a row for each would be an object for each."""
     query = """
         SELECT string_agg(int8send(user_number) || int4send(outcome), ''::bytea) FROM reports

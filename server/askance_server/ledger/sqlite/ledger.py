@@ -25,7 +25,7 @@ from typing import Final
 import numpy as np
 
 from askance_protocol.rounds import Bulletin, Entry, RoundClosed, RoundPublished, read_entry
-from askance_server.ledger.base import Fault, LedgerError, Outcomes, Users, Verdicts
+from askance_server.ledger.base import Fault, LedgerError, OutcomeColumn, Users, Verdicts
 from askance_server.ledger.projections import ProjectedLedger, charges_of
 from askance_server.ledger.sqlite.log import Log, append_group, write_checkpoint
 from askance_server.ledger.sqlite.opening import FILE, connect, lock
@@ -99,7 +99,7 @@ class SqliteLedger(ProjectedLedger):
         query = "SELECT body FROM entries WHERE study = ? AND sequence > ? ORDER BY sequence"
         return [read_entry(body) for (body,) in self._db.execute(query, (study, after))]
 
-    def _logged(self, id_: str) -> Iterator[tuple[Users, Outcomes]]:
+    def _logged(self, id_: str) -> Iterator[tuple[Users, OutcomeColumn]]:
         for group in self._log.groups_of(self._numbers[id_], self._spending.enrolled):
             yield group.users, group.outcomes
 
@@ -112,7 +112,7 @@ class SqliteLedger(ProjectedLedger):
 
     # ---------------------------------------------------------------------------------------------------- writing
 
-    def charge(self, id_: str, users: Users, outcomes: Outcomes) -> Verdicts:
+    def charge(self, id_: str, users: Users, outcomes: OutcomeColumn) -> Verdicts:
         """Decide from the projections, append what was accepted to the log, and return when it is on disk."""
         self._check_whole()
         return super().charge(id_, users, outcomes)
@@ -153,7 +153,7 @@ class SqliteLedger(ProjectedLedger):
             if isinstance(entry.notice, RoundClosed) and self._since_checkpoint >= CHECKPOINT_AFTER:
                 self._checkpoint(db)
 
-    def _keep_group(self, id_: str, users: Users, outcomes: Outcomes) -> None:
+    def _keep_group(self, id_: str, users: Users, outcomes: OutcomeColumn) -> None:
         with self._commit() as db:
             append_group(db, self._numbers[id_], users, outcomes)
         self._since_checkpoint += len(users)

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from askance_server.ledger.base import LedgerError, Outcomes, Users
+from askance_protocol.arrays import Integers
+from askance_server.ledger.base import LedgerError, OutcomeColumn, Users
 
 PIECE: Final = 1 << 20
 """Bytes of a checkpoint that are handed to SQLite at a time."""
@@ -29,7 +29,7 @@ class LoggedGroup:
     id: int
     round: int
     users: Users
-    outcomes: Outcomes
+    outcomes: OutcomeColumn
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Log:
             " Restore the directory from a backup; nothing was changed."
         )
 
-    def read_checkpoint(self) -> tuple[int, NDArray[np.int64]]:
+    def read_checkpoint(self) -> tuple[int, Integers]:
         """The last group that is counted in, and what each user had spent by then; 0 and nothing without one."""
         row = self.db.execute("SELECT last_group, spent, checksum FROM checkpoints ORDER BY last_group DESC").fetchone()
         if row is None:
@@ -76,14 +76,14 @@ class Log:
         return int(last), np.frombuffer(blob, "<i8")
 
 
-def append_group(db: sqlite3.Connection, number: int, users: Users, outcomes: Outcomes) -> None:
+def append_group(db: sqlite3.Connection, number: int, users: Users, outcomes: OutcomeColumn) -> None:
     """Inside the caller's transaction: one more group of reports to the round of this number."""
     columns = pack_users(users), pack_outcomes(outcomes)
     row = (number, len(users), *columns, checksum(number, *columns))
     db.execute("INSERT INTO report_groups (round, reports, users, outcomes, checksum) VALUES (?, ?, ?, ?, ?)", row)
 
 
-def write_checkpoint(db: sqlite3.Connection, spending: NDArray[np.int64]) -> None:
+def write_checkpoint(db: sqlite3.Connection, spending: Integers) -> None:
     """Inside the caller's transaction: replace the checkpoint by one that counts all groups in."""
     (last,) = db.execute("SELECT coalesce(max(id), 0) FROM report_groups").fetchone()
     spent = spending.astype("<i8", copy=False).view(np.uint8).data
@@ -101,17 +101,17 @@ def pack_users(users: Users) -> bytes:
     return _pack(users, ("<u4", "<u8"))
 
 
-def pack_outcomes(outcomes: Outcomes) -> bytes:
+def pack_outcomes(outcomes: OutcomeColumn) -> bytes:
     """The column in 1, 2 or 4 bytes each."""
     return _pack(outcomes, ("<u1", "<u2", "<u4"))
 
 
-def _pack(column: Users | Outcomes, types: tuple[str, ...]) -> bytes:
+def _pack(column: Users | OutcomeColumn, types: tuple[str, ...]) -> bytes:
     narrow = next(kind for kind in types if int(column.max()) <= np.iinfo(kind).max)
     return column.astype(narrow).tobytes()
 
 
-def unpack(reports: int, users: bytes, outcomes: bytes) -> tuple[Users, Outcomes]:
+def unpack(reports: int, users: bytes, outcomes: bytes) -> tuple[Users, OutcomeColumn]:
     """The columns of a group, in the types that their lengths tell."""
     wide_users = np.frombuffer(users, f"<u{len(users) // reports}").astype(np.uint64)
     return wide_users, np.frombuffer(outcomes, f"<u{len(outcomes) // reports}").astype(np.uint32)

@@ -1,1 +1,1 @@
-"""What several strategies have in common. Nothing here is a strategy."""
+"""Code that several strategies share. No module here is a strategy."""

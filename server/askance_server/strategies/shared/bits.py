@@ -1,4 +1,4 @@
-"""Labelled bits, which several strategies learn from, and what all of these ask of each bit."""
+"""Labelled bits: the schema that several strategies learn from, and the query that all of them ask of each bit."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Final
 import numpy as np
 
 from askance_protocol import parameters as read
+from askance_protocol.arrays import Truths
 from askance_protocol.concepts import Concept
 from askance_protocol.examples import Columns
 from askance_protocol.queries import CellQuery
 from askance_protocol.queries.language import Affine, AnyNumber, FieldValue, Slice, Term
 from askance_protocol.schema import BitsField, LabelField, Schema
-from askance_server.core.strategy import Parameters, Truths
+from askance_server.core.strategy import Parameters
 
 MOST: Final = 512
 """Bits that each round asks about one by one."""
@@ -23,7 +24,7 @@ LISTED: Final = 14
 
 
 def width(parameters: Parameters) -> int:
-    """d, how many bits x has."""
+    """d, the number of bits of x."""
     return read.whole(parameters, "d", 1, MOST)
 
 
@@ -33,7 +34,7 @@ def schema(parameters: Parameters) -> Schema:
 
 
 def joint(i: int, leaf: AnyNumber, leaves: int) -> CellQuery:
-    """Who is in which leaf, with which label and which x_i: cell 4·leaf + (y + 1) + x_i. A leaf −1 is none of them."""
+    """Cell 4·leaf + (y + 1) + x_i: leaf, label and x_i of the example. A leaf of −1 is in no cell."""
     bit = Slice(field="x", first=i, width=1)
     terms = (4, leaf), (1, FieldValue(field="y")), (1, bit)
     cell = Affine(constant=1, terms=tuple(Term(weight=weight, of=of) for weight, of in terms))
@@ -41,7 +42,7 @@ def joint(i: int, leaf: AnyNumber, leaves: int) -> CellQuery:
 
 
 def disagreement(bits: set[int], truth: Concept, predicted: Callable[[Columns], Truths]) -> Fraction | None:
-    """The share of all values of some bits on which a prediction differs from the truth; None: they are too many."""
+    """Share of all values of some bits on which two predictions differ; None if there are too many values."""
     if len(bits) > LISTED:
         return None
     x = np.zeros((2 ** len(bits), max(bits, default=0) + 1), np.uint8)

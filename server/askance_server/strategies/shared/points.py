@@ -1,4 +1,4 @@
-"""Points of the cube [−1, 1]^d, which several strategies learn from: planes, a grid, the nearest of some centres."""
+"""Points of the cube [−1, 1]^d, for several strategies: planes, a grid, the nearest of some centres."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from askance_protocol.arrays import Floats
 from askance_protocol.queries import CellQuery
 from askance_protocol.queries.language import Affine, And, AnyNumber, AnyTest, Compare, FieldValue, If, Integer, Term
 from askance_protocol.schema import RealField
@@ -27,20 +27,20 @@ def cube(parameters: Parameters, d: int) -> tuple[RealField, ...]:
 
 
 def form(weights: Mapping[int, int], constant: int = 0) -> AnyNumber:
-    """The sum constant + Σ weight_j · x_j over the coordinates that are named."""
+    """Sum constant + Σ weight_j · x_j over the named coordinates."""
     terms = tuple(Term(weight=weight, of=FieldValue(field=f"x{j}")) for j, weight in weights.items())
     return Affine(constant=constant, terms=terms)
 
 
 def closer(to: Centre, than: Centre) -> AnyTest:
-    """|x − to|² ≤ |x − than|²: affine in x, as its squares cancel."""
+    """Whether |x − to|² ≤ |x − than|²: affine in x, as the squares of x cancel."""
     weights = {j: 2 * (b - a) for j, (a, b) in enumerate(zip(to, than, strict=True))}
     score = form(weights, sum(a * a for a in to) - sum(b * b for b in than))
     return Compare(left=score, relation="<=", right=Integer(of=0))
 
 
 def nearest(centres: Sequence[Centre], first: int = 0) -> AnyNumber:
-    """Which centre, from the first on, is the nearest; of several that are, the first."""
+    """Index of the nearest centre, counted from the first; the lowest index of several equally near."""
     others = centres[first + 1 :]
     if not others:
         return Integer(of=first)
@@ -49,7 +49,7 @@ def nearest(centres: Sequence[Centre], first: int = 0) -> AnyNumber:
 
 
 def grid(d: int, one: int) -> CellQuery:
-    """The cells of a grid: Σ GRID^j · (how many cuts x_j has passed)."""
+    """Cell of a grid: Σ GRID^j · (number of cuts that x_j has passed)."""
     cuts = [2 * one * cut // GRID - one for cut in range(1, GRID)]
     passed = [(j, Compare(left=form({j: 1}), relation=">=", right=Integer(of=cut))) for j in range(d) for cut in cuts]
     one_each = [(GRID**j, If(test=test, then=Integer(of=1), otherwise=Integer(of=0))) for j, test in passed]
@@ -57,8 +57,8 @@ def grid(d: int, one: int) -> CellQuery:
     return CellQuery(cells=GRID**d, cell=Affine(terms=terms))
 
 
-def start(shares: NDArray[np.float64], k: int, d: int) -> NDArray[np.float64]:
-    """Middles of cells of the grid: the fullest, then k − 1 times one that is full and far from those before."""
+def start(shares: Floats, k: int, d: int) -> Floats:
+    """Middles of grid cells: the fullest, then k − 1 times a full one far from those chosen before."""
     cells = np.arange(len(shares))[:, np.newaxis] // GRID ** np.arange(d) % GRID
     middles = (2 * cells + 1) / GRID - 1
     chosen = [int(shares.argmax())]

@@ -1,4 +1,4 @@
-"""Which (r, a) is likeliest after what users have said, and which r are worth asking about next.
+"""The likeliest (r, a) after the reports so far, and the r that are worth asking about next.
 
 Theory of operation
 -------------------
@@ -29,7 +29,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from askance_protocol.arrays import Floats
 
 MOST: Final = 1000
 """Candidates that are looked at, and so the most parts of a round."""
@@ -54,7 +54,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """The likeliest concept of those that were asked about."""
+    """The likeliest concept of those asked about."""
 
     r: str
     a: int
@@ -62,7 +62,7 @@ class Best:
 
 
 class Posterior:
-    """All that was heard, in nats."""
+    """Log-likelihoods of all answers so far, in nats."""
 
     def __init__(self, d: int) -> None:
         self._d = d
@@ -85,7 +85,7 @@ class Posterior:
         return noise
 
     def ranking(self) -> tuple[list[int], Floats]:
-        """Candidates and their log probabilities, the likeliest first: of the best by their bits, and those asked."""
+        """Candidates and their log probabilities, likeliest first: the best by their bits, and those asked about."""
         costs, flips = cheapest(np.abs(self._bits), MOST)
         signs = sum(1 << j for j in np.flatnonzero(self._bits < 0).tolist())
         logs = {signs ^ flip: -cost for flip, cost in zip(flips.tolist(), costs.tolist(), strict=True)}
@@ -99,7 +99,7 @@ class Posterior:
         return -sum(abs(float(self._bits[j])) for j in range(self._d) if flips >> j & 1)
 
     def worth(self, users: float) -> list[Candidate]:
-        """Whom to ask about next, with that many users over C²."""
+        """Candidates to ask about next, with this number of users over C²."""
         ranked, logs = self.ranking()
         logs = logs[: max(1, min(MOST, int((logs > -HOPELESS).sum())))]
         weights = np.clip(np.rint(above_water(logs, users / (8 * DEPTH))), 0, DECIDED).astype(np.int64)
@@ -108,7 +108,7 @@ class Posterior:
         return [Candidate(r, weight) for r, weight in zip(ranked, weights.tolist(), strict=False)]
 
     def best(self) -> Best:
-        """The mask bit goes with the sign of what was heard."""
+        """Most probable concept; the mask bit is the sign of the answers."""
         ranked, logs = self.ranking()
         place = next(place for place, r in enumerate(ranked) if r in self._masked)
         r = ranked[place]
@@ -130,7 +130,7 @@ def cheapest(costs: Floats, most: int) -> tuple[Floats, NDArray[np.uint64]]:
 
 
 def above_water(heights: Floats, volume: float) -> Floats:
-    """How far each of these falling heights reaches above one level, where together they reach `volume` above it."""
+    """Heights above the level at which these falling heights exceed it by `volume` in all."""
     levels = (np.cumsum(heights) - volume) / np.arange(1, len(heights) + 1)
     above = int(np.flatnonzero(heights > levels)[-1]) + 1
     return heights[:above] - levels[above - 1]
