@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from askance_client.simulation.population import for_strategy
 from askance_lab.cli import app
+from askance_lab.data.made_up import made_up as made_up_users
 from askance_lab.engines import engine
+from askance_lab.evaluation.error import error_of
 from askance_lab.evaluation.proportion import Proportion
 from askance_lab.experiments.separation.measurement import (
     BLIND,
@@ -21,7 +22,6 @@ from askance_lab.experiments.separation.measurement import (
     NONINTERACTIVE,
     SeparationPoint,
     SeparationSetting,
-    error_of,
     measure,
     needed,
     results_of,
@@ -31,6 +31,7 @@ from askance_lab.experiments.separation.measurement import (
 )
 from askance_lab.experiments.separation.report import rows, write
 from askance_protocol.errors import AskanceError, UsageError
+from askance_server.strategies.registry import registry
 
 
 def point(learner: str, users: int, errors: tuple[float | None, ...], d: int = 32) -> SeparationPoint:
@@ -169,8 +170,9 @@ def test_the_command_measures_draws_resumes_and_overwrites_nothing(tmp_path: Pat
 
 
 def test_a_guess_of_the_mask_bit_costs_a_quarter() -> None:
-    population = for_strategy(NONINTERACTIVE, {"d": 4}, {"r": "0110", "a": 1}, 1)
-    guesses = [error_of(NONINTERACTIVE, {"r": "0110", "a": a}, population) for a in (0, 1)]
+    strategy = registry()[NONINTERACTIVE]
+    population = made_up_users(strategy, {"d": 4}, 1, {"r": "0110", "a": 1})
+    guesses = [error_of(strategy, {"r": "0110", "a": a}, population).value for a in (0, 1)]
 
     assert guesses == [0.5, 0]
     assert sum(each or 0 for each in guesses) / 2 == BLIND
