@@ -419,13 +419,13 @@ BUILT_IN = {
     "kmeans": True,
     "masked-parity-two-rounds": True,
 }
-"""By name, in order: whether they are interactive."""
+"""Whether each is interactive."""
 
 
 def test_the_built_in_strategies_are_there() -> None:
     strategies = registry()
 
-    assert list(strategies) == [*BUILT_IN]
+    assert list(strategies) == sorted(BUILT_IN)
     assert len(strategies) == len(list(strategies))
     assert all(strategies[name].name == name for name in strategies)
     assert {name: strategies[name].interactive for name in strategies} == BUILT_IN
@@ -471,11 +471,14 @@ def strategy_files() -> list[Path]:
 
 
 def test_strategies_see_the_protocol_and_nothing_else_of_the_server() -> None:
-    """Import-linter says so as well; this also sees an import of the server's root."""
+    """Import-linter checks this as well; this test also sees an import of the server's root."""
     for file in strategy_files():
         for node in ast.walk(ast.parse(file.read_text())):
             modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            modules += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            if isinstance(node, ast.ImportFrom):
+                # `from askance_server import strategies` names a module of the server, `from askance_server import
+                # create_app` would name the server itself.
+                modules += [f"{node.module}.{alias.name}" for alias in node.names]
             ours = [module for module in modules if module.startswith("askance")]
 
             assert all(
@@ -488,4 +491,4 @@ def test_strategies_see_the_protocol_and_nothing_else_of_the_server() -> None:
 def test_a_built_in_strategy_is_short(name: str) -> None:
     [file] = [file for file in strategy_files() if file.stem == name]
 
-    assert len(file.read_text().splitlines()) < 60
+    assert len(file.read_text().splitlines()) < 100
