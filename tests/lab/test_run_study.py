@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from askance_lab.remote.local_server import LocalServer, local_server
 from askance_lab.run_study import run_study
 from askance_protocol.rounds import Bulletin, Cause, RoundAnswered, RoundClosed, RoundPublished, StudyEnded, read_study
 from askance_server.core.planning import terms_of
-from askance_server.core.strategy import Ask, Asking, Hypothesis
+from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters
 from askance_server.strategies.registry import registry
 from tests.server.learners import bit, strategy_of, study
 
@@ -100,9 +100,9 @@ def test_without_a_seed_the_noise_is_real_and_so_differs() -> None:
         (lambda _: _raising(), Cause.STRATEGY),
     ],
 )
-def test_a_study_that_cannot_learn_says_why(run: Any, cause: Cause) -> None:
+def test_a_study_that_cannot_learn_says_why(run: Callable[[Parameters], Asking], cause: Cause) -> None:
     strategy = strategy_of(run)
-    view = run_study(study(strategy), strategy, Bits(), 50, 1)
+    view = run_study(study(strategy), strategy, nobody, 50, 1)
 
     assert view.end.state == "failed"
     assert view.end.cause is cause
@@ -118,8 +118,8 @@ def _raising() -> Asking:
     yield []
 
 
-class Bits:
-    """Nobody gets as far as to look at these."""
+nobody: Any = None
+"""No study here gets as far as looking at its population."""
 
 
 # ------------------------------------------------------------------------------------------------ nothing else does

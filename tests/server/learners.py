@@ -15,16 +15,16 @@ from askance_protocol.queries.language import Bit, Constant
 from askance_protocol.rounds import StudySpec
 from askance_protocol.schema import BitsField, Schema
 from askance_server.core.run import Run
-from askance_server.core.strategy import Answer, Ask, Asking, Hypothesis, Strategy
+from askance_server.core.strategy import Answer, Ask, Asking, Hypothesis, Learnt, Strategy
 from askance_server.core.study import study_of
 from askance_server.strategies.masked_parity import MASKED_PARITY
 
 Lie = Callable[[int], float]
-"""By how many tolerances the answer to the k-th query of a round is wrong."""
+"""The error of the answer to the k-th query of a round, in tolerances."""
 
 
 def exact(ask: Ask, columns: Columns) -> Answer:
-    """The expectation over users who are as likely each: for a cell query, of every cell."""
+    """The expectation over users who are equally likely; for a cell query, that of each cell."""
     answers = prepare(ask.query, columns.schema).answers(columns)
     match ask.query:
         case BooleanQuery():
@@ -46,6 +46,25 @@ def learn(
         asked.append(said)
         said = run.step([exact(ask, columns) + lie(k) * ask.tolerance for k, ask in enumerate(said)])
     return said, asked
+
+
+def expectation(ask: Ask, columns: Columns) -> float:
+    """The exact answer to a query that has one number for an answer."""
+    answer = exact(ask, columns)
+    assert isinstance(answer, float)
+    return answer
+
+
+def shares(ask: Ask, columns: Columns) -> NDArray[np.float64]:
+    """The exact answer to a cell query."""
+    answer = exact(ask, columns)
+    assert isinstance(answer, np.ndarray)
+    return answer
+
+
+def value_of(learned: Hypothesis) -> Learnt:
+    """What was learned, as the JSON that it is."""
+    return learned.value
 
 
 # ------------------------------------------------------------------------------------------------- masked parity

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from types import SimpleNamespace
 from typing import get_args
 
 import pytest
@@ -15,7 +14,7 @@ from askance_lab.commands.shared.exit_codes import EXIT_OF, Exit, as_typed, exit
 from askance_lab.commands.shared.extras import EXTRAS, missing_extra, require
 from askance_lab.remote.study_client import RemoteError, VersionMismatchError, cause_of, raise_refused, unwrap
 from askance_protocol.errors import AskanceError, Code, DataError, MissingExtraError, ProtocolError, UsageError
-from askance_protocol.rounds import bulletin
+from askance_protocol.rounds import Cause, RoundClosed, StudyEnded, bulletin
 
 
 def test_every_code_has_an_exit_code_and_no_error_ends_well() -> None:
@@ -132,8 +131,10 @@ def test_every_cause_of_the_protocol_is_known() -> None:
 
 
 def test_a_cause_is_read_off_the_last_notice_where_it_has_one() -> None:
-    assert cause_of(SimpleNamespace(cause="too-few-users")) == "too-few-users"
-    assert cause_of(SimpleNamespace(state="failed")) is None
+    ended = StudyEnded(state="failed", reason="too few", cause=Cause.TOO_FEW_USERS)
+    assert cause_of(ended) is Cause.TOO_FEW_USERS
+    assert cause_of(StudyEnded(state="failed", reason="as version 0.1 ended a study")) is None
+    assert cause_of(RoundClosed(round="0" * 64, reason="target", received=1)) is None
 
 
 def test_a_servers_answer_is_taken_or_refused_by_its_kind() -> None:

@@ -12,7 +12,7 @@ import pytest
 from askance_client.population import Population
 from askance_client.simulation.population import synthetic
 from askance_client.tables import FromFile, from_file
-from askance_lab.data.features import DENOMINATOR, Featured, bits, points, reals, split
+from askance_lab.data.features import DENOMINATOR, BitFeature, Featured, bits, points, reals, split
 from askance_lab.data.features import featured as features_of
 from askance_lab.evaluation.error import error_on
 from askance_protocol.budget import MICRO
@@ -24,7 +24,7 @@ from askance_server.core.strategy import Hypothesis
 from askance_server.core.study import Waiting
 from askance_server.strategies.registry import registry
 from tests.server.driving import advance, publish, result
-from tests.server.learners import learn, study
+from tests.server.learners import learn, study, value_of
 from tests.server.ledger.memory_ledger import MemoryLedger
 
 STRATEGIES = registry()
@@ -107,6 +107,7 @@ def test_every_bit_is_a_question_of_the_protocol() -> None:
     rows, made = people(), bits(people(), opposites=True)
     x = x_of(made.columns(range(5)), len(made.features))
     for index, feature in enumerate(made.features):
+        assert isinstance(feature, BitFeature)
         query = prepare(BooleanQuery(test=feature.test), rows.schema)
         assert [query.answer(rows.example(user)) for user in range(5)] == x[:, index].tolist()
         assert made.example(3)["x"] >> index & 1 == x[3, index]
@@ -373,7 +374,9 @@ def test_k_means_takes_the_numbers_of_a_table() -> None:
     made = points(FromFile("doses", schema, 4000, {}, "", Columns.of(schema, arrays)))
     learned, _ = learn(STRATEGIES["kmeans"], {**made.parameters, "k": 2}, made.columns(range(4000)))
 
-    assert sorted(learned.value["centres"]) == [pytest.approx(each, abs=0.03) for each in ([-0.4, -0.5], [0.4, 0.5])]
+    assert sorted(value_of(learned)["centres"]) == [
+        pytest.approx(each, abs=0.03) for each in ([-0.4, -0.5], [0.4, 0.5])
+    ]
     assert STRATEGIES["kmeans"].cost is not None
     assert STRATEGIES["kmeans"].cost(learned.value, made.columns(range(4000))) < 0.05
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from askance_client.simulation.population import synthetic
 from askance_lab.cli import app
+from askance_lab.data.made_up import made_up as made_up_users
 from askance_lab.engines import engine
 from askance_lab.evaluation.error import error_of
 from askance_lab.evaluation.proportion import Proportion
@@ -170,8 +170,9 @@ def test_the_command_measures_draws_resumes_and_overwrites_nothing(tmp_path: Pat
 
 
 def test_a_guess_of_the_mask_bit_costs_a_quarter() -> None:
-    population = synthetic("masked-parity", {"d": 4, "r": "0110", "a": 1}, 1)
-    guesses = [error_of(registry()[NONINTERACTIVE], {"r": "0110", "a": a}, population).value for a in (0, 1)]
+    strategy = registry()[NONINTERACTIVE]
+    population = made_up_users(strategy, {"d": 4}, 1, {"r": "0110", "a": 1})
+    guesses = [error_of(strategy, {"r": "0110", "a": a}, population).value for a in (0, 1)]
 
     assert guesses == [0.5, 0]
     assert sum(each or 0 for each in guesses) / 2 == BLIND

@@ -32,7 +32,7 @@ from askance_lab.oracles.http import Http
 from askance_lab.oracles.local import LocalReports, study_for
 from askance_lab.oracles.samples import Samples
 from askance_lab.oracles.shared.crowds import Drawn, People
-from askance_lab.oracles.shared.oracle import Oracle, run
+from askance_lab.oracles.shared.oracle import Oracle, SQOracle, run
 from askance_lab.oracles.shared.portions import by_bound, evenly
 from askance_lab.oracles.shared.registry import oracle_named, oracle_names
 from askance_lab.remote.local_server import local_server
@@ -67,7 +67,7 @@ def learned(strategy: str, d: int, oracle: Oracle) -> dict[str, Any]:
     return dict(run(STRATEGIES[strategy], {"d": d}, oracle).hypothesis.value)
 
 
-def errors(oracle: Oracle, asks: Sequence[Ask], truth: Oracle) -> list[float]:
+def errors(oracle: SQOracle, asks: Sequence[Ask], truth: SQOracle) -> list[float]:
     """By how many tolerances each answer is off, at worst over its cells."""
     pairs = zip(asks, oracle.answer(asks), truth.answer(asks), strict=True)
     return [float(np.abs(np.subtract(mine, right)).max()) / ask.tolerance for ask, mine, right in pairs]
@@ -426,7 +426,7 @@ def test_counts_have_the_same_spread_as_reports_one_by_one() -> None:
         spread = []
         for crowd in (People(population, 30_000), Drawn(domain_of(population), 3)):
             said = Fresh(crowd, by_bound(lambda _: 100), randomizer=randomizer).answer([PHI[0]] * 300)
-            spread.append(float(np.var(said)))
+            spread.append(float(np.var(np.array(said, np.float64))))
 
         assert 1 / 1.9 < spread[0] / spread[1] < 1.9, randomizer  # F(299, 299) leaves this once in 10⁷
 

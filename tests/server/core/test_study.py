@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Literal
+
 import numpy as np
 import pytest
 
@@ -20,13 +23,13 @@ from askance_protocol.rounds import (
     StudyEnded,
     StudyState,
 )
-from askance_server.core.strategy import Ask, Hypothesis, Strategy
-from askance_server.core.study import Ended, Waiting, check_study, study_of
+from askance_server.core.strategy import Answer, Ask, Asking, Hypothesis, Parameters, Strategy
+from askance_server.core.study import Ended, Strategies, Waiting, check_study, study_of
 from askance_server.driver import Driver
 from askance_server.ledger.base import Verdict
 from askance_server.strategies.registry import registry
 from tests.server.driving import advance, cancel, close, publish, result
-from tests.server.learners import COIN, TRUE, bit, concepts, masked, strategy_of, study
+from tests.server.learners import COIN, TRUE, bit, concepts, masked, strategy_of, study, value_of
 from tests.server.ledger.memory_ledger import Crash, CrashingLedger, MemoryLedger
 from tests.server.strategies.test_strategies import FAULTY
 
@@ -42,9 +45,11 @@ def coins(users: int, share: float = 0.75) -> Columns:
     return Columns.of(COIN, {"x": (draws < np.array([share, 0.5, 0.5, 0.5])).astype(int)})
 
 
-def opened(strategy: Strategy, users: int = 20_000, ledger: MemoryLedger | None = None, **parameters):
-    """A ledger with users, and the strategy's study on it."""
-    ledger = ledger or MemoryLedger()
+def opened(
+    strategy: Strategy, users: int = 20_000, **parameters: int | bool | str
+) -> tuple[MemoryLedger, str, dict[str, Strategy]]:
+    """Open a study of the strategy: the ledger with its users, the study's id, and the strategies installed."""
+    ledger = MemoryLedger()
     ledger.enrol(users, 4 * MICRO)
     # `users` is a parameter of studies as well.
     given = {name.rstrip("_"): value for name, value in parameters.items()}
@@ -52,10 +57,24 @@ def opened(strategy: Strategy, users: int = 20_000, ledger: MemoryLedger | None 
     return ledger, publish(ledger, spec, {strategy.name: strategy}), {strategy.name: strategy}
 
 
-def drive(ledger: MemoryLedger, id_: str, strategies, columns: Columns) -> Ended:
-    """To the end: whenever the study waits, its cohort answers."""
+def drive(ledger: MemoryLedger, id_: str, strategies: Strategies, columns: Columns) -> Ended:
+    """Drive a study to its end: whenever it waits, its cohort answers."""
     while isinstance(step := advance(ledger, id_, strategies, NOW), Waiting):
         assert ledger.answer(step.round, columns) >= step.target
+    return step
+
+
+def waits(ledger: MemoryLedger, id_: str, strategies: Strategies, now: int = NOW) -> Waiting:
+    """The next step of a study, which has to be that it waits for reports."""
+    step = advance(ledger, id_, strategies, now)
+    assert isinstance(step, Waiting)
+    return step
+
+
+def ends(ledger: MemoryLedger, id_: str, strategies: Strategies, now: int = NOW) -> Ended:
+    """The next step of a study, which has to be its end."""
+    step = advance(ledger, id_, strategies, now)
+    assert isinstance(step, Ended)
     return step
 
 
@@ -69,11 +88,12 @@ def last(ledger: MemoryLedger, id_: str) -> StudyEnded:
     return notice
 
 
-def two_rounds(_):
+def two_rounds(_: Parameters) -> Asking:
     """Ask for a bit, then for the bit that the answer names and for a histogram."""
     [share] = yield [Ask(bit(0), 0.1)]
     which = 1 + int(share > 0.5)
     again, cells = yield [Ask(bit(which), 0.1), Ask(CELLS, 0.1)]
+    assert isinstance(cells, np.ndarray)
     return Hypothesis(f"bit {which}", {"which": which, "again": again, "cells": cells.tolist()})
 
 
@@ -127,7 +147,12 @@ def test_a_mp_learns_all_concepts_at_a_large_epsilon() -> None:
         ),
     ],
 )
-def test_the_noninteractive_strategies_learn_from_users(name, parameters, arrays, expected) -> None:
+def test_the_noninteractive_strategies_learn_from_users(
+    name: str,
+    parameters: dict[str, int | str],
+    arrays: Callable[[int], dict[str, np.ndarray]],
+    expected: tuple[str, list[float]],
+) -> None:
     strategy = BUILT_IN[name]
     ledger = MemoryLedger()
     ledger.enrol(20_000, 4 * MICRO)
@@ -137,7 +162,7 @@ def test_the_noninteractive_strategies_learn_from_users(name, parameters, arrays
 
     learned = result(ledger, id_, BUILT_IN)
     assert learned is not None
-    assert np.ravel(learned.value[expected[0]]) == pytest.approx(expected[1], abs=0.1)
+    assert np.ravel(value_of(learned)[expected[0]]) == pytest.approx(expected[1], abs=0.1)
     assert ledger.bulletin(id_).rounds[0][1] is RoundState.ANSWERED
 
 
@@ -159,11 +184,11 @@ def test_answers_are_a_float_or_an_array() -> None:
 
     assert learned is not None
     assert isinstance(learned.value["again"], float)
-    assert learned.value["cells"] == pytest.approx([0.125, 0.375, 0.125, 0.375], abs=0.1)
+    assert value_of(learned)["cells"] == pytest.approx([0.125, 0.375, 0.125, 0.375], abs=0.1)
 
 
 def test_a_strategy_may_return_without_asking() -> None:
-    def silent(_):
+    def silent(_: Parameters) -> Asking:
         return Hypothesis("known", {})
         yield
 
@@ -178,9 +203,8 @@ def test_a_strategy_may_return_without_asking() -> None:
 
 def test_a_study_waits_for_its_round() -> None:
     ledger, id_, strategies = opened(TWO)
-    waiting = advance(ledger, id_, strategies, NOW)
+    waiting = waits(ledger, id_, strategies)
 
-    assert isinstance(waiting, Waiting)
     spec = ledger.round(waiting.round).spec
     assert (waiting.received, waiting.target, waiting.deadline) == (0, spec.target, NOW + 3600)
     assert advance(ledger, id_, strategies, NOW + 3599) == waiting
@@ -190,9 +214,9 @@ def test_a_study_waits_for_its_round() -> None:
 
 def test_who_only_waits_runs_no_strategy() -> None:
     """`advance` is called after every group of reports."""
-    starts = []
+    starts = list[int]()
 
-    def counted(parameters):
+    def counted(parameters: Parameters) -> Asking:
         starts.append(1)
         return two_rounds(parameters)
 
@@ -207,9 +231,9 @@ def test_a_server_that_goes_on_sends_each_answer_to_the_strategy_once() -> None:
     """Four rounds: one start and one answer a round, and the same bulletin as servers that start anew each time."""
     heard = list[str]()
 
-    def four_rounds(_):
+    def four_rounds(_: Parameters) -> Asking:
         heard.append("start")
-        share = 0.0
+        share: Answer = 0.0
         for number in range(4):
             [share] = yield [Ask(bit(number), 0.2)]
             heard.append(f"answer {number + 1}")
@@ -232,7 +256,7 @@ def test_a_server_that_goes_on_sends_each_answer_to_the_strategy_once() -> None:
 def test_a_result_is_computed_once() -> None:
     starts = list[int]()
 
-    def counted(parameters):
+    def counted(parameters: Parameters) -> Asking:
         starts.append(1)
         return two_rounds(parameters)
 
@@ -247,12 +271,12 @@ def test_a_result_is_computed_once() -> None:
 
 def test_a_round_closes_at_its_target() -> None:
     ledger, id_, strategies = opened(TWO)
-    waiting = advance(ledger, id_, strategies, NOW)
+    waiting = waits(ledger, id_, strategies)
     ledger.answer(waiting.round, coins(20_000), most=waiting.target - 1)
-    assert advance(ledger, id_, strategies, NOW).round == waiting.round
+    assert waits(ledger, id_, strategies).round == waiting.round
 
     ledger.answer(waiting.round, coins(20_000), most=1)
-    assert advance(ledger, id_, strategies, NOW).round != waiting.round
+    assert waits(ledger, id_, strategies).round != waiting.round
     closed = ledger.entries(id_)[2].notice
     assert closed == RoundClosed(round=waiting.round, reason="target", received=waiting.target)
     answered = ledger.entries(id_)[3].notice
@@ -261,9 +285,11 @@ def test_a_round_closes_at_its_target() -> None:
 
 
 @pytest.mark.parametrize("reason", ["deadline", "operator"])
-def test_a_round_that_closes_early_is_answered_from_what_came_and_the_end_says_so(reason: str) -> None:
+def test_a_round_that_closes_early_is_answered_from_what_came_and_the_end_says_so(
+    reason: Literal["deadline", "operator"],
+) -> None:
     ledger, id_, strategies = opened(TWO)
-    waiting = advance(ledger, id_, strategies, NOW)
+    waiting = waits(ledger, id_, strategies)
     ledger.answer(waiting.round, coins(20_000), most=10)
     if reason == "operator":
         close(ledger, waiting.round)
@@ -279,20 +305,18 @@ def test_a_round_that_closes_early_is_answered_from_what_came_and_the_end_says_s
     assert learned.text + note == ended.reason
 
 
-def drive_late(ledger: MemoryLedger, id_: str, strategies) -> Ended:
-    """Past the first deadline; then the second cohort answers."""
-    second = advance(ledger, id_, strategies, NOW + 3600)
+def drive_late(ledger: MemoryLedger, id_: str, strategies: Strategies) -> Ended:
+    """Let the first deadline pass; then the second cohort answers."""
+    second = waits(ledger, id_, strategies, NOW + 3600)
     ledger.answer(second.round, coins(20_000))
-    ended = advance(ledger, id_, strategies, NOW + 3600)
-    assert isinstance(ended, Ended)
-    return ended
+    return ends(ledger, id_, strategies, NOW + 3600)
 
 
 def test_a_part_without_reports_fails_the_study_with_the_numbers() -> None:
     ledger, id_, strategies = opened(strategy_of(lambda _: iter_asks(3)))
-    waiting = advance(ledger, id_, strategies, NOW)
+    waiting = waits(ledger, id_, strategies)
     ledger.answer(waiting.round, coins(20_000), most=1)
-    ended = advance(ledger, id_, strategies, NOW + 3600)
+    ended = ends(ledger, id_, strategies, NOW + 3600)
 
     assert ended == Ended(
         "failed",
@@ -302,14 +326,14 @@ def test_a_part_without_reports_fails_the_study_with_the_numbers() -> None:
     assert ledger.state(waiting.round) is RoundState.ABANDONED
 
 
-def iter_asks(count: int):
+def iter_asks(count: int) -> Asking:
     yield [Ask(bit(k), 0.2) for k in range(count)]
     return Hypothesis("done", {})
 
 
 def test_close_refuses_a_round_that_is_not_open() -> None:
     ledger, id_, strategies = opened(TWO)
-    waiting = advance(ledger, id_, strategies, NOW)
+    waiting = waits(ledger, id_, strategies)
     close(ledger, waiting.round)
 
     with pytest.raises(ProtocolError, match="is not open"):
@@ -318,7 +342,7 @@ def test_close_refuses_a_round_that_is_not_open() -> None:
 
 def test_the_operator_cancels() -> None:
     ledger, id_, strategies = opened(TWO)
-    waiting = advance(ledger, id_, strategies, NOW)
+    waiting = waits(ledger, id_, strategies)
 
     assert cancel(ledger, id_) == Ended("cancelled", "cancelled by the operator", Cause.CANCELLED)
     assert advance(ledger, id_, strategies, NOW) == Ended("cancelled", "cancelled by the operator", Cause.CANCELLED)
@@ -331,7 +355,7 @@ def test_the_operator_cancels() -> None:
 def test_only_accepted_reports_count() -> None:
     """Through `charge`, with a retry, a conflict, a stranger and somebody who was not asked."""
     ledger, id_, strategies = opened(TWO)
-    waiting = advance(ledger, id_, strategies, NOW)
+    waiting = waits(ledger, id_, strategies)
     asked = ledger.round(waiting.round).asked(range(20_000))
     member, other = int(np.argmax(asked)), int(np.argmin(asked))
     users = np.array([member, member, member, other, 20_000], np.uint64)
@@ -344,11 +368,13 @@ def test_only_accepted_reports_count() -> None:
         "NOT_ASKED",
         "UNKNOWN_USER",
     ]
-    assert advance(ledger, id_, strategies, NOW).received == 1
+    assert waits(ledger, id_, strategies).received == 1
     assert ledger.standing(member).account.remaining == 0
     close(ledger, waiting.round)
     advance(ledger, id_, strategies, NOW)
-    assert ledger.entries(id_)[3].notice.tallies == (((0, 1),),)
+    answered = ledger.entries(id_)[3].notice
+    assert isinstance(answered, RoundAnswered)
+    assert answered.tallies == (((0, 1),),)
 
 
 # ---------------------------------------------------------------------------------------------------- too few users
@@ -356,7 +382,7 @@ def test_only_accepted_reports_count() -> None:
 
 def test_too_few_users_fail_the_study_before_anything_is_spent() -> None:
     ledger, id_, strategies = opened(TWO, users=5)
-    ended = advance(ledger, id_, strategies, NOW)
+    ended = ends(ledger, id_, strategies)
 
     assert (ended.state, ended.cause) == ("failed", Cause.TOO_FEW_USERS)
     assert "round 1: needs" in ended.reason
@@ -369,15 +395,15 @@ def test_users_who_have_spent_their_budget_do_not_count() -> None:
     ledger, id_, strategies = opened(TWO)
     ledger.spent = [1] * 20_000
 
-    assert "and 0 are left" in advance(ledger, id_, strategies, NOW).reason
+    assert "and 0 are left" in ends(ledger, id_, strategies).reason
 
 
 def test_a_second_round_without_users_fails_with_the_numbers() -> None:
     need = opened_target(TWO)
     ledger, id_, strategies = opened(TWO, users=need)
-    waiting = advance(ledger, id_, strategies, NOW)
+    waiting = waits(ledger, id_, strategies)
     ledger.answer(waiting.round, coins(need))
-    ended = advance(ledger, id_, strategies, NOW)
+    ended = ends(ledger, id_, strategies)
 
     assert ended.reason.startswith("round 2: needs")
     assert "and 0 are left" in ended.reason
@@ -386,8 +412,7 @@ def test_a_second_round_without_users_fails_with_the_numbers() -> None:
 
 def opened_target(strategy: Strategy) -> int:
     ledger, id_, strategies = opened(strategy)
-    waiting = advance(ledger, id_, strategies, NOW)
-    return waiting.target
+    return waits(ledger, id_, strategies).target
 
 
 def test_all_users_take_part_where_the_study_says_so() -> None:
@@ -415,7 +440,7 @@ def test_what_a_strategy_does_wrong_ends_its_study(fault: str) -> None:
     assert result(ledger, id_, strategies) is None
 
 
-UNANSWERABLE = {
+UNANSWERABLE: dict[str, tuple[list[Ask], str]] = {
     "unknown field": ([Ask(CellQuery(cells=2, cell=FieldValue(field="nothing")), 0.1)], "there is no field"),
     "no such bit": ([Ask(bit(9), 0.1)], "parts[0].bit"),
     "tolerance above 1": ([Ask(TRUE, 3.0)], "asks[0].tolerance"),
@@ -428,12 +453,12 @@ UNANSWERABLE = {
 def test_what_cannot_be_planned_ends_its_study(what: str) -> None:
     asks, reason = UNANSWERABLE[what]
 
-    def run(_):
+    def run(_: Parameters) -> Asking:
         yield asks
         return Hypothesis("", {})
 
     ledger, id_, strategies = opened(strategy_of(run))
-    ended = advance(ledger, id_, strategies, NOW)
+    ended = ends(ledger, id_, strategies)
 
     assert ended.state == "failed"
     assert reason in ended.reason
@@ -443,10 +468,10 @@ def test_what_cannot_be_planned_ends_its_study(what: str) -> None:
 def test_a_noninteractive_study_is_sealed() -> None:
     """A strategy that says it is noninteractive and asks again is refused by the protocol's own table."""
     ledger, id_, strategies = opened(strategy_of(two_rounds, interactive=False, rounds=2))
-    waiting = advance(ledger, id_, strategies, NOW)
+    waiting = waits(ledger, id_, strategies)
     assert ledger.bulletin(id_).state is StudyState.SEALED
     ledger.answer(waiting.round, coins(20_000))
-    ended = advance(ledger, id_, strategies, NOW)
+    ended = ends(ledger, id_, strategies)
 
     assert ended.state == "failed"
     assert ended.reason.startswith("round 2: life cycle: 'publish all' is not possible when sealed")
@@ -467,10 +492,10 @@ def test_a_later_round_of_a_sealed_study_is_refused_by_the_bulletin_too() -> Non
 
 def test_a_strategy_that_asks_something_else_on_replay_ends_its_study() -> None:
     ledger, id_, strategies = opened(TWO)
-    waiting = advance(ledger, id_, strategies, NOW)
+    waiting = waits(ledger, id_, strategies)
     ledger.answer(waiting.round, coins(20_000))
     changed = {"small": strategy_of(lambda _: iter_asks(2))}
-    ended = advance(ledger, id_, changed, NOW)
+    ended = ends(ledger, id_, changed)
 
     assert ended == Ended("failed", "the strategy asks something else in round 1 than was published", Cause.STRATEGY)
 
@@ -479,7 +504,7 @@ def test_a_result_is_not_made_up_by_another_strategy() -> None:
     ledger, id_, strategies = opened(TWO)
     drive(ledger, id_, strategies, coins(20_000))
 
-    def other(parameters):
+    def other(parameters: Parameters) -> Asking:
         learned = yield from two_rounds(parameters)
         return Hypothesis("something else", learned.value)
 
@@ -490,7 +515,7 @@ def test_a_result_is_not_made_up_by_another_strategy() -> None:
 
 def test_a_study_outlives_a_strategy_that_is_not_installed() -> None:
     ledger, id_, strategies = opened(TWO)
-    waiting = advance(ledger, id_, strategies, NOW)
+    waiting = waits(ledger, id_, strategies)
     ledger.answer(waiting.round, coins(20_000))
     with pytest.raises(ProtocolError, match="there is no 'small' here"):
         advance(ledger, id_, BUILT_IN, NOW)
@@ -499,12 +524,12 @@ def test_a_study_outlives_a_strategy_that_is_not_installed() -> None:
 
 
 def test_a_long_reason_is_cut() -> None:
-    def talkative(_):
+    def talkative(_: Parameters) -> Asking:
         return Hypothesis("é" * 5000 + "\ud800", {})
         yield
 
     ledger, id_, strategies = opened(strategy_of(talkative))
-    ended = advance(ledger, id_, strategies, NOW)
+    ended = ends(ledger, id_, strategies)
 
     assert len(ended.reason) == 1000
     assert ended.reason.endswith("…")
@@ -513,7 +538,7 @@ def test_a_long_reason_is_cut() -> None:
 # ------------------------------------------------------------------------------------------------ crash and resume
 
 
-def resumed(at: int, *, stored: bool, parameters: dict[str, str]) -> MemoryLedger:
+def resumed(at: int, *, stored: bool, parameters: dict[str, str]) -> CrashingLedger:
     """Run a study that crashes at its `at`-th append, and go on as a new process would."""
     ledger = CrashingLedger(at, stored=stored)
     ledger.enrol(20_000, 4 * MICRO)

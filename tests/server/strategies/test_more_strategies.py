@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from itertools import pairwise, product
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -16,10 +17,10 @@ from askance_protocol.examples import Columns
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery, prepare
 from askance_protocol.queries.language import FieldValue
 from askance_protocol.queries.query import MAX_NODES
-from askance_protocol.schema import RealField, Schema
+from askance_protocol.schema import BitsField, RealField, Schema
 from askance_server.core import planning
 from askance_server.core.run import Run, StrategyError
-from askance_server.core.strategy import Ask, Hypothesis, Strategy
+from askance_server.core.strategy import Answer, Ask, Asking, Hypothesis, Learnt, Parameters, Strategy
 from askance_server.core.study import Ended, Waiting
 from askance_server.strategies.decision_list import DECISION_LIST, undecided
 from askance_server.strategies.decision_tree import DECISION_TREE
@@ -32,7 +33,18 @@ from askance_server.strategies.perceptron import PERCEPTRON, mistaken
 from askance_server.strategies.shared.bits import joint
 from askance_server.strategies.shared.points import GRID, closer, grid, nearest
 from tests.server.driving import advance, publish, result
-from tests.server.learners import Lie, concepts, exact, learn, masked, strategy_of, study
+from tests.server.learners import (
+    Lie,
+    concepts,
+    exact,
+    expectation,
+    learn,
+    masked,
+    shares,
+    strategy_of,
+    study,
+    value_of,
+)
 from tests.server.ledger.memory_ledger import MemoryLedger
 
 NOW = 1_800_000_000
@@ -48,7 +60,11 @@ def labelled(strategy: Strategy, x: np.ndarray, y: np.ndarray) -> Columns:
     return Columns.of(strategy.schema({"d": x.shape[1]}), {"x": x, "y": y})
 
 
-def cell_lie(seed: int) -> Callable[[Ask, Columns], np.ndarray | float]:
+Lying: TypeAlias = Callable[[Ask, Columns], Answer]
+"""An oracle that lies: its answer to a query over the users."""
+
+
+def cell_lie(seed: int) -> Lying:
     """Answers off by a tolerance up or down, cell by cell, as a coin falls: a cell query is many queries."""
     source = np.random.default_rng(seed)
     return lambda ask, columns: (
@@ -56,7 +72,9 @@ def cell_lie(seed: int) -> Callable[[Ask, Columns], np.ndarray | float]:
     )
 
 
-def against(strategy: Strategy, parameters: dict, columns: Columns, oracle, factor: float = 1.0) -> Hypothesis:
+def against(
+    strategy: Strategy, parameters: Parameters, columns: Columns, oracle: Lying, factor: float = 1.0
+) -> Hypothesis:
     """Run it against answers that are off by `factor` times what the oracle does."""
     run = Run(strategy, parameters)
     said = run.step(None)
@@ -70,7 +88,7 @@ def against(strategy: Strategy, parameters: dict, columns: Columns, oracle, fact
 # ------------------------------------------------------------------------------------------- masked parity, weakly
 
 
-def weakly(value, columns: Columns, d: int) -> np.ndarray:
+def weakly(value: Learnt, columns: Columns, d: int) -> np.ndarray:
     """What the hypothesis says, from its definition."""
     x = columns["x"][0][:, None] >> np.arange(d, dtype=np.uint64) & np.uint64(1)
     r, guess = (np.array([int(bit) for bit in value[name]]) for name in ("r", "guess"))
@@ -86,7 +104,7 @@ def test_the_weak_learner_has_error_exactly_a_quarter_for_every_concept(d: int, 
         learned, asked = learn(MASKED_PARITY_WEAK, {"d": d}, columns, lie)
 
         assert [len(asks) for asks in asked] == [1]
-        assert learned.value["r"] == r
+        assert value_of(learned)["r"] == r
         assert Fraction(int((weakly(learned.value, columns, d) != columns["y"]).sum()), len(columns)) == Fraction(1, 4)
 
 
@@ -104,7 +122,7 @@ def test_control_a_constant_on_the_masked_half_has_other_errors() -> None:
 def test_control_a_lie_beyond_tolerance_misleads_the_weak_learner() -> None:
     learned, _ = learn(MASKED_PARITY_WEAK, {"d": 4}, masked(4, "0101", 0), lambda _: -9 / 8 - 0.01)
 
-    assert learned.value["r"] == "1111"
+    assert value_of(learned)["r"] == "1111"
 
 
 # ---------------------------------------------------------------------------------------------------------- parity
@@ -143,7 +161,9 @@ def test_control_a_lie_beyond_tolerance_hides_the_parity() -> None:
 
 def test_parity_refuses_what_it_cannot_ask() -> None:
     """KLNRS11, §5.2: exponential for every learner; this one stops where a study has no more queries."""
-    assert PARITY.schema({"d": 12}).fields[0].width == 12
+    [x, _] = PARITY.schema({"d": 12}).fields
+    assert isinstance(x, BitsField)
+    assert x.width == 12
     for call in (PARITY.schema, lambda parameters: Run(PARITY, parameters).step(None)):
         with pytest.raises((ProtocolError, StrategyError), match=r"2\^13 queries here.*any learner") as caught:
             call({"d": 13})
@@ -153,22 +173,26 @@ def test_parity_refuses_what_it_cannot_ask() -> None:
 # --------------------------------------------------------------------------------------------------- decision lists
 
 
+Rules: TypeAlias = Sequence[Sequence[int]]
+"""Of a decision list: each rule's bit, its value and the label."""
+
+
 def lists(d: int, longest: int) -> Iterator[tuple[list[tuple[int, int, int]], int]]:
-    """All decision lists of up to so many tests of different bits, up to the sign of all labels."""
+    """All decision lists of at most `longest` tests of different bits, up to the sign of all labels."""
     for length in range(longest + 1):
         for order in (order for order in product(range(d), repeat=length) if len(set(order)) == length):
             for values, signs in product(product((0, 1), repeat=length), product((1, -1), repeat=length)):
                 yield list(zip(order, values, signs, strict=True)), 1
 
 
-def listed(rules, otherwise: int, x: np.ndarray) -> np.ndarray:
+def listed(rules: Rules, otherwise: int, x: np.ndarray) -> np.ndarray:
     said = np.full(len(x), otherwise)
     for i, v, sign in reversed(rules):
         said = np.where(x[:, i] == v, sign, said)
     return said
 
 
-def changes(rules, otherwise: int) -> int:
+def changes(rules: Rules, otherwise: int) -> int:
     signs = [sign for _, _, sign in rules] + [otherwise]
     return sum(a != b for a, b in pairwise(signs))
 
@@ -184,7 +208,7 @@ def test_a_decision_list_is_learned_to_its_error(alpha: str, lie: int) -> None:
 
         assert {ask.tolerance for asks in asked for ask in asks} == {float(alpha) / 11}
         assert len(asked) <= changes(rules, otherwise) + 1 <= DECISION_LIST.rounds
-        said = listed(learned.value["rules"], learned.value["otherwise"], x)
+        said = listed(value_of(learned)["rules"], value_of(learned)["otherwise"], x)
         assert (said != columns["y"]).mean() <= float(alpha)
 
 
@@ -197,7 +221,7 @@ def test_a_decision_list_is_learned_to_its_error_from_a_skewed_distribution() ->
         rules = [(int(i), int(source.integers(2)), int(source.choice([-1, 1]))) for i in source.permutation(5)[:3]]
         columns = labelled(DECISION_LIST, x, listed(rules, 1, x))
         learned = against(DECISION_LIST, {"d": 5, "alpha": "0.2"}, columns, cell_lie(seed))
-        said = listed(learned.value["rules"], learned.value["otherwise"], x)
+        said = listed(value_of(learned)["rules"], value_of(learned)["otherwise"], x)
         worst = max(worst, (said != columns["y"]).mean())
 
     assert worst <= 0.2
@@ -209,7 +233,7 @@ def test_control_lies_beyond_tolerance_spoil_a_decision_list() -> None:
     errors = []
     for seed in range(20):
         learned = against(DECISION_LIST, {"d": 3, "alpha": "0.1"}, columns, cell_lie(seed), factor=30)
-        said = listed(learned.value["rules"], learned.value["otherwise"], x)
+        said = listed(value_of(learned)["rules"], value_of(learned)["otherwise"], x)
         errors.append((said != columns["y"]).mean())
 
     assert max(errors) > 0.1
@@ -231,7 +255,7 @@ def test_a_decision_list_of_noisy_labels_takes_the_purest_test_each_round() -> N
     y = listed([(2, 0, -1), (1, 1, 1)], -1, x) * np.tile([-1, 1, 1, 1, 1, 1, 1, 1], 8)
     learned, asked = learn(DECISION_LIST, {"d": 3, "alpha": "0.05"}, labelled(DECISION_LIST, x, y))
 
-    assert (listed(learned.value["rules"], learned.value["otherwise"], x) != y).mean() == 1 / 8
+    assert (listed(value_of(learned)["rules"], value_of(learned)["otherwise"], x) != y).mean() == 1 / 8
     assert len(asked) == DECISION_LIST.rounds
 
 
@@ -241,22 +265,22 @@ def test_what_a_decision_list_asks_next_is_the_joint_of_all_three() -> None:
     y = np.where(x.sum(axis=1) % 2, 1, -1)
     columns, rules = labelled(DECISION_LIST, x, y), [(0, 1, 1), (3, 0, -1)]
     reached = (x[:, 0] == 0) & (x[:, 3] == 1)
-    shares = exact(Ask(joint(2, undecided(4, rules), 1), 0.1), columns).reshape(2, 2)
+    found = shares(Ask(joint(2, undecided(4, rules), 1), 0.1), columns).reshape(2, 2)
 
     for label, v in product((0, 1), (0, 1)):
-        assert shares[label, v] == (reached & (y == 2 * label - 1) & (x[:, 2] == v)).mean()
+        assert found[label, v] == (reached & (y == 2 * label - 1) & (x[:, 2] == v)).mean()
 
 
 # --------------------------------------------------------------------------------------------------- decision trees
 
 
-def grown(tree, x: np.ndarray) -> np.ndarray:
+def grown(tree: Any, x: np.ndarray) -> np.ndarray:
     if isinstance(tree, int):
         return np.full(len(x), tree)
     return np.where(x[:, tree["bit"]] == 1, grown(tree["one"], x), grown(tree["zero"], x))
 
 
-TREES = {
+TREES: dict[str, tuple[Callable[[np.ndarray], np.ndarray], int]] = {
     "constant": (lambda x: np.ones(len(x)), 1),
     "and": (lambda x: x[:, 0] & x[:, 2], 2),
     "choice": (lambda x: np.where(x[:, 3], x[:, 1], 1 - x[:, 0] * x[:, 2]), 4),
@@ -273,7 +297,7 @@ def test_a_decision_tree_is_grown_level_by_level(name: str, lie: Lie) -> None:
     columns = labelled(DECISION_TREE, x, np.where(function(x), 1, -1))
     learned, asked = learn(DECISION_TREE, {"d": 4, "depth": 4, "tolerance": "0.004"}, columns, lie)
 
-    assert (grown(learned.value["tree"], x) == columns["y"]).all()
+    assert (grown(value_of(learned)["tree"], x) == columns["y"]).all()
     assert len(asked) <= depth
     assert all(len(asks) == 4 for asks in asked)
 
@@ -284,7 +308,7 @@ def test_the_depth_of_a_tree_is_its_rounds() -> None:
     errors = []
     for depth in (1, 2, 3, 4):
         learned, asked = learn(DECISION_TREE, {"d": 5, "depth": depth, "tolerance": "0.001"}, columns)
-        errors.append((grown(learned.value["tree"], x) != columns["y"]).mean())
+        errors.append((grown(value_of(learned)["tree"], x) != columns["y"]).mean())
 
         assert len(asked) == depth
 
@@ -328,7 +352,7 @@ def test_control_a_greedy_tree_does_not_see_a_parity() -> None:
     columns = labelled(DECISION_TREE, x, 1 - 2 * (x[:, 0] ^ x[:, 1]))
     learned, _ = learn(DECISION_TREE, {"d": 3, "depth": 1}, columns)
 
-    assert (grown(learned.value["tree"], x) != columns["y"]).mean() == 1 / 2
+    assert (grown(value_of(learned)["tree"], x) != columns["y"]).mean() == 1 / 2
 
 
 def test_control_lies_beyond_tolerance_spoil_a_tree() -> None:
@@ -374,7 +398,7 @@ def sides(weights: list[int], margin: float = 0.1, steps: int = 9) -> Columns:
 
 
 def wrong(learned: Hypothesis, columns: Columns) -> float:
-    score = sum(w * columns[f"x{j}"] for j, w in enumerate(learned.value["weights"]))
+    score = sum(w * columns[f"x{j}"] for j, w in enumerate(value_of(learned)["weights"]))
     return float((np.where(score > 0, 1, -1) != columns["y"]).mean())
 
 
@@ -402,7 +426,7 @@ def lopsided() -> Columns:
 def test_later_rounds_step_toward_what_is_labelled_wrongly() -> None:
     columns = lopsided()
     learned, asked = learn(PERCEPTRON, {"d": 2, "tolerance": "0.001"}, columns)
-    once = Hypothesis("", {"weights": [round(1000 * exact(ask, columns)) for ask in asked[0]]})
+    once = Hypothesis("", {"weights": [round(1000 * expectation(ask, columns)) for ask in asked[0]]})
 
     assert len(asked) > 1
     assert wrong(learned, columns) < 0.8 * wrong(once, columns)
@@ -414,7 +438,7 @@ def test_the_steps_of_a_perceptron_are_means_over_what_it_labels_wrongly() -> No
     x, y, w = np.stack([columns["x0"], columns["x1"]]), columns["y"], np.zeros(2)
     for asks in asked:
         mistaken = np.where(w @ x > 0, 1, -1) != y if w.any() else np.full(len(y), True)
-        means = [exact(ask, columns) for ask in asks]
+        means = [expectation(ask, columns) for ask in asks]
 
         assert means == pytest.approx(((y * mistaken) * x).mean(axis=1) / 1000)
         w += np.rint(1000 * np.where(np.abs(means) > 0.001, means, 0))
@@ -466,7 +490,7 @@ def clouds(centres: np.ndarray = CENTRES, each: int = 400) -> Columns:
 def test_k_means_finds_the_centres(lie: Lie) -> None:
     """A sum is off by τ and a share of ⅓ by τ, so their ratio by about 6τ; the clouds hardly overlap."""
     learned, asked = learn(KMEANS, {"d": 2, "k": 3, "tolerance": "0.01"}, clouds(), lie)
-    found = np.array(learned.value["centres"])
+    found = np.array(value_of(learned)["centres"])
 
     for centre in CENTRES:
         assert np.abs(found - centre).max(axis=1).min() <= 0.08
@@ -482,9 +506,9 @@ def test_k_means_makes_its_cost_less() -> None:
     def cost(centres: np.ndarray) -> float:
         return float(((points[:, None] - centres) ** 2).sum(axis=2).min(axis=1).mean())
 
-    cells = np.argsort(-exact(asked[0][0], columns))[:4]
+    cells = np.argsort(-shares(asked[0][0], columns))[:4]
     first = np.stack([(2 * (cells // GRID**j % GRID) + 1) / GRID - 1 for j in range(2)], axis=1)
-    assert cost(np.array(learned.value["centres"])) < cost(first)
+    assert cost(np.array(value_of(learned)["centres"])) < cost(first)
 
 
 def test_what_k_means_asks_is_who_is_nearest() -> None:
@@ -513,7 +537,7 @@ def test_an_empty_cluster_stays_where_it_is() -> None:
     columns = Columns.of(KMEANS.schema({"d": 1, "k": 2}), {"x0": np.full(10, 0.3)})
     learned, _ = learn(KMEANS, {"d": 1, "k": 2}, columns)
 
-    assert [0.3] in [[pytest.approx(centre[0])] for centre in learned.value["centres"]]
+    assert [0.3] in [[pytest.approx(centre[0])] for centre in value_of(learned)["centres"]]
     assert learned.text.startswith("centres (")
 
 
@@ -529,7 +553,7 @@ def test_the_largest_queries_of_k_means_are_within_the_limit() -> None:
 
 def test_control_lies_beyond_tolerance_move_the_centres() -> None:
     learned, _ = learn(KMEANS, {"d": 2, "k": 3, "tolerance": "0.01"}, clouds(), lambda _: 20.0)
-    found = np.array(learned.value["centres"])
+    found = np.array(value_of(learned)["centres"])
 
     assert max(np.abs(found - centre).max(axis=1).min() for centre in CENTRES) > 0.08
 
@@ -553,7 +577,7 @@ def test_a_real_query_is_a_few_boolean_ones(denominator: int, tolerance: float) 
         for lie in LIES:
             said = [exact(digit, columns) + lie(k) * digit.tolerance for k, digit in enumerate(digits)]
 
-            assert abs(recombined(ask, said) - exact(ask, columns)) <= tolerance
+            assert abs(recombined(ask, said) - expectation(ask, columns)) <= tolerance
 
 
 def test_control_boolean_answers_beyond_their_tolerance_are_off_by_more() -> None:
@@ -561,14 +585,14 @@ def test_control_boolean_answers_beyond_their_tolerance_are_off_by_more() -> Non
     columns = Columns.of(MEAN.schema({}), {"value": np.linspace(-1, 1, 101)})
     said = [exact(digit, columns) + 5 * digit.tolerance for digit in boolean(ask)]
 
-    assert abs(recombined(ask, said) - exact(ask, columns)) > 0.05
+    assert abs(recombined(ask, said) - expectation(ask, columns)) > 0.05
 
 
 def test_other_queries_are_asked_as_they_are() -> None:
     cells = Columns.of(HISTOGRAM.schema({"cells": 3}), {"cell": np.array([0, 1, 1, 2])})
     learned, asked = learn(bshouty_feldman(HISTOGRAM), {"cells": 3}, cells)
 
-    assert learned.value["shares"] == [0.25, 0.5, 0.25]
+    assert value_of(learned)["shares"] == [0.25, 0.5, 0.25]
     assert asked == learn(HISTOGRAM, {"cells": 3}, cells)[1]
 
 
@@ -590,7 +614,7 @@ def test_a_wrapped_mean_is_within_its_tolerance() -> None:
     for lie in LIES:
         learned, [asks] = learn(bshouty_feldman(MEAN), {"denominator": 4, "tolerance": "0.1"}, columns, lie)
 
-        assert abs(learned.value["mean"] - 0.1875) <= 0.1
+        assert abs(value_of(learned)["mean"] - 0.1875) <= 0.1
         assert len(asks) == 5
 
 
@@ -600,7 +624,7 @@ def test_what_is_too_fine_for_digits_is_refused_before_anything_is_asked() -> No
 
 
 def test_what_a_wrapped_strategy_does_wrong_is_still_its_own() -> None:
-    def stopping(_):
+    def stopping(_: Parameters) -> Asking:
         yield [Ask(RealQuery(numerator=FieldValue(field="value"), denominator=2), 0.1)]
         raise ZeroDivisionError("mine")
 
@@ -634,7 +658,7 @@ def test_what_a_wrapped_strategy_does_wrong_is_still_its_own() -> None:
         (MASKED_PARITY_WEAK, {"d": 3}, "d"),
     ],
 )
-def test_a_wrong_parameter_is_named(strategy: Strategy, parameters: dict[str, object], named: str) -> None:
+def test_a_wrong_parameter_is_named(strategy: Strategy, parameters: Parameters, named: str) -> None:
     with pytest.raises(ProtocolError) as caught:
         strategy.schema(parameters)
 
@@ -652,7 +676,7 @@ def test_a_wrong_parameter_is_named(strategy: Strategy, parameters: dict[str, ob
         (KMEANS, {"d": 4, "k": 8}),
     ],
 )
-def test_the_largest_study_can_be_planned_and_published(strategy: Strategy, parameters: dict[str, object]) -> None:
+def test_the_largest_study_can_be_planned_and_published(strategy: Strategy, parameters: dict[str, int | str]) -> None:
     """Every round that a strategy may ask is within the limits of a document, at the largest d that it takes."""
     run, rounds = Run(strategy, parameters), 0
     said, source = run.step(None), np.random.default_rng(1)
@@ -746,7 +770,7 @@ def test_as_many_users_as_are_needed_are_enough() -> None:
         assert learned is not None
         x = cube(4)
         truth = listed([(2, 1, 1), (0, 1, -1), (1, 0, 1)], -1, x)
-        value = learned.value
+        value = value_of(learned)
         said = grown(value["tree"], x) if "tree" in value else listed(value["rules"], value["otherwise"], x)
         assert (said != truth).mean() <= 0.25
         assert 0 < sum(spent > 0 for spent in ledger.spent) < 400_000
@@ -767,7 +791,7 @@ def test_a_perceptron_and_k_means_learn_from_users() -> None:
     id_, _ = drive(ledger, KMEANS, points, d=2, k=3, epsilon="2", users="all")
     learned = result(ledger, id_, {KMEANS.name: KMEANS})
     assert learned is not None
-    found = np.array(learned.value["centres"])
+    found = np.array(value_of(learned)["centres"])
     assert max(np.abs(found - centre).max(axis=1).min() for centre in CENTRES) <= 0.2
     assert not ledger.verify()
 
@@ -781,5 +805,5 @@ def test_a_wrapped_strategy_learns_from_users() -> None:
     learned = result(ledger, id_, {wrapped.name: wrapped})
 
     assert learned is not None
-    assert abs(learned.value["mean"] - 0.25) <= 0.1
+    assert abs(value_of(learned)["mean"] - 0.25) <= 0.1
     assert len(ledger.rounds) == 1

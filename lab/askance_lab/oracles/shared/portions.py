@@ -45,8 +45,10 @@ class Portioned(SQOracle):
     def answer(self, asks: Sequence[Ask]) -> Sequence[Answer]:
         """Answers to a round, from one portion for each query."""
         sizes = self.deal(len(self.portions) + 1, asks, self.crowd.left)
+        before = self.crowd.asked
         answers = [self.estimate(ask, size) for ask, size in zip(asks, sizes, strict=True)]
-        self.portions.append(sum(sizes))
+        # Not the sum of the sizes: the cells of a query share its portion evenly, and a rest is not asked.
+        self.portions.append(self.crowd.asked - before)
         return answers
 
     @property
