@@ -70,7 +70,10 @@ def _aggregator(settings: Settings, stop: Callable[[], None]) -> Aggregator:
     directory = settings.directory
     keys = open_keys(directory, settings.server_key_bytes)
     write_tokens(directory, keys)
-    return Aggregator(settings, open_ledger(settings.database), keys, registry(), stop)
+    strategies = registry()
+    for name, reason in strategies.broken.items():
+        _LOG.warning("the strategy %s cannot be used: %s", name, reason)
+    return Aggregator(settings, open_ledger(settings.database), keys, strategies, stop)
 
 
 def _terminate() -> None:

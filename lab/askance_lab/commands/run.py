@@ -147,6 +147,8 @@ def run(
     others: Parameters = {}
     if data is None:
         study, others = split_parameters(runs, study, population)
+    if server is not None and kind.name != "http":
+        raise UsageError(f"does not go with --oracle {kind.name}", where="--server", remedy="leave one out")
     found = _server(server, operator, enrolment)
     asked = RunOptions(runs, study, others, population, users, seed, eta, kind, engine, workers, data, label, found)
     _check(asked)
@@ -174,8 +176,6 @@ def _strategy(name: str, *, boolean: bool, kind: OracleKind) -> Strategy:
 
 def _check(asked: RunOptions) -> None:
     """Refuse options that do not go together."""
-    if asked.server is not None and asked.oracle.name != "http":
-        raise UsageError(f"does not go with --oracle {asked.oracle.name}", where="--server", remedy="leave one out")
     if asked.oracle.name != "local" and (asked.engine != "local" or asked.workers > 1):
         raise UsageError("simulate local reports", where="--engine, --workers", remedy="use --oracle local")
     if asked.label is not None and asked.data is None:

@@ -42,13 +42,18 @@ def split_parameters(strategy: Strategy, given: Parameters, kind: str | None) ->
     """
     known = set(KINDS[kind].parameters) if (kind := kind or strategy.examples or "") in KINDS else set[str]()
     study, own = dict(given), dict[str, int | bool | str]()
+    first: dict[str, ProtocolError] = {}
     while True:
         try:
             strategy.schema(planning.strategy_parameters(study))
         except ProtocolError as refused:
             name = refused.where.removeprefix("parameters.")
+            if name in first:
+                # It is the study's after all, and its value is wrong.
+                raise first[name] from None
             if name not in study or name not in known:
                 raise
+            first[name] = refused
             own[name] = study.pop(name)
         else:
             return study, own

@@ -118,6 +118,7 @@ def _entry(run: SingleRun) -> TableEntry:
 def _populations(column: OracleColumn, strategy: Strategy, parameters: Parameters, seed: int) -> list[Population]:
     """One population; for an adversary one for each mask bit, as a guess is right for one of two."""
     own: dict[str, int | bool | str] = {"eta": NOISE} if column.noisy else {}
-    masked = strategy.examples is not None and "a" in KINDS[strategy.examples].parameters
+    kind = strategy.examples or ""
+    masked = kind in KINDS and "a" in KINDS[kind].parameters
     several = [{**own, "a": a} for a in (0, 1)] if masked and column.oracle == "adversarial" else [own]
     return [made_up(strategy, parameters, seed, each) for each in several]

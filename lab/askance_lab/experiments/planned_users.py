@@ -10,9 +10,11 @@ from askance_lab.data.made_up import made_up, split_parameters
 from askance_lab.evaluation.weighted import WeightedExamples
 from askance_lab.oracles.exact import Exact
 from askance_lab.theory.local import users_sq_simulation_repaired, users_sq_simulation_stated
+from askance_protocol.errors import AskanceError, UsageError
 from askance_protocol.queries import CellQuery
+from askance_protocol.rounds import StudySpec
 from askance_server.core import planning
-from askance_server.core.run import Run
+from askance_server.core.run import Run, StrategyError, raised
 from askance_server.core.strategy import Ask, Hypothesis, Parameters
 from askance_server.core.study import strategy_named, study_of
 from askance_server.strategies.registry import registry
@@ -37,17 +39,31 @@ class PlannedRound:
 def planned_rounds(name: str, parameters: Parameters, kind: str | None = None) -> list[PlannedRound]:
     """Plan of each round of a strategy, over a representative population."""
     strategies = registry()
+    if name in strategies.broken:
+        raise UsageError(strategies.broken[name], where=name, remedy="mend it, or plan another strategy")
     strategy, found = strategy_named(strategies, name), list[PlannedRound]()
     asked, own = split_parameters(strategy, parameters, kind)
     study = study_of(strategies, strategy=name, parameters=asked, title="A plan", nonce="0" * 32, simulated=True)
     oracle = Exact(WeightedExamples(made_up(strategy, asked, _SEED, own, kind).columns(range(_SAMPLE))))
-    run = Run(strategy, planning.strategy_parameters(asked))
-    said = run.step(None)
-    while not isinstance(said, Hypothesis):
-        demand = planning.demand(study, said, strategy.rounds)
-        found.append(_round(said, strategy.rounds, planning.terms_of(asked), demand.target))
-        said = run.step(oracle.answer(said))
+    try:
+        run = Run(strategy, planning.strategy_parameters(asked))
+        said = run.step(None)
+        while not isinstance(said, Hypothesis):
+            found.append(_round(said, strategy.rounds, planning.terms_of(asked), _target(study, said, strategy.rounds)))
+            said = run.step(oracle.answer(said))
+    except StrategyError as error:
+        raise StrategyError(error.what, where=name) from error
     return found
+
+
+def _target(study: StudySpec, asks: Sequence[Ask], rounds: int) -> int:
+    try:
+        return planning.demand(study, asks, rounds).target
+    except AskanceError:
+        raise
+    except Exception as error:
+        # A query that was not made by its class, for instance.
+        raise raised(error) from error
 
 
 def _round(asks: Sequence[Ask], rounds: int, terms: planning.PlanTerms, planned: int) -> PlannedRound:

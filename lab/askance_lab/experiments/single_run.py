@@ -37,10 +37,11 @@ def run_once(setting: OracleSetting, kind: OracleKind) -> SingleRun:
             learned = oracle.learn(setting.strategy, setting.own)
         except (TooFewUsersError, StrategyError) as failed:
             return SingleRun("failed", str(failed), code=failed.code, received=tuple(oracle.received))
+    error = UNKNOWN
     try:
         error = error_of(setting.strategy, learned.hypothesis.value, setting.population, setting.users)
+        success = is_kept(setting.strategy, setting.own, error.value)
     except StrategyError as failed:
-        # It has learned, and cannot say what its hypothesis is worth.
-        return SingleRun("finished", f"{learned.reason} ({failed})", learned, received=learned.received)
-    success = is_kept(setting.strategy, setting.own, error.value)
+        # It has learned, and cannot say what its hypothesis is worth, or what it promised.
+        return SingleRun("finished", f"{learned.reason} ({failed})", learned, error, received=learned.received)
     return SingleRun("finished", learned.reason, learned, error, success, received=learned.received)

@@ -8,15 +8,21 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from functools import wraps
 from itertools import islice
-from typing import Final, TypeVar, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from askance_protocol.errors import AskanceError, Code
+from askance_protocol.examples import Columns
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
-from askance_server.core.strategy import Answer, Ask, Asking, Hypothesis, Parameters, Strategy
+from askance_protocol.schema import Schema
+from askance_server.core.strategy import Answer, Ask, Asking, Hypothesis, Parameters, Strategy, Truths
 
 T = TypeVar("T")
 
@@ -73,24 +79,83 @@ class Run:
 
 
 def guarded(strategy: Strategy) -> Strategy:
-    """Wrap a strategy so that a foreign exception from its functions becomes a StrategyError that names it."""
-    parts = {name: getattr(strategy, name) for name in ("schema", "predict", "promise", "error", "cost")}
-    return replace(
-        strategy, **{name: _guarded(part, f"{strategy.name}.{name}") for name, part in parts.items() if part}
-    )
+    """The same strategy; what its functions raise or return that cannot be used is a StrategyError that names them.
+
+    A schema may refuse parameters with an error of this project, which passes; the others have nothing to refuse.
+    """
+    others = {
+        name: _guarded(part, f"{strategy.name}.{name}", *returns)
+        for name, returns in _RETURNS.items()
+        if (part := getattr(strategy, name)) is not None
+    }
+    schema = _guarded(strategy.schema, f"{strategy.name}.schema", "a Schema", _schema, passing=AskanceError)
+    return replace(strategy, schema=schema, **others)
 
 
-def _guarded(function: Callable[..., T], where: str) -> Callable[..., T]:
+_Check: TypeAlias = Callable[[Sequence[object], object], T]
+"""Takes what a function was called with and what it returned; returns that, or raises whatever it likes."""
+
+
+def _guarded(
+    function: Callable[..., object],
+    where: str,
+    wanted: str,
+    check: _Check[T],
+    passing: type[AskanceError] = StrategyError,
+) -> Callable[..., T]:
     @wraps(function)
     def call(*arguments: object) -> T:
         try:
-            return function(*arguments)
-        except AskanceError:
+            found = function(*arguments)
+        except passing:
             raise
         except (Exception, SystemExit) as error:
-            raise StrategyError(f"{where}: {raised(error)}") from error
+            raise StrategyError(raised(error).what, where=where) from error
+        try:
+            return check(arguments, found)
+        except (Exception, SystemExit) as error:
+            # A number is shown as it is, of anything else its type alone: it may be long, or an example.
+            seen = str(found) if isinstance(found, float) else f"a {type(found).__name__}"
+            raise StrategyError(f"returned {seen}, not {wanted}", where=where) from error
 
     return call
+
+
+def _schema(_: Sequence[object], found: object) -> Schema:
+    if not isinstance(found, Schema):
+        raise TypeError
+    return found
+
+
+def _finite(_: Sequence[object], found: object) -> float:
+    number = cast("float", found)
+    if (
+        isinstance(found, bool)
+        or not isinstance(found, int | float | Fraction | np.number)
+        or not math.isfinite(number)
+    ):
+        raise TypeError
+    return float(number)
+
+
+def _finite_or_none(arguments: Sequence[object], found: object) -> float | None:
+    return None if found is None else _finite(arguments, found)
+
+
+def _labels(arguments: Sequence[object], found: object) -> Truths:
+    labels, columns = cast("NDArray[Any]", found), cast("Columns", arguments[-1])
+    if not isinstance(found, np.ndarray) or labels.dtype != np.bool or labels.shape != (len(columns),):
+        raise TypeError
+    return labels
+
+
+_RETURNS: Final[Mapping[str, tuple[str, _Check[object]]]] = {
+    "predict": ("a truth value for each example", _labels),
+    "promise": ("a finite number", _finite),
+    "error": ("a finite number or None", _finite_or_none),
+    "cost": ("a finite number", _finite),
+}
+"""What the functions that a strategy may have beside its schema return, and the check of it."""
 
 
 def raised(error: BaseException) -> StrategyError:
@@ -99,6 +164,8 @@ def raised(error: BaseException) -> StrategyError:
         said = str(error)
     except Exception:
         said = "(its message cannot be read)"
+    # One line, whatever the message is: it stands in an error, or in a bulletin's last entry.
+    said = " ".join(said.split())
     return StrategyError(readable(f"the strategy raised {type(error).__name__}: {said}"))
 
 

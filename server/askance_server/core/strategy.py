@@ -93,5 +93,6 @@ class Strategy:
 
     def portion(self, number: int) -> Fraction:
         """Share of the users left before round `number` that the round takes."""
-        portions = self.portions or (1,) * self.rounds
-        return Fraction(portions[number - 1], sum(portions[number - 1 :]))
+        if not self.portions:
+            return Fraction(1, self.rounds - number + 1)
+        return Fraction(self.portions[number - 1], sum(self.portions[number - 1 :]))

@@ -89,6 +89,12 @@ def test_what_the_strategy_refuses_and_its_users_have_is_theirs(
     assert split_parameters(STRATEGIES[strategy], given, kind) == expected
 
 
+def test_a_wrong_value_of_what_both_know_is_refused_as_the_strategy_refuses_it() -> None:
+    """Not as missing, which it is only after it was given to the users."""
+    with pytest.raises(ProtocolError, match=r"parameters\.d: is not a power of two"):
+        split_parameters(STRATEGIES["masked-parity"], {"d": 3}, None)
+
+
 def test_what_neither_knows_is_refused_by_name() -> None:
     with pytest.raises(ProtocolError, match=r"parameters\.mass: is not a parameter here"):
         split_parameters(STRATEGIES["parity"], {"d": 4, "mass": "0.1"}, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from importlib.metadata import EntryPoint
 from itertools import product
@@ -19,6 +20,7 @@ from askance_protocol.examples import Columns
 from askance_protocol.queries import CellQuery, RealQuery
 from askance_server.core.run import MAX_QUERIES, MAX_REASON, Run, StrategyError
 from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
+from askance_server.strategies import registry as module
 from askance_server.strategies.conjunction import CONJUNCTION
 from askance_server.strategies.histogram import HISTOGRAM
 from askance_server.strategies.masked_parity import MASKED_PARITY
@@ -396,6 +398,11 @@ THIRD = Strategy("third-party", "somebody else's", False, 1, schema=MEAN.schema,
 LAZY = Strategy("lazy", "declares nothing", False, 0, schema=MEAN.schema, run=MEAN.run)
 IMPOSTOR = Strategy("mean", "takes a name", False, 1, schema=MEAN.schema, run=MEAN.run)
 NOT_A_STRATEGY = 3
+# What no type checker has seen: another package's strategy is only what its fields turn out to be.
+ANY: Any = "2"
+WORDS = replace(THIRD, name="words", rounds=ANY)
+SHARES = replace(THIRD, name="shares", portions=(1.5,))  # pyright: ignore[reportArgumentType] - the fault to be found
+NO_FUNCTION = replace(THIRD, name="no-function", predict=3)  # pyright: ignore[reportArgumentType] - as above
 
 
 def installed(monkeypatch: pytest.MonkeyPatch, **points: str) -> None:
@@ -447,6 +454,9 @@ def test_a_broken_entry_point_is_listed_and_harms_nobody(monkeypatch: pytest.Mon
         mean="tests.server.strategies.test_strategies:IMPOSTOR",
         other_name="tests.server.strategies.test_strategies:THIRD",
         lazy="tests.server.strategies.test_strategies:LAZY",
+        words="tests.server.strategies.test_strategies:WORDS",
+        shares="tests.server.strategies.test_strategies:SHARES",
+        no_function="tests.server.strategies.test_strategies:NO_FUNCTION",
         third_party="tests.server.strategies.test_strategies:THIRD",
     )
     strategies = registry()
@@ -460,14 +470,50 @@ def test_a_broken_entry_point_is_listed_and_harms_nobody(monkeypatch: pytest.Mon
         "mean": "another strategy has this name already",
         "other-name": "its name is 'third-party'; give the entry point that name",
         "lazy": "declares 0 rounds; declare one at least",
+        "words": "its rounds is a str, not a int",
+        "shares": "its portions are not whole numbers",
+        "no-function": "its predict is a int, not a function",
     }
+
+
+def test_a_broken_file_of_the_package_is_listed_and_harms_nobody(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "empty_file.py").write_text("")
+    (tmp_path / "raises.py").write_text("raise RuntimeError('two\\nlines')")
+    (tmp_path / "other.py").write_text("from askance_server.strategies.mean import MEAN")
+    monkeypatch.setattr(askance_server.strategies, "__path__", [*askance_server.strategies.__path__, str(tmp_path)])
+    installed(monkeypatch)
+    module.of_package.cache_clear()
+    try:
+        strategies = registry()
+    finally:
+        module.of_package.cache_clear()
+
+    assert list(strategies) == sorted(BUILT_IN)
+    assert strategies.broken == {
+        "empty-file": "strategies/empty_file.py: has no Strategy that is named 'empty-file'; name it as its file",
+        "other": "strategies/other.py: has no Strategy that is named 'other'; name it as its file",
+        "raises": "strategies/raises.py: RuntimeError: two lines",
+    }
+
+
+def test_rounds_share_the_users_evenly_unless_it_says_otherwise() -> None:
+    """And without a list as long as the number of rounds, which another package declares."""
+    many = replace(THIRD, rounds=10**12)
+
+    assert many.portion(1) == Fraction(1, 10**12)
+    assert many.portion(10**12) == 1
+    assert replace(THIRD, rounds=2, portions=(1, 3)).portion(1) == Fraction(1, 4)
 
 
 # ---------------------------------------------------------------------------------------------------------- house
 
 
 def strategy_files() -> list[Path]:
-    return sorted(Path(askance_server.strategies.__file__).parent.glob("*.py"))
+    """A learner a file: the registry, which finds them, is none."""
+    folder = Path(askance_server.strategies.__file__).parent
+    return sorted(file for file in folder.glob("*.py") if file.stem != "registry")
 
 
 def test_strategies_see_the_protocol_and_nothing_else_of_the_server() -> None:
