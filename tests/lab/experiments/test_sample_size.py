@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from askance_client.simulation.blocks import blocks_of
 from askance_lab.engines import engine
 from askance_lab.experiments.sample_size import TrialOutcome, learner_of, measure, users_needed
-from askance_lab.oracles import local as pooled
 from askance_server.core import planning
 from askance_server.core.strategy import Hypothesis, Parameters, Strategy
 from askance_server.strategies.masked_parity import MASKED_PARITY, schema
@@ -112,7 +112,7 @@ def test_control_a_wrong_hypothesis_is_no_success() -> None:
 
 
 def test_memory_does_not_grow_with_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pooled, "BLOCK", 1 << 12)
+    monkeypatch.setattr("askance_lab.run_study.blocks_of", lambda users: blocks_of(users, 1 << 12))
     monkeypatch.setattr(planning, "_CHUNK", 1 << 12)
     learner, peaks = learner_of(MASKED_PARITY_TWO_ROUNDS, {"d": 8}), list[int]()
     learner(1_000, 1)

@@ -537,4 +537,4 @@ def test_strategies_see_the_protocol_and_nothing_else_of_the_server() -> None:
 def test_a_built_in_strategy_is_short(name: str) -> None:
     [file] = [file for file in strategy_files() if file.stem == name]
 
-    assert len(file.read_text().splitlines()) < 100
+    assert len(file.read_text().splitlines()) < 110
