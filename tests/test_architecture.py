@@ -300,10 +300,7 @@ def broken_links(document: Path, text: str) -> list[str]:
 
 def test_links_between_documents_lead_somewhere() -> None:
     documents = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
-    coming = {"README.md: docs/strategies.md#", "architecture.md: strategies.md#", "oracles.md: strategies.md#"}
-
-    broken = [each for document in documents for each in broken_links(document, document.read_text("utf-8"))]
-    assert set(broken) - coming == set()
+    assert set(broken) == set()
     # The control.
     assert broken_links(ROOT / "README.md", "[x](docs/nothing.md) [y](docs/server.md#nowhere)") == [
         "README.md: docs/nothing.md#",
