@@ -56,7 +56,7 @@ app = typer.Typer()
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What is asked for on the command line."""
+    """Options of the command line."""
 
     strategy: Strategy
     parameters: Parameters
