@@ -57,14 +57,14 @@ def main() -> int:
     result = {
         "schema_version": 1,
         "runs": RUNS,
-        "pieces": {name: said(piece, name, seconds) for name, piece in pieces.items()},
+        "pieces": {name: timings(piece, name, seconds) for name, piece in pieces.items()},
     }
     missed = [name for name, piece in pieces.items() if seconds[name] > piece.goal]
     print(json.dumps({**result, "missed": missed}))
     return 6 if missed else 0
 
 
-def said(piece: Piece, name: str, seconds: Mapping[str, float]) -> dict[str, float]:
+def timings(piece: Piece, name: str, seconds: Mapping[str, float]) -> dict[str, float]:
     """Its seconds, and how much faster than its peer it is."""
     told = {"seconds": round(seconds[name], 4), "goal": piece.goal}
     if piece.peer is not None:

@@ -1,4 +1,4 @@
-"""What a person's device runs: her example, her wallet, her consent, and the way to a server.
+"""The client, which runs on a person's device: her example, her wallet, her consent, and the connection to a server.
 
 `askance_client.simulation` (made-up users, fleets, gateways) and `askance_client.tables` (files with a row a user)
 stand apart: nothing of what a device runs imports them.

@@ -1,4 +1,4 @@
-"""Reading a study's bulletin again and again, and checking each time that it continues what was read before."""
+"""Reads a study's bulletin repeatedly, checking each time that it continues what was read before."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class BulletinReader:
             return self.refusal
 
     def _extended(self, new: Tail) -> History | Refusal:
-        """A server may lag behind what was read; where it has nothing new, its head is still one of those known."""
+        """Extend the history. A server that lags behind has nothing new, but its head must be a known one."""
         after = self.history.extended(new.entries)
         if isinstance(after, Refusal) or not after.heads or after.continues(new.pin):
             return after

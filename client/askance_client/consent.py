@@ -18,7 +18,7 @@ from askance_protocol.schema import Schema
 
 @dataclass(frozen=True, slots=True)
 class AccountStatement:
-    """What the server says that a user has spent. Where it says more than she knows, it is believed; never less."""
+    """The server's statement of a user's spending. A higher figure than her own is believed, a lower one never."""
 
     user: int
     spent: int
@@ -39,7 +39,7 @@ class Spending:
     """What each round cost that another copy was once seen to have answered: not again, where the server forgets it."""
 
     def after(self, statement: AccountStatement) -> Spending:
-        """This spending, with what the server has heard from her that this wallet does not know of."""
+        """This spending, with the reports that the server has from her and this wallet does not know of."""
         heard = {
             **self.heard,
             **{
@@ -55,13 +55,13 @@ class Spending:
 
     @property
     def spent(self) -> int:
-        """Micro-ε, by the worst account."""
+        """Micro-ε spent, by the highest account."""
         return sum(self.charges.values()) + self.elsewhere
 
 
 @dataclass(frozen=True, slots=True)
 class PublicFacts:
-    """What others may know of a user. It decides, with public documents, what she answers."""
+    """Public facts about a user. With public documents they decide what she answers."""
 
     user: int
     schema: Schema
@@ -69,7 +69,7 @@ class PublicFacts:
 
 
 def refuse_study(history: History, pin: Pin | None, facts: PublicFacts) -> Refusal | None:
-    """Why she answers nothing of this study; None if nothing speaks against it."""
+    """Reason to answer nothing of this study; None if there is none."""
     if pin is not None and not history.continues(pin):
         return Refusal(Reason.TWO_HISTORIES, f"entry {pin.length - 1} is another one than before, or gone")
     if history.study.simulated and not facts.simulated:
@@ -80,7 +80,7 @@ def refuse_study(history: History, pin: Pin | None, facts: PublicFacts) -> Refus
 
 
 def is_asked(history: History, id_: str, user: int) -> bool:
-    """Whether there is anything to decide. A round that is not sound asks everybody, to be refused by all."""
+    """Whether the user has to decide. An invalid round asks everybody, and all refuse it."""
     round_ = history.rounds[id_]
     return isinstance(round_, Refusal) or round_.asks(user)
 
@@ -88,7 +88,7 @@ def is_asked(history: History, id_: str, user: int) -> bool:
 def decide(
     history: History, id_: str, facts: PublicFacts, spending: Spending, statement: AccountStatement
 ) -> PreparedRound | Refusal:
-    """The round, if she answers it, or why she does not. `spending` is what it is after the statement."""
+    """The round, if she answers it, or the reason for not answering. `spending` includes the statement."""
     round_ = history.rounds[id_]
     if isinstance(round_, Refusal):
         return round_

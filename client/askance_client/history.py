@@ -50,11 +50,11 @@ class History:
 
     @property
     def pin(self) -> Pin:
-        """How much this is: the pin of the last entry."""
+        """Pin of the last entry: it names the whole history."""
         return Pin(self.bulletin.length, self.bulletin.head)
 
     def continues(self, pin: Pin) -> bool:
-        """Whether what was pinned is still part of this history."""
+        """Whether the pinned entry is still part of this history."""
         return 0 < pin.length <= len(self.heads) and self.heads[pin.length - 1] == pin.head
 
     def open_rounds(self) -> list[str]:
@@ -62,7 +62,7 @@ class History:
         return [id_ for id_, state in self.bulletin.rounds if state is RoundState.OPEN]
 
     def extended(self, entries: Iterable[Entry]) -> History | Refusal:
-        """The history with these further entries, or why they cannot follow; this one stays what it is."""
+        """The history with these further entries, or the reason to refuse them; this one is unchanged."""
         history = self
         for entry in entries:
             after = history._extended(entry)

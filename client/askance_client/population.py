@@ -14,7 +14,7 @@ from askance_protocol.schema import Schema
 
 @dataclass(frozen=True, eq=False)
 class Population(ABC):
-    """The users who take part, and what each holds: the same example whenever and with whomever she is asked for."""
+    """The users who take part, and their examples: the same at every time and in every batch."""
 
     name: str
     schema: Schema

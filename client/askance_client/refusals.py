@@ -11,7 +11,7 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """What a server says or asks that she refuses."""
+    """Why a client refuses what a server says or asks."""
 
     UNREADABLE = "unreadable"
     """It is not a document of this protocol, or of another version."""
@@ -41,7 +41,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What was refused, and why."""
+    """A refusal: its reason and its detail."""
 
     reason: Reason
     detail: str

@@ -71,7 +71,7 @@ class User:
 
     @property
     def wallet(self) -> Wallet:
-        """What she has spent, and her reports."""
+        """The user's wallet: her spending and her reports."""
         return self._wallet
 
     async def enrol(self, server: Server, token: str) -> Identity | Problem | Refusal:
@@ -94,7 +94,7 @@ class User:
             await asyncio.sleep(every)
 
     async def answer(self, reader: BulletinReader, *, refresh: bool = True, via: Server | None = None) -> list[Result]:
-        """Send what is stored and not acknowledged, and answer the rounds that are open.
+        """Send the stored unacknowledged reports, and answer the open rounds.
 
         Users who share a reader may each have a connection `via` which they send.
         """

@@ -1,4 +1,4 @@
-"""ε is counted in whole millionths.
+"""Privacy budgets: ε is counted in whole millionths.
 
 A charge, a cap and a sum are Python integers of micro-ε, so that Σ charges ≤ cap (KLNRS11, Def. 5.3:
 ε₁ + … + ε_k ≤ ε) is decided exactly. No float enters: text is read as a decimal fraction, and a float is

@@ -12,7 +12,7 @@ from typing import ClassVar, Self
 
 
 class Code(StrEnum):
-    """What kind of thing went wrong."""
+    """Kind of an error, for programs."""
 
     INTERNAL = "internal"
     """A fault of this program."""

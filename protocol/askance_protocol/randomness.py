@@ -72,7 +72,7 @@ class OsRandom:
 
     @property
     def simulated(self) -> bool:
-        """Always false: nobody can draw these words again."""
+        """Always false: these words cannot be drawn again."""
         return False
 
     def word(self) -> int:

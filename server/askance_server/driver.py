@@ -151,7 +151,7 @@ class Driver:
         replay = self.replay(study_id)
         self._replays.pop(study_id)
         try:
-            learned = replay.said
+            learned = replay.output
         except StrategyError as error:
             raise _another(study_id) from error
         # A study of version 0.1 has no cause in its last entry; its reason has to agree all the same.

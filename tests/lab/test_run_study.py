@@ -56,7 +56,7 @@ def test_the_page_and_a_server_have_the_same_rounds_and_the_same_hypothesis(
 
     assert list(view.rounds) == [round_.id for round_ in http.rounds]
     assert view.end.reason == end.reason
-    said = view.replay.said
+    said = view.replay.output
     assert isinstance(said, Hypothesis)
     assert said == over_http.hypothesis
     assert dict(said.value) == dict(end.hypothesis)

@@ -29,7 +29,7 @@ def blocks_of(users: range, size: int = BLOCK) -> Iterator[range]:
 def reports_of(
     round_: PreparedRound, users: range, population: Population, first: int, seed: int | None
 ) -> ReportBatch:
-    """The reports of those of a block whom the round asks. User u holds example u − `first` of the population."""
+    """Reports of the users of a block who are asked. User u holds example u − `first` of the population."""
     asked = np.flatnonzero(round_.asked(users))
     numbers = asked.astype(np.uint64) + np.uint64(users.start)
     columns = population.columns(range(users.start - first, users.stop - first))
@@ -39,7 +39,7 @@ def reports_of(
 
 
 def source_of(round_: PreparedRound, users: range, seed: int | None) -> RandomSource:
-    """A stream for each round and block, which a seed repeats; without a seed, noise that nobody can take away."""
+    """Random stream for each round and block; repeatable with a seed, real noise without."""
     if seed is None:
         return OsRandom()
     return SimulatedRandom(seed, stream=int(round_.id[:16], 16) << 48 | users.start)

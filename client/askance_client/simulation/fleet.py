@@ -75,7 +75,7 @@ News: TypeAlias = "Queue[tuple[int, FleetProgress | AskanceError]]"
 
 @dataclass(frozen=True, slots=True)
 class FleetShard:
-    """What one process runs."""
+    """Configuration of one process of a fleet."""
 
     url: str
     rows: range
@@ -95,7 +95,7 @@ class FleetShard:
 
 
 async def enrol_shard(shard: FleetShard) -> None:
-    """Get a number for each user of a shard; those who have one keep it."""
+    """Get a number for each user of a shard who has none yet."""
     file = WalletFile.open(shard.wallets)
     try:
         async with Server(shard.url, patience=shard.patience) as server:
@@ -107,7 +107,7 @@ async def enrol_shard(shard: FleetShard) -> None:
 async def run_shard(
     shard: FleetShard, study: str, population: Population, tell: Tell = lambda _: None
 ) -> FleetProgress:
-    """Enrol those who have no number yet, and answer until nobody of the shard will be asked any more."""
+    """Enrol the users who have no number yet, and answer until no user of the shard will be asked any more."""
     file = WalletFile.open(shard.wallets)
     try:
         async with Server(shard.url, patience=shard.patience) as server, _connections(shard) as connections:
@@ -257,7 +257,7 @@ class _ShardRun:
 
 
 def _first(errors: ExceptionGroup[AskanceError]) -> AskanceError:
-    """One error out of a group, which may hold groups."""
+    """First plain error of a group, which may hold groups."""
     first = errors.exceptions[0]
     return _first(first) if isinstance(first, ExceptionGroup) else first
 

@@ -89,7 +89,7 @@ class Gateway:
             raise UsageError(f"{self.block} is not from 1 to {MAX_BATCH}", where="batch")
 
     async def answer(self, reader: BulletinReader) -> Refusal | Problem | None:
-        """Report to every open round for all users who are asked. None, or why the server or the gateway stopped."""
+        """Report to every open round for all users who are asked. None, or the reason why it stopped."""
         for id_ in reader.history.open_rounds():
             round_ = reader.history.rounds[id_]
             if isinstance(round_, Refusal):

@@ -26,7 +26,7 @@ class ArrayTable:
 
     @classmethod
     def open(cls, path: Path) -> ArrayTable:
-        """Load the columns. What would have to be unpickled is refused: it could run code."""
+        """Load the columns. Pickled arrays are refused: loading them could run code."""
         columns = _loaded(path)
         lengths = {len(column) if column.ndim else -1 for column in columns.values()}
         if len(lengths) != 1 or -1 in lengths:

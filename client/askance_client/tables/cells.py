@@ -1,4 +1,4 @@
-"""Reading cells as numbers or as text. An error names the first cell that is neither, never what is in it."""
+"""Read cells as numbers or as text. An error names the first unreadable cell, never its content."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def numbers(cells: Cells) -> Numbers:
 
 
 def texts(cells: Cells) -> list[str]:
-    """Read a column as text. What is missing stays an empty text."""
+    """Read a column as text. A missing cell is an empty text."""
     if isinstance(cells, list):
         return cells
     if cells.dtype.kind == "S":

@@ -65,7 +65,7 @@ def _joined(parts: dict[str, list[Column]]) -> Mapping[str, Column]:
 
 
 def _read(field: AnyField, cells: Cells, signs: Signs) -> NDArray[Any]:
-    """Convert cells to what `Columns.of` takes for this field."""
+    """Convert cells to the values that `Columns.of` takes for this field."""
     match field:
         case BitsField():
             return _bits(field, cells)

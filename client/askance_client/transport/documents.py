@@ -1,4 +1,4 @@
-"""What a server answers: documents of the protocol, read strictly, and problem documents."""
+"""Documents that a server answers with: those of the protocol, read strictly, and problem documents."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What the server will not do, whenever it is asked, and why."""
+    """A problem document: what the server refuses to do at any time, and why."""
 
     status: int
     name: str

@@ -1,4 +1,4 @@
-"""Errors of the way to a server. What a server declines is no error but a value: `Problem`, or a `Refusal` of hers."""
+"""Errors of the connection to a server. A refusal by the server is a value: `Problem`, or a `Refusal` by the client."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ class RemoteError(AskanceError):
 
 
 class UnreachableError(AskanceError):
-    """The server did not answer, however often it was asked. What was stored is sent another time."""
+    """The server did not answer any attempt. Stored reports are sent another time."""
 
     code = Code.UNREACHABLE

@@ -1,4 +1,4 @@
-"""How often a request is tried again, and after what pause."""
+"""Number of attempts for a request, and the pauses between them."""
 
 from __future__ import annotations
 

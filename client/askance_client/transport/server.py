@@ -109,7 +109,7 @@ class Server:
     async def command(
         self, path: str, token: str, document: Mapping[str, canonical.Json] | None = None
     ) -> JsonObject | Problem | Refusal:
-        """Ask for what only an operator may ask; never tried twice."""
+        """Send a request that only an operator may make; it is never repeated."""
         body = b"" if document is None else canonical.dumps(document)
         answer = await self._ask("POST", path, token=token, body=body, attempts=1)
         return answers.read(answer, answers.read_document)

@@ -1,4 +1,4 @@
-"""The wallet: what one user has spent, and the very bytes that she sends. A SQLite file that only its owner can read.
+"""The wallet: one user's spending, and the exact bytes that she sends. A SQLite file that only its owner can read.
 
 Theory of operation
 -------------------

@@ -30,7 +30,7 @@ class WalletFile:
 
     @classmethod
     def open(cls, path: Path | str) -> WalletFile:
-        """Open a file, or create it for nobody but its owner to read."""
+        """Open a file, or create it readable by its owner only."""
         path = Path(path)
         if not _create(path):
             _check_private(path)
@@ -89,7 +89,7 @@ class WalletFile:
             raise
 
     async def group_commit(self, work: Callable[[], T], *, durable: bool = True) -> T:
-        """Do this in one transaction with what others ask for in this turn of the loop; it is on disk afterwards.
+        """Run this in one transaction with the other requests of this turn of the loop; it is on disk afterwards.
 
         What need not be `durable` outlives the process, but perhaps not the machine.
         """
@@ -158,12 +158,12 @@ class WalletFile:
         return [number for (number,) in self.rows("SELECT user_number FROM owners ORDER BY id")]
 
     def reported(self, round_: str) -> list[int]:
-        """The owners who need not be asked again: the server has taken or declined their report to this round."""
+        """Owners who need not be asked again: the server has accepted or refused their report to this round."""
         query = "SELECT owner FROM reports WHERE round = ? AND state <> 'kept'"
         return [owner for (owner,) in self.rows(query, (round_,))]
 
     def waiting(self) -> list[int]:
-        """The owners who have a report that is not acknowledged yet."""
+        """Owners who have a report that is not acknowledged yet."""
         return [owner for (owner,) in self.rows("SELECT DISTINCT owner FROM reports WHERE state = 'kept'")]
 
     def most_spent(self) -> int:
@@ -174,7 +174,7 @@ class WalletFile:
 
 
 def _attempt(work: Callable[[], T]) -> T | Exception:
-    """A statement that fails takes back itself, and not what others have asked for."""
+    """Run a statement; one that fails is rolled back alone."""
     try:
         return work()
     except Exception as error:
@@ -227,7 +227,7 @@ def _schema() -> Generator[str]:
 
 
 def _is_new(db: sqlite3.Connection, path: Path) -> bool:
-    """Whether nothing is in there yet; an error, if what is there is not for this program."""
+    """Whether the file is empty; an error if its content is not this program's."""
     # One statement, so that it sees one state of the file.
     query = "SELECT * FROM pragma_application_id, pragma_user_version, (SELECT count(*) FROM sqlite_schema)"
     ((application, version, tables),) = db.execute(query).fetchall()

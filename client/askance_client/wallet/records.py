@@ -1,4 +1,4 @@
-"""What a wallet holds: its owner's identity at a server, and the reports that she has drawn."""
+"""Records of a wallet: its owner's identity at a server, and the reports that she has drawn."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Identity:
 
 
 class ReportState(StrEnum):
-    """What is known of a stored report."""
+    """State of a stored report."""
 
     STORED = "kept"
     """On its way, or waiting to be sent again. The value is the word that wallet files use."""

@@ -1,4 +1,4 @@
-"""One owner's wallet: her identity, what she has spent, and her reports."""
+"""One owner's wallet: her identity, her spending, and her reports."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Wallet:
 
     @property
     def spending(self) -> Spending:
-        """What she has spent, and on what."""
+        """Her spending, by round."""
         row = self._file.row("SELECT elsewhere FROM owners WHERE id = ?", (self._owner,))
         charges = self._file.rows("SELECT round, charge FROM reports WHERE owner = ?", (self._owner,))
         heard = self._file.rows("SELECT round, charge FROM heard WHERE owner = ?", (self._owner,))
@@ -96,12 +96,12 @@ class Wallet:
     # -------------------------------------------------------------------------------------------- what is changed
 
     def note_history(self, study: str, pin: Pin, elsewhere: int) -> None:
-        """Remember how far she has read, and what copies of this wallet have spent."""
+        """Store how far she has read, and what copies of this wallet have spent."""
         with self._file.transaction() as db:
             self._note_history(db, study, pin, elsewhere)
 
     def note_heard(self, rounds: Mapping[str, int]) -> None:
-        """Remember which rounds copies of this wallet have answered, and what each cost."""
+        """Store the rounds that copies of this wallet have answered, and the cost of each."""
         insert = "INSERT OR IGNORE INTO heard VALUES (?, ?, ?)"
         with self._file.transaction() as db:
             db.executemany(insert, [(self._owner, round_, charge) for round_, charge in rounds.items()])
@@ -121,11 +121,11 @@ class Wallet:
         return StoredReport(round_, charge, body, ReportState.STORED)
 
     async def group_commit(self, work: Callable[[], T], *, durable: bool = True) -> T:
-        """Do this in one transaction with what other owners ask for: see `WalletFile.group_commit`."""
+        """Run this in one transaction with other owners' requests: see `WalletFile.group_commit`."""
         return await self._file.group_commit(work, durable=durable)
 
     def settle(self, round_: str, state: ReportState) -> None:
-        """Store what became of a report. An acknowledgement is never taken back."""
+        """Store the result of a report. An acknowledgement is never taken back."""
         with self._file.transaction() as db:
             update = "UPDATE reports SET state = ? WHERE owner = ? AND round = ? AND state <> 'acknowledged'"
             db.execute(update, (state.value, self._owner, round_))

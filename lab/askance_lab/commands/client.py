@@ -99,26 +99,28 @@ def client(
     raise typer.Exit(exit_of(results))
 
 
-async def _take_part(asked: ClientOptions) -> list[Result]:
-    wallet = Wallet.open(asked.wallet, cap=None if asked.cap is None else limit_from_text(asked.cap))
+async def _take_part(options: ClientOptions) -> list[Result]:
+    wallet = Wallet.open(options.wallet, cap=None if options.cap is None else limit_from_text(options.cap))
     try:
-        async with Server(asked.server) as server:
-            if asked.moved:
+        async with Server(options.server) as server:
+            if options.moved:
                 wallet.moved(server.url)
             # First, because a round is planned over users who are there.
-            unwrap(await enrol(wallet, server, read_token(asked.enrolment, "enrolment token")))
-            study = await _study(server, asked)
-            user = User(population_for(study, 0, asked.data).example(asked.row - 1), wallet, simulated=asked.simulated)
-            part = user.take_part if asked.once else user.follow
+            unwrap(await enrol(wallet, server, read_token(options.enrolment, "enrolment token")))
+            study = await _study(server, options)
+            user = User(
+                population_for(study, 0, options.data).example(options.row - 1), wallet, simulated=options.simulated
+            )
+            part = user.take_part if options.once else user.follow
             return await part(server, study["id"])
     finally:
         wallet.close()
 
 
-async def _study(server: Server, asked: ClientOptions) -> Mapping[str, Any]:
-    if asked.study:
-        return unwrap(await server.document(f"/v1/studies/{asked.study}"))
-    return await next_study(asked.server, set(), asked.wait)
+async def _study(server: Server, options: ClientOptions) -> Mapping[str, Any]:
+    if options.study:
+        return unwrap(await server.document(f"/v1/studies/{options.study}"))
+    return await next_study(options.server, set(), options.wait)
 
 
 def echo_results(results: Sequence[Result], *, as_json: bool) -> None:

@@ -48,7 +48,7 @@ app = typer.Typer()
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """What is asked for on the command line."""
+    """Options of the command line."""
 
     users: int
     d: int

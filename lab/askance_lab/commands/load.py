@@ -109,11 +109,11 @@ def load(
     """
     _check(report, batch, processes, rate)
     tokens = read_token(operator, "operator token"), read_token(enrolment, "enrolment token")
-    asked = LoadOptions(server.rstrip("/"), users, batch, rate, processes, connections, epsilon, *tokens)
+    options = LoadOptions(server.rstrip("/"), users, batch, rate, processes, connections, epsilon, *tokens)
     with tempfile.TemporaryDirectory(prefix="askance-load-") as folder:
-        outcome = asyncio.run(_deliver(asked, Path(folder))) if batch else _singles(asked, Path(folder))
-        tallied = asyncio.run(_tally(asked, outcome.study))
-    figures = _figures(asked, outcome, tallied)
+        outcome = asyncio.run(_deliver(options, Path(folder))) if batch else _singles(options, Path(folder))
+        tallied = asyncio.run(_tally(options, outcome.study))
+    figures = _figures(options, outcome, tallied)
     if report is not None:
         report.write_text(_html(figures) if report.suffix == ".html" else _csv(figures), "utf-8")
     typer.echo(json.dumps(figures) if as_json else _text(figures))
@@ -133,15 +133,17 @@ def _check(report: Path | None, batch: int, processes: int, rate: float) -> None
 # ----------------------------------------------------------------------------------------------------------- sending
 
 
-def _singles(asked: LoadOptions, folder: Path) -> LoadOutcome:
+def _singles(options: LoadOptions, folder: Path) -> LoadOutcome:
     """Send single reports: of real users, each with a wallet."""
-    cap = charge_from_text(asked.epsilon)
-    whole = FleetShard(asked.url, range(asked.users), folder, cap, asked.enrolment, asked.connections, asked.rate)
-    shards = shards_of(whole, asked.processes)
+    cap = charge_from_text(options.epsilon)
+    whole = FleetShard(
+        options.url, range(options.users), folder, cap, options.enrolment, options.connections, options.rate
+    )
+    shards = shards_of(whole, options.processes)
     for shard in shards:
         asyncio.run(enrol_shard(shard))
-    study = asyncio.run(_open(asked))
-    with ProgressBar("load", asked.users) as bar:
+    study = asyncio.run(_open(options))
+    with ProgressBar("load", options.users) as bar:
         ended = run_fleet(
             shards, study.id, synthetic("mean", {}, _SEED), lambda now: bar.at(now.results.total(), now.results)
         )
@@ -151,17 +153,17 @@ def _singles(asked: LoadOptions, folder: Path) -> LoadOutcome:
     return LoadOutcome(study, verdicts, ended.latencies, bar.seconds)
 
 
-async def _deliver(asked: LoadOptions, folder: Path) -> LoadOutcome:
+async def _deliver(options: LoadOptions, folder: Path) -> LoadOutcome:
     """Send batches: one gateway speaks for all users."""
-    async with Server(asked.url) as server:
-        first = await enrol_many(server, asked.enrolment, asked.users)
-    study = await _open(asked)
-    async with Server(asked.url) as server:
-        with ProgressBar("load", asked.users) as bar:
+    async with Server(options.url) as server:
+        first = await enrol_many(server, options.enrolment, options.users)
+    study = await _open(options)
+    async with Server(options.url) as server:
+        with ProgressBar("load", options.users) as bar:
             sent = SentBatches(folder / "gateway.book")
             try:
-                numbers, population = range(first, first + asked.users), synthetic("mean", {}, _SEED)
-                gateway = Gateway(server, study.gateway_token, population, numbers, sent, block=asked.batch)
+                numbers, population = range(first, first + options.users), synthetic("mean", {}, _SEED)
+                gateway = Gateway(server, study.gateway_token, population, numbers, sent, block=options.batch)
                 gateway.tell = lambda: bar.at(gateway.verdicts.total(), gateway.verdicts)
                 watch = BulletinReader(server, study.id)
                 raise_refused(await watch.refresh())
@@ -173,16 +175,16 @@ async def _deliver(asked: LoadOptions, folder: Path) -> LoadOutcome:
         return LoadOutcome(study, gateway.verdicts, gateway.latencies, bar.seconds)
 
 
-async def _open(asked: LoadOptions) -> OpenedStudy:
-    async with Server(asked.url) as server:
-        return await create(server, asked.operator, "mean", {"users": "all", "epsilon": asked.epsilon}, "Load")
+async def _open(options: LoadOptions) -> OpenedStudy:
+    async with Server(options.url) as server:
+        return await create(server, options.operator, "mean", {"users": "all", "epsilon": options.epsilon}, "Load")
 
 
-async def _tally(asked: LoadOptions, study: OpenedStudy) -> int:
+async def _tally(options: LoadOptions, study: OpenedStudy) -> int:
     """What the server has, once the round is closed."""
-    async with Server(asked.url) as server:
+    async with Server(options.url) as server:
         [round_] = unwrap(await server.document(f"/v1/studies/{study.id}"))["rounds"]
-        closed = await server.command(f"/v1/rounds/{round_['id']}/close", asked.operator)
+        closed = await server.command(f"/v1/rounds/{round_['id']}/close", options.operator)
         if not (isinstance(closed, Problem) and closed.name == "round-not-open"):
             unwrap(closed)
         tallies = unwrap(await server.document(f"/v1/rounds/{round_['id']}/tally"))["tallies"]
@@ -192,15 +194,15 @@ async def _tally(asked: LoadOptions, study: OpenedStudy) -> int:
 # ------------------------------------------------------------------------------------------------------------ figures
 
 
-def _figures(asked: LoadOptions, outcome: LoadOutcome, tallied: int) -> dict[str, Any]:
+def _figures(options: LoadOptions, outcome: LoadOutcome, tallied: int) -> dict[str, Any]:
     acknowledged = outcome.verdicts.get("accepted", 0) + outcome.verdicts.get("repeated", 0)
     return {
         "schema_version": SCHEMA_VERSION,
-        "server": asked.url,
+        "server": options.url,
         "study": outcome.study.id,
-        "users": asked.users,
-        "batch": asked.batch,
-        "processes": asked.processes,
+        "users": options.users,
+        "batch": options.batch,
+        "processes": options.processes,
         "seconds": round(outcome.seconds, 3),
         "reports_per_second": round(acknowledged / outcome.seconds, 1),
         "verdicts": dict(outcome.verdicts),

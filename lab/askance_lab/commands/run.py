@@ -32,7 +32,7 @@ from askance_lab.commands.shared.options import (
 )
 from askance_lab.commands.shared.parse_set import parse_set
 from askance_lab.data.made_up import made_up, split_parameters
-from askance_lab.data.table_population import OwnTable, own_table
+from askance_lab.data.table_population import OwnTable, table_population
 from askance_lab.engines import Engine, engine_names
 from askance_lab.engines import engine as engine_of
 from askance_lab.experiments.single_run import SingleRun, run_once
@@ -56,7 +56,7 @@ app = typer.Typer()
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What is asked for on the command line."""
+    """Options of the command line."""
 
     strategy: Strategy
     parameters: Parameters
@@ -150,13 +150,13 @@ def run(
     if server is not None and kind.name != "http":
         raise UsageError(f"does not go with --oracle {kind.name}", where="--server", remedy="leave one out")
     found = _server(server, operator, enrolment)
-    asked = RunOptions(runs, study, others, population, users, seed, eta, kind, engine, workers, data, label, found)
-    _check(asked)
+    options = RunOptions(runs, study, others, population, users, seed, eta, kind, engine, workers, data, label, found)
+    _check(options)
     begin = time.perf_counter()
     with engine_of(engine, workers) as processes:
-        setting, table = _setting(asked, processes)
+        setting, table = _setting(options, processes)
         ended = run_once(setting, kind)
-    answer = _answer(asked, setting, ended, table) | {"seconds": round(time.perf_counter() - begin, 3)}
+    answer = _answer(options, setting, ended, table) | {"seconds": round(time.perf_counter() - begin, 3)}
     typer.echo(json.dumps(answer) if as_json else _text(answer, ended))
     raise typer.Exit(Exit.OK if ended.code is None else EXIT_OF[ended.code])
 
@@ -174,35 +174,39 @@ def _strategy(name: str, *, boolean: bool, kind: OracleKind) -> Strategy:
     return bshouty_feldman(strategies[name]) if boolean else strategies[name]
 
 
-def _check(asked: RunOptions) -> None:
+def _check(options: RunOptions) -> None:
     """Refuse options that do not go together."""
-    if asked.oracle.name != "local" and (asked.engine != "local" or asked.workers > 1):
+    if options.server is not None and options.oracle.name != "http":
+        raise UsageError(f"does not go with --oracle {options.oracle.name}", where="--server", remedy="leave one out")
+    if options.oracle.name != "local" and (options.engine != "local" or options.workers > 1):
         raise UsageError("simulate local reports", where="--engine, --workers", remedy="use --oracle local")
-    if asked.label is not None and asked.data is None:
+    if options.label is not None and options.data is None:
         raise UsageError("names a column of no table", where="--label", remedy="give the table: --data FILE")
-    if asked.population is not None and asked.data is not None:
+    if options.population is not None and options.data is not None:
         raise UsageError("are no rows of a table", where="--population", remedy="leave out one of it and --data")
-    if asked.users is None and asked.data is None and asked.oracle.asks_users:
+    if options.users is None and options.data is None and options.oracle.asks_users:
         raise UsageError("is missing", where="--users", remedy="say how many users are asked")
-    if asked.data is not None and asked.eta is not None and asked.oracle.name != "samples":
+    if options.data is not None and options.eta is not None and options.oracle.name != "samples":
         remedy = "for a table it says how noisy the labels are, and the samples oracle undoes that"
-        raise UsageError(f"does not go with --oracle {asked.oracle.name}", where="--eta", remedy=remedy)
+        raise UsageError(f"does not go with --oracle {options.oracle.name}", where="--eta", remedy=remedy)
 
 
-def _setting(asked: RunOptions, processes: Engine) -> tuple[OracleSetting, OwnTable | None]:
+def _setting(options: RunOptions, processes: Engine) -> tuple[OracleSetting, OwnTable | None]:
     """Who is learned from; and the table, if they are its rows."""
-    strategy = asked.strategy
-    eta = 0.0 if asked.eta is None else float(noise({"eta": asked.eta}))
-    if asked.data is None:
-        own = asked.own if asked.eta is None else {**asked.own, "eta": asked.eta}
-        people = made_up(strategy, asked.parameters, asked.seed, own, asked.population)
-        users = asked.users or 0
-        return OracleSetting(strategy, asked.parameters, people, users, asked.seed, eta, processes, asked.server), None
-    mine = planning.strategy_parameters(asked.parameters)
-    table = own_table(asked.data, asked.label, strategy, mine, asked.seed)
-    parameters, size = {**asked.parameters, **table.parameters}, table.population.size or 1
-    users = asked.users or size - size // _KEPT
-    setting = OracleSetting(strategy, parameters, table.population, users, asked.seed, eta, processes, asked.server)
+    strategy = options.strategy
+    eta = 0.0 if options.eta is None else float(noise({"eta": options.eta}))
+    if options.data is None:
+        own = options.own if options.eta is None else {**options.own, "eta": options.eta}
+        people = made_up(strategy, options.parameters, options.seed, own, options.population)
+        users = options.users or 0
+        return OracleSetting(
+            strategy, options.parameters, people, users, options.seed, eta, processes, options.server
+        ), None
+    mine = planning.strategy_parameters(options.parameters)
+    table = table_population(options.data, options.label, strategy, mine, options.seed)
+    parameters, size = {**options.parameters, **table.parameters}, table.population.size or 1
+    users = options.users or size - size // _KEPT
+    setting = OracleSetting(strategy, parameters, table.population, users, options.seed, eta, processes, options.server)
     return setting, replace(table, parameters=parameters)
 
 
@@ -223,19 +227,19 @@ def _server(url: str | None, operator: Path | None, enrolment: Path | None) -> L
 # ------------------------------------------------------------------------------------------------- what comes of it
 
 
-def _answer(asked: RunOptions, setting: OracleSetting, ended: SingleRun, table: OwnTable | None) -> dict[str, Any]:
+def _answer(options: RunOptions, setting: OracleSetting, ended: SingleRun, table: OwnTable | None) -> dict[str, Any]:
     """What `run --json` prints."""
     learned, error = ended.learned, ended.error
     text = "" if learned is None else learned.hypothesis.text
     return {
         "schema_version": SCHEMA_VERSION,
-        "strategy": asked.strategy.name,
+        "strategy": options.strategy.name,
         "d": setting.parameters.get("d"),
         "epsilon": setting.parameters["epsilon"],
         "users": setting.users,
-        "oracle": asked.oracle.name,
-        "engine": asked.engine if asked.oracle.name == "local" else None,
-        "approximate": not asked.oracle.asks_users and setting.is_approximate,
+        "oracle": options.oracle.name,
+        "engine": options.engine if options.oracle.name == "local" else None,
+        "approximate": not options.oracle.asks_users and setting.is_approximate,
         "rounds": 0 if learned is None else learned.rounds,
         "queries": 0 if learned is None else learned.queries,
         "received": list(ended.received),

@@ -149,7 +149,7 @@ class Featured(Population):
 def bits(rows: Population, cuts: Cuts | None = None, *, opposites: bool = False) -> Featured:
     """Population of labelled bits; with opposites, each bit is followed by its opposite."""
     _check_cuts(rows.schema, cuts or {})
-    found = [each for field in rows.schema.fields for each in _whether(field, cuts or {})]
+    found = [each for field in rows.schema.fields for each in _bit_features(field, cuts or {})]
     if opposites:
         pairs = ((each, BitFeature(each.opposite, each.name, Not(of=each.test))) for each in found)
         found = [each for pair in pairs for each in pair]
@@ -209,7 +209,7 @@ def split(rows: Population, held: int, seed: int) -> tuple[FromFile, FromFile]:
 # ----------------------------------------------------------------------------------------------- column by column
 
 
-def _whether(field: AnyField, cuts: Cuts) -> Iterator[BitFeature]:
+def _bit_features(field: AnyField, cuts: Cuts) -> Iterator[BitFeature]:
     """Bits that a column makes."""
     name = field.name
     match field:
@@ -241,7 +241,7 @@ def _real(field: AnyField) -> Iterator[TableFeature]:
     if isinstance(field, IntegerField | RealField):
         yield ScaledFeature(field)
     else:
-        yield from map(SignFeature, _whether(field, {}))
+        yield from map(SignFeature, _bit_features(field, {}))
 
 
 def _cube(d: int) -> tuple[RealField, ...]:

@@ -29,7 +29,7 @@ class OwnTable:
     """What the strategy says, in the names of the table."""
 
 
-def own_table(path: Path, label: str | None, strategy: Strategy, parameters: Parameters, seed: int) -> OwnTable:
+def table_population(path: Path, label: str | None, strategy: Strategy, parameters: Parameters, seed: int) -> OwnTable:
     """Read a table for a strategy. Its rows come in an order of the seed's, since a file may be sorted."""
     rows = from_file(path, label=label)
     if (schema := _asked(strategy, parameters)) is not None and set(schema.position) <= set(rows.schema.position):

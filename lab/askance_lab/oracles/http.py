@@ -118,12 +118,12 @@ class Http(Oracle):
         replay = Replay(self._reader.history.study, strategy, {round_.id: round_ for round_ in self.rounds}.__getitem__)
         replay.hear(entry.notice for entry in entries)
         try:
-            said = replay.said
+            output = replay.output
         except StrategyError as error:
             remedy = "install the version of the strategy that the server has"
             raise ProtocolError(str(error), where="strategy", remedy=remedy) from error
-        assert isinstance(said, Hypothesis)  # noqa: S101 - the study has finished, and all of its queries were the same
-        return said
+        assert isinstance(output, Hypothesis)  # noqa: S101 - the study has finished, and all of its queries were the same
+        return output
 
     async def _entries(self) -> Sequence[Entry]:
         return unwrap(await self._server.entries(self._reader.study, -1)).entries

@@ -82,9 +82,9 @@ def learned_by(view: StudyInMemory) -> Hypothesis:
     """Hypothesis of a finished study, or an error that says why there is none."""
     if view.end.cause is not Cause.LEARNED:
         raise failure(view.end.cause, view.end.reason)
-    said = view.replay.said
-    assert isinstance(said, Hypothesis)  # noqa: S101 - told the type checker: nothing else leads to this cause
-    return said
+    output = view.replay.output
+    assert isinstance(output, Hypothesis)  # noqa: S101 - told the type checker: nothing else leads to this cause
+    return output
 
 
 def failure(cause: Cause | None, reason: str) -> TooFewUsersError | StrategyError:

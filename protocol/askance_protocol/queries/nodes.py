@@ -1,4 +1,4 @@
-"""What every node of a query is: a test or a number, evaluated for one example and for columns of many.
+"""Nodes of a query: a test or a number, evaluated for one example and for columns of many.
 
 Theory of operation
 -------------------

@@ -45,7 +45,7 @@ class Replay:
     answered: int = 0
     ended: StudyEnded | None = None
     _run: Run | None = None
-    _said: tuple[Ask, ...] | Hypothesis = ()
+    _output: tuple[Ask, ...] | Hypothesis = ()
     _failed: StrategyError | None = None
 
     def hear(self, notices: Iterable[Notice]) -> None:
@@ -66,11 +66,11 @@ class Replay:
             self.heard += 1
 
     @property
-    def said(self) -> tuple[Ask, ...] | Hypothesis:
+    def output(self) -> tuple[Ask, ...] | Hypothesis:
         """Next asks of the strategy, or its hypothesis; StrategyError if it failed."""
         if self._failed is not None:
             raise self._failed
-        return self._said
+        return self._output
 
     @property
     def first_free_slot(self) -> int:
@@ -90,7 +90,7 @@ class Replay:
         return StudyEnded(state="finished", reason=reason, cause=Cause.LEARNED)
 
     def _answer(self, round_: PreparedRound, notice: RoundAnswered) -> None:
-        asked = [ask.query for ask in self._said] if isinstance(self._said, tuple) else []
+        asked = [ask.query for ask in self._output] if isinstance(self._output, tuple) else []
         if self._failed is None and asked != [part.part.query for part in round_.parts]:
             what = f"the strategy asks something else in round {round_.spec.number} than was published"
             self._failed = StrategyError(what)
@@ -103,7 +103,7 @@ class Replay:
         try:
             if self._run is None:
                 self._run = Run(self.strategy, planning.strategy_parameters(self.study.parameters))
-            self._said = self._run.step(answers)
+            self._output = self._run.step(answers)
         except StrategyError as error:
             self._failed = error
 

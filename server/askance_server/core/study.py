@@ -215,10 +215,10 @@ def _answer_or_fail(view: StudyView, round_: PreparedRound) -> RoundAnswered | S
 def _ask_or_end(view: StudyView) -> RoundPublished | StudyEnded:
     replay = view.replay
     try:
-        said = replay.said
-        if isinstance(said, Hypothesis):
-            return replay.finished(said)
-        demand = _demand(view, replay, said)
+        output = replay.output
+        if isinstance(output, Hypothesis):
+            return replay.finished(output)
+        demand = _demand(view, replay, output)
     except StrategyError as error:
         return _failed(str(error), Cause.STRATEGY)
     payers = planning.payers(replay.study, view.enrolled, demand.charge, view.affording)

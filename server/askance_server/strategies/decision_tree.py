@@ -25,7 +25,7 @@ from askance_server.core.strategy import (
 from askance_server.strategies.decision_list import concept
 from askance_server.strategies.shared import bits
 from askance_server.strategies.shared.bits import disagreement, joint, width
-from askance_server.strategies.shared.trees import NodeNumbers, leaf_of, said
+from askance_server.strategies.shared.trees import NodeNumbers, describe_tree, leaf_of
 
 ROUNDS: Final = 4
 
@@ -58,7 +58,7 @@ def run(parameters: Parameters) -> Asking:
                 label[child] = int(np.sign(surplus)) if abs(surplus) > 2 * tau else label[n]
         # A leaf is split again unless it seems to have one label only.
         leaves = [2 * n + v for k, n in enumerate(leaves) for v in (0, 1) if shares[bit[n], k, :, v].min() > tau]
-    text, tree = said(bit, label)
+    text, tree = describe_tree(bit, label)
     return Hypothesis(text, {"tree": tree})
 
 

@@ -12,7 +12,7 @@ import pytest
 from askance_client.simulation.population import synthetic
 from askance_client.tables import FromFile, from_file
 from askance_lab.commands.shared.exit_codes import Exit
-from askance_lab.data.table_population import own_table
+from askance_lab.data.table_population import table_population
 from askance_lab.evaluation.error import error_of
 from askance_protocol.errors import AskanceError
 from askance_server.strategies.registry import registry
@@ -210,7 +210,7 @@ def test_all_rows_may_be_asked_and_the_error_is_then_that_of_these_rows(patients
 
 def test_rows_are_shuffled_and_keep_their_labels(patients: Path) -> None:
     rows = from_file(patients, label="ill")
-    tables = [own_table(patients, "ill", registry()["decision-list"], {}, seed) for seed in (1, 1, 2)]
+    tables = [table_population(patients, "ill", registry()["decision-list"], {}, seed) for seed in (1, 1, 2)]
     first, again, other = (each.population.columns(range(10_000)) for each in tables)
 
     assert np.array_equal(first["x"], again["x"])

@@ -1,4 +1,4 @@
-"""What populations over bits have in common: their parameters, and features of their bits."""
+"""Shared parts of populations over bits: their parameters, and features of their bits."""
 
 from __future__ import annotations
 

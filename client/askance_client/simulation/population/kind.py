@@ -1,4 +1,4 @@
-"""What a kind of population is: the record that each file of a kind ends with."""
+"""Kinds of population: the record that each file of a kind ends with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What populations over reals have in common: their coordinates, and how fine these are."""
+"""Shared parts of populations over reals: their coordinates and resolution."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def exit_of_cause(cause: str | None, *, finished: bool) -> Exit:
 
 
 def code_of(error: Exception) -> Code:
-    """What kind of thing went wrong."""
+    """Code of an error: this project's own, or that of a file or an internal error."""
     match error:
         case AskanceError():
             return error.code

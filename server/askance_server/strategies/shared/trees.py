@@ -16,10 +16,10 @@ def leaf_of(bit: NodeNumbers, place: NodeNumbers, n: int = 1) -> AnyNumber:
     return If(test=Bit(field="x", index=bit[n]), then=one, otherwise=zero)
 
 
-def said(bit: NodeNumbers, label: NodeNumbers, n: int = 1) -> tuple[str, object]:
+def describe_tree(bit: NodeNumbers, label: NodeNumbers, n: int = 1) -> tuple[str, object]:
     """The tree from n on, to read and as JSON, without tests that change nothing."""
     if n not in bit:
         return f"{label[n]:+d}", label[n]
-    zero, one = said(bit, label, 2 * n), said(bit, label, 2 * n + 1)
+    zero, one = describe_tree(bit, label, 2 * n), describe_tree(bit, label, 2 * n + 1)
     text = f"(if x_{bit[n]} then {one[0]} else {zero[0]})"
     return one if one == zero else (text, {"bit": bit[n], "one": one[1], "zero": zero[1]})
