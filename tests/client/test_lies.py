@@ -31,7 +31,7 @@ from askance_protocol.budget import MICRO
 from askance_protocol.rounds import PreparedRound, RoundSpec, StudySpec, prepare_round
 from tests.client.liar import ENROLMENT, HOST, TOKEN, USER, Change, Liar
 from tests.client.lies import EVIL, LIES, Lie, charged, earlier_round_cost, instead, member, redirect, says
-from tests.client.people import CAP, HERS, OTHERS, answers, enrolled, reasons, run, wallet_at
+from tests.client.people import CAP, HERS, OTHERS, SECONDS, answers, enrolled, reasons, run, wallet_at
 from tests.protocol.studies import part, study
 
 ALL = [pytest.param(lie, id=lie.name) for lie in LIES]
@@ -485,7 +485,7 @@ def test_her_token_is_shown_to_no_other_server(liar: Liar, wallet: Wallet) -> No
 def test_a_study_of_lies_ends_for_one_who_follows_it(liar: Liar, wallet: Wallet) -> None:
     async def follow() -> list[Result]:
         async with liar.server() as server:
-            return await asyncio.wait_for(user.follow(server, liar.id, every=0), timeout=30)
+            return await asyncio.wait_for(user.follow(server, liar.id, every=0), timeout=SECONDS)
 
     user = User(HERS, wallet)
     enrolled(user, liar)
