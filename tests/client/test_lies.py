@@ -268,7 +268,7 @@ def test_what_the_server_once_said_the_study_has_charged_stays_charged_when_it_s
     assert liar.bodies == []
 
 
-def test_what_is_said_of_somebody_else_is_not_remembered(liar: Liar, wallet: Wallet) -> None:
+def test_statements_about_another_user_are_not_remembered(liar: Liar, wallet: Wallet) -> None:
     user = User(HERS, wallet)
     enrolled(user, liar)
     member("me", user=4, spent_micro_epsilon=CAP)(liar)

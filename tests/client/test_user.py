@@ -121,7 +121,7 @@ class World:
         return wallet
 
     def user(self, value: float = 0.5, *, cap: int = 10 * MICRO, **how: Any) -> User:
-        """Somebody new, who has a number."""
+        """A new user, with a number."""
         user = User(Example.of(VALUE, {"value": value}), self.wallet(cap), **how)
         identity = self.on_line(lambda server: user.enrol(server, self.service.enrolment))
         assert isinstance(identity, Identity)

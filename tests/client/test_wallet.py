@@ -81,7 +81,7 @@ def spent(wallet: Wallet) -> int:
 
 
 def by_hand(path: Path, statement: str, *parameters: object) -> None:
-    """Somebody else's program writes to the file."""
+    """Another program writes to the file."""
     with closing(sqlite3.connect(path / "wallet")) as db, db:
         db.execute(statement, parameters)
 

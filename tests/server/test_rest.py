@@ -391,7 +391,7 @@ def test_an_account_shows_cap_spending_and_charges(api: Service) -> None:
     assert me(api, tokens[0])["spent_micro_epsilon"] == 0
 
 
-def test_a_token_of_a_user_whom_the_ledger_does_not_know_is_no_valid_token(api: Service) -> None:
+def test_a_token_of_a_user_unknown_to_the_ledger_is_not_valid(api: Service) -> None:
     _, _, round_ = opened(api)
     stranger = api.keys.mint(UserToken(99, 0))
 
@@ -795,7 +795,7 @@ def test_a_gateway_reports_in_its_study_and_for_its_range_only(api: Service) -> 
     assert api.batch(round_, mint(GatewayToken(study["id"], 2, 3)), [2, 4], [1, 1]).json()["accepted"] == 2
 
 
-def test_a_study_says_for_whom_its_gateway_may_speak(api: Service) -> None:
+def test_a_study_names_the_users_its_gateway_may_report_for(api: Service) -> None:
     api.enrol(6)
     parameters = {"users": "all", "tolerance": "0.3"}
     asked = {"title": "t", "strategy": "mean", "parameters": parameters, "simulated": True}
