@@ -18,7 +18,7 @@ from tests.protocol.studies import SCHEMA
 
 T = TypeVar("T")
 
-SECONDS: Final = 20
+SECONDS: Final = 120
 CAP: Final = 10 * MICRO
 HERS: Final = Example.of(SCHEMA, {"x": "01100101", "i": 5, "b": "1", "height": 0.3, "y": -1})
 OTHERS: Final = Example.of(SCHEMA, {"x": "00000000", "i": 0, "b": "0", "height": -1.0, "y": 1})

@@ -31,7 +31,7 @@ from askance_protocol.budget import MICRO
 from askance_protocol.rounds import PreparedRound, RoundSpec, StudySpec, prepare_round
 from tests.client.liar import ENROLMENT, HOST, TOKEN, USER, Change, Liar
 from tests.client.lies import EVIL, LIES, Lie, charged, earlier_round_cost, instead, member, redirect, says
-from tests.client.people import CAP, HERS, OTHERS, answers, enrolled, reasons, run, wallet_at
+from tests.client.people import CAP, HERS, OTHERS, SECONDS, answers, enrolled, reasons, run, wallet_at
 from tests.protocol.studies import part, study
 
 ALL = [pytest.param(lie, id=lie.name) for lie in LIES]
@@ -268,7 +268,7 @@ def test_what_the_server_once_said_the_study_has_charged_stays_charged_when_it_s
     assert liar.bodies == []
 
 
-def test_what_is_said_of_somebody_else_is_not_remembered(liar: Liar, wallet: Wallet) -> None:
+def test_statements_about_another_user_are_not_remembered(liar: Liar, wallet: Wallet) -> None:
     user = User(HERS, wallet)
     enrolled(user, liar)
     member("me", user=4, spent_micro_epsilon=CAP)(liar)
@@ -485,7 +485,7 @@ def test_her_token_is_shown_to_no_other_server(liar: Liar, wallet: Wallet) -> No
 def test_a_study_of_lies_ends_for_one_who_follows_it(liar: Liar, wallet: Wallet) -> None:
     async def follow() -> list[Result]:
         async with liar.server() as server:
-            return await asyncio.wait_for(user.follow(server, liar.id, every=0), timeout=30)
+            return await asyncio.wait_for(user.follow(server, liar.id, every=0), timeout=SECONDS)
 
     user = User(HERS, wallet)
     enrolled(user, liar)

@@ -42,7 +42,7 @@ from askance_protocol.queries.language import FieldValue
 from askance_protocol.rounds import Cohort, GeometricSpec, Part
 from askance_protocol.schema import RealField, Schema
 from tests.client.liar import Liar
-from tests.client.people import HERS, OTHERS, Words, answers, enrolled, reasons, run, wallet_at
+from tests.client.people import HERS, OTHERS, SECONDS, Words, answers, enrolled, reasons, run, wallet_at
 from tests.harness.servers import Json, Service
 from tests.protocol.studies import PARTS, SCHEMA, part
 from tests.protocol.studies import study as study_of
@@ -110,7 +110,7 @@ class World:
         async def once() -> T:
             patience = Patience(attempts=4, first=0.001, longest=0.01)
             async with Server(URL, patience=patience, transport=self.line) as server:
-                return await asyncio.wait_for(work(server), timeout=30)
+                return await asyncio.wait_for(work(server), timeout=SECONDS)
 
         return self.service._runner.run(once())
 
@@ -121,7 +121,7 @@ class World:
         return wallet
 
     def user(self, value: float = 0.5, *, cap: int = 10 * MICRO, **how: Any) -> User:
-        """Somebody new, who has a number."""
+        """A new user, with a number."""
         user = User(Example.of(VALUE, {"value": value}), self.wallet(cap), **how)
         identity = self.on_line(lambda server: user.enrol(server, self.service.enrolment))
         assert isinstance(identity, Identity)

@@ -41,7 +41,7 @@ from askance_client.wallet import SCHEMA_VERSION
 from askance_protocol.budget import LARGEST, MICRO
 from askance_protocol.errors import Code, ProtocolError
 from tests.client.liar import Liar, instead_of_an_answer, problem
-from tests.client.people import CAP, HERS, OTHERS, answers, enrolled, reasons, run, wallet_at
+from tests.client.people import CAP, HERS, OTHERS, SECONDS, answers, enrolled, reasons, run, wallet_at
 from tests.protocol.studies import part, study
 
 ROOT = Path(__file__).parent.parent.parent
@@ -81,7 +81,7 @@ def spent(wallet: Wallet) -> int:
 
 
 def by_hand(path: Path, statement: str, *parameters: object) -> None:
-    """Somebody else's program writes to the file."""
+    """Another program writes to the file."""
     with closing(sqlite3.connect(path / "wallet")) as db, db:
         db.execute(statement, parameters)
 
@@ -618,9 +618,9 @@ def test_processes_that_open_a_new_wallet_at_once_share_it(tmp_path: Path) -> No
         processes = [context.Process(target=_opens, args=(path, barrier, said)) for _ in range(4)]
         for process in processes:
             process.start()
-        bodies = [said.get(timeout=60) for _ in processes]
+        bodies = [said.get(timeout=SECONDS) for _ in processes]
         for process in processes:
-            process.join(60)
+            process.join(SECONDS)
 
         assert len(set(bodies)) == 1
         assert isinstance(bodies[0], bytes)

@@ -22,13 +22,12 @@ from askance_server.app import create_app
 from askance_server.auth import KEY_FILE, Keys, TokenFiles, read_key
 from askance_server.problems import MEDIA_TYPE, PROBLEMS
 from askance_server.settings import Settings
+from tests.harness.marks import SECONDS
 
 Json = dict[str, Any]
 
 COMMAND: Final = (sys.executable, "-W", "error", "-c", "from askance_lab.cli import main; main()", "serve")
 """`askance serve` with the interpreter of the tests."""
-SECONDS: Final = 120
-"""What takes longer is stuck."""
 
 
 def bearer(token: str | None) -> dict[str, str]:

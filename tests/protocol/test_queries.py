@@ -702,13 +702,13 @@ def test_a_lookup_reaches_only_entries_that_its_index_can() -> None:
 
 
 def wide(nodes: int) -> BooleanQuery:
-    """A query of so many nodes and three levels."""
+    """A query with this number of nodes and three levels."""
     bit = Bit(field="x", index=0)
     return boolean(And(of=(And(of=(bit,) * 100), And(of=(bit,) * (nodes - 103)))))
 
 
 def tall(levels: int) -> BooleanQuery:
-    """A query of so many levels."""
+    """A query with this number of levels."""
     test: AnyTest = Bit(field="x", index=0)
     for _ in range(levels - 1):
         test = Not(of=test)
@@ -716,7 +716,7 @@ def tall(levels: int) -> BooleanQuery:
 
 
 def heavy(entries: int) -> RealQuery:
-    """A query of so many table entries, in two tables, weights and a mask."""
+    """A query with this number of table entries, in two tables, weights and a mask."""
     first = Lookup(index=Integer(of=0), table=(0,) * 100)
     second = Lookup(index=Integer(of=0), table=(0,) * (entries - 100 - 70 - 2 - 2))
     masked = If(test=Parity(field="x", mask="1" + "0" * 16), then=second, otherwise=Dot(field="x", weights=(1,) * 70))

@@ -20,6 +20,7 @@ from askance_protocol.reports import ReportBatch, encode_raw
 from askance_protocol.rounds.bulletin import Bulletin, read_entry
 from askance_server.auth import GatewayToken, UserToken
 from askance_server.problems import MEDIA_TYPE, PROBLEMS
+from tests.harness.marks import SECONDS
 from tests.harness.servers import Json, ServerProcess, Service, bearer, is_problem, prepared, serving
 
 NOTHING = "0" * 64
@@ -312,7 +313,7 @@ def test_after_a_413_the_server_hangs_up_without_reading_the_rest(server: Server
     head = "POST /v1/enrolments HTTP/1.1\r\nHost: askance\r\nContent-Type: application/json\r\n"
     length = f"Content-Length: {1 << 40}\r\n\r\n" if announced else "Transfer-Encoding: chunked\r\n\r\n"
     token = f"Authorization: Bearer {server.enrolment}\r\n"
-    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as connection:
         connection.sendall((head + token + length).encode())
         for _ in range(0 if announced else 32):
             connection.sendall(b"100000\r\n" + b" " * (1 << 20) + b"\r\n")
@@ -390,7 +391,7 @@ def test_an_account_shows_cap_spending_and_charges(api: Service) -> None:
     assert me(api, tokens[0])["spent_micro_epsilon"] == 0
 
 
-def test_a_token_of_a_user_whom_the_ledger_does_not_know_is_no_valid_token(api: Service) -> None:
+def test_a_token_of_a_user_unknown_to_the_ledger_is_not_valid(api: Service) -> None:
     _, _, round_ = opened(api)
     stranger = api.keys.mint(UserToken(99, 0))
 
@@ -794,7 +795,7 @@ def test_a_gateway_reports_in_its_study_and_for_its_range_only(api: Service) -> 
     assert api.batch(round_, mint(GatewayToken(study["id"], 2, 3)), [2, 4], [1, 1]).json()["accepted"] == 2
 
 
-def test_a_study_says_for_whom_its_gateway_may_speak(api: Service) -> None:
+def test_a_study_names_the_users_its_gateway_may_report_for(api: Service) -> None:
     api.enrol(6)
     parameters = {"users": "all", "tolerance": "0.3"}
     asked = {"title": "t", "strategy": "mean", "parameters": parameters, "simulated": True}
@@ -864,7 +865,7 @@ def test_a_watcher_sees_reports_counted_and_the_study_end_and_can_reconnect(serv
     round_ = study["rounds"][0]["id"]
     path = f"/v1/studies/{study['id']}/events"
     seen: list[tuple[str, str]] = []
-    with httpx.Client(base_url=server.url, timeout=20, trust_env=False) as watcher:
+    with httpx.Client(base_url=server.url, timeout=SECONDS, trust_env=False) as watcher:
         with watcher.stream("GET", path) as stream:
             for event in events_of(stream.iter_lines()):
                 seen.append((event["event"], event.get("id", "")))

@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 
 from askance_lab.cli import app
 from askance_protocol.errors import AskanceError
+from tests.harness.marks import SECONDS
 from tests.harness.servers import ServerProcess
 
 COMMAND: Final = (sys.executable, "-W", "error", "-m", "askance_lab")
-SECONDS: Final = 120
 
 
 def askance(*arguments: object) -> subprocess.CompletedProcess[str]:

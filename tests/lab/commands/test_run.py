@@ -61,7 +61,7 @@ def test_a_run_against_each_oracle_prints_what_the_contract_says(oracle: str) ->
     assert (ran["received"] == []) is (oracle in {"exact", "adversarial"})
 
 
-def test_local_is_what_is_run_unless_it_is_said_and_the_same_seed_gives_the_same() -> None:
+def test_local_is_the_default_oracle_and_the_same_seed_gives_the_same() -> None:
     first, again = (run_json("mean", "--users", 3000, "--seed", 4) for _ in range(2))
 
     assert (first["oracle"], first["engine"]) == ("local", "local")

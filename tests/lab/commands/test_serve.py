@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from askance_lab.commands.shared.exit_codes import Exit
+from tests.harness.marks import SECONDS
 
 # The service itself is tested elsewhere: here it is a stand-in that does what the line says.
 STAND_IN = """
@@ -61,7 +62,7 @@ def serving(*options: str, opening: str = "pass", **environ: str) -> Iterator[su
 
 def stopped(process: subprocess.Popen[str], number: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
     process.send_signal(number)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=SECONDS)
     return process.returncode, errors
 
 
@@ -108,7 +109,7 @@ def test_a_stop_while_the_ledger_is_still_being_read_is_a_good_end_and_announces
         while "opening" not in process.stderr.readline():
             pass
         process.send_signal(signal.SIGTERM)
-        printed, errors = process.communicate(timeout=20)
+        printed, errors = process.communicate(timeout=SECONDS)
 
     assert (process.returncode, printed) == (Exit.OK, "")
     assert "closed in good order" in errors
@@ -116,7 +117,7 @@ def test_a_stop_while_the_ledger_is_still_being_read_is_a_good_end_and_announces
 
 def test_a_start_that_fails_is_an_internal_error_and_announces_nothing() -> None:
     with serving("--port", "0", opening="raise RuntimeError('user.AAAAAAAA.BBBBBBBBBBBB')") as process:
-        printed, errors = process.communicate(timeout=20)
+        printed, errors = process.communicate(timeout=SECONDS)
 
     assert (process.returncode, printed) == (Exit.INTERNAL, "")
     assert "did not start" in errors
@@ -125,7 +126,7 @@ def test_a_start_that_fails_is_an_internal_error_and_announces_nothing() -> None
 
 def test_a_server_whose_log_cannot_be_written_ends_with_an_error() -> None:
     with serving("--port", "0", opening="threading.Timer(0.3, stop).start()") as process:
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=SECONDS)
 
     assert process.returncode == Exit.INTERNAL
     assert "closed in good order" in errors
@@ -134,7 +135,7 @@ def test_a_server_whose_log_cannot_be_written_ends_with_an_error() -> None:
 
 def test_a_bad_setting_is_a_usage_error_that_names_its_source() -> None:
     with serving(ASKANCE_PORT="x") as process:
-        printed, errors = process.communicate(timeout=20)
+        printed, errors = process.communicate(timeout=SECONDS)
 
     assert (process.returncode, printed) == (Exit.USAGE, "")
     assert errors.startswith("askance: ASKANCE_PORT: ")

@@ -37,7 +37,7 @@ def thresholds(bits: int) -> ListedConcepts[int, int]:
 
 
 class Short:
-    """Conjunctions of at most so many of 16 variables, each of which takes 4 bits to name."""
+    """Conjunctions of at most this number of 16 variables, each of which takes 4 bits to name."""
 
     def __init__(self, bits: int) -> None:
         most = min(3, bits // 4)

@@ -82,7 +82,7 @@ def labelled_right(entries: Sequence[tuple[int, bool]], j: int) -> int:
     return sum((x < j) == y for x, y in entries)
 
 
-def test_the_quality_is_the_number_of_examples_labelled_right_whoever_made_the_labels() -> None:
+def test_the_quality_is_the_number_of_examples_labelled_right_for_any_labels() -> None:
     pick = random.Random(1)
     for _ in range(200):
         entries = [(pick.randrange(32), pick.random() < 0.5) for _ in range(pick.randint(1, 40))]

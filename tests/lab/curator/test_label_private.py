@@ -76,7 +76,7 @@ def test_the_rate_without_its_half_is_caught() -> None:
 
 @pytest.mark.parametrize("exact", [interval_distribution, point_distribution])
 def test_of_the_xs_it_promises_nothing(exact: Any) -> None:
-    """So it must not be taken for a private learner: whoever changes an x changes which hypotheses there are."""
+    """So it must not be taken for a private learner: changing an x changes which hypotheses there are."""
     entries = list(product(range(4), (0, 1)))
 
     def mechanism(database: Any) -> Any:

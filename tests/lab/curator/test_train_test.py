@@ -50,7 +50,7 @@ def sample_of(rows: Sequence[Entry]) -> BitSample:
 
 
 def replaced(size: int) -> Iterator[tuple[tuple[Entry, ...], tuple[Entry, ...]]]:
-    """All ordered databases of so many entries with all that differ in one place: here the order matters."""
+    """All ordered databases of this size, each with all that differ in one place: here the order matters."""
     for rows in itertools.product(ONE_BIT, repeat=size):
         for place, entry in itertools.product(range(size), ONE_BIT):
             if rows[place] != entry:

@@ -382,7 +382,7 @@ def test_k_means_takes_the_numbers_of_a_table() -> None:
 
 
 def test_a_synthetic_population_is_a_table_too() -> None:
-    """The made-up patients: as many as one likes."""
+    """The made-up patients, in any number."""
     made = features_of(STRATEGIES["decision-tree"], synthetic("heart", {}, 1), {})
     learned, _ = learn(STRATEGIES["decision-tree"], made.parameters, made.columns(range(20_000)))
     fresh = made.columns(range(20_000, 40_000))

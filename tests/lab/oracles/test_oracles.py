@@ -503,7 +503,7 @@ def test_in_process_and_over_http_the_same_users_send_the_same_reports(tmp_path:
 
 
 @pytest.mark.slow
-def test_over_http_nobody_waits_for_users_whom_nobody_speaks_for(tmp_path: Path) -> None:
+def test_over_http_a_round_does_not_wait_for_users_of_earlier_studies(tmp_path: Path) -> None:
     strategy, population = STRATEGIES["mean"], synthetic("mean", {}, 1)
     with local_server(tmp_path / "server", "1") as found:
         asyncio.run(enrolled(found.url, found.enrolment, 50))
@@ -539,7 +539,7 @@ def test_dask_that_is_missing_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch
 # ------------------------------------------------------------------------------------------------------------- crowds
 
 
-def test_a_file_has_so_many_users_and_no_more(tmp_path: Path) -> None:
+def test_more_users_than_a_file_has_rows_are_refused(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("value\n0.5\n1\n")
     with pytest.raises(ProtocolError, match="from 1 to 2"):
         People(from_file(tmp_path / "t.csv"), 3)

@@ -207,7 +207,7 @@ def test_a_hadamard_plan_serves_all_cells_at_once() -> None:
 
 
 @pytest.mark.parametrize(("mean", "failure"), [(0.3, 0.05), (0.03, 1e-4)])
-def test_a_sign_needs_exactly_so_many(mean: float, failure: float) -> None:
+def test_a_sign_needs_exactly_this_number_of_reports(mean: float, failure: float) -> None:
     """The majority of n reports is wrong with at most β, of n-2 with more; one-sided Hoeffding asks for more."""
     n = planners.users_for_sign(mean, failure)
 

@@ -24,6 +24,7 @@ import pytest
 
 from askance_protocol.rounds import Bulletin, RoundPublished, RoundSpec, StudyPublished, StudySpec
 from askance_server.ledger.base import Ledger, OutcomeColumn, Users, Verdict, Verdicts
+from tests.harness.marks import SECONDS
 
 pytest_plugins = ("tests.harness.postgres",)
 
@@ -167,7 +168,7 @@ def storm(opening: Opening, orders: Sequence[Sequence[Order]]) -> list[Answer]:
     def client(mine: Sequence[Order]) -> list[Answer]:
         answers: list[Answer] = []
         with opening() as charge:
-            ready.wait(60)
+            ready.wait(SECONDS)
             for order in mine:
                 verdicts = charge(order.round, np.array(order.users, np.uint64), np.array(order.outcomes, np.uint32))
                 told = zip(order.users, order.outcomes, verdicts.tolist(), strict=True)

@@ -39,6 +39,7 @@ from askance_server.ledger import open_ledger
 from askance_server.ledger.base import Charge, Ledger, LedgerError, NotFoundError, Standing, Verdict
 from askance_server.ledger.postgres import PostgresLedger
 from askance_server.ledger.postgres import ledger as postgres
+from tests.harness.marks import SECONDS
 from tests.protocol.studies import HEIGHT, LN_3, MASKED_BIT, TABLE, part, round_of, study
 from tests.server.ledger.ledgers import Keeper, PostgresKeeper, SqliteKeeper, publish
 from tests.server.ledger.memory_ledger import MemoryKeeper
@@ -907,21 +908,21 @@ def test_a_group_that_the_database_gave_up_in_a_deadlock_is_decided_again(
     wants = threading.Event()
     with psycopg.connect(database) as other, ThreadPoolExecutor(1) as pool:
         # It waits too long to look for a circle, so the ledger is the one that finds it and gives way.
-        other.execute("SET deadlock_timeout = '60s'")
+        other.execute("SET deadlock_timeout = '10min'")
         other.execute("SELECT FROM users WHERE number = 1 FOR UPDATE")
         reporting = pool.submit(report, used, B, (1, 1))
-        assert wants.wait(30)
+        assert wants.wait(SECONDS)
         other.execute("SELECT pg_advisory_xact_lock(%s, key) FROM rounds WHERE id = %s", (postgres.LOCKS, B))
         other.commit()
-        assert reporting.result(30) == [Verdict.ACCEPTED]
+        assert reporting.result(SECONDS) == [Verdict.ACCEPTED]
     assert len(tried) == 2
     assert used.received(B) == 1
 
 
 def wait_for_a_lock_that_is_not_granted(url: str) -> None:
-    """Until somebody waits for an advisory lock."""
+    """Wait until some connection waits for an advisory lock."""
     query = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-    end = time.monotonic() + 30
+    end = time.monotonic() + SECONDS
     with psycopg.connect(url, autocommit=True) as link:
         while link.execute(query).fetchone() == (0,):
             assert time.monotonic() < end
@@ -933,22 +934,15 @@ def test_a_databases_default_isolation_does_not_matter(database: str) -> None:
     with closing(PostgresLedger.open(database)) as ledger, closing(PostgresLedger.open(database)) as other:
         ledger.enrol(1, 4 * MICRO)
         publish(ledger, STUDY, FIRST, SECOND)
-        ready = threading.Event()
-
-        def late() -> list[Verdict]:
-            ready.set()
-            return report(other, A, (0, 1))
-
         # The group waits for the closing, and then has to see it.
         with psycopg.connect(database) as holding, ThreadPoolExecutor(1) as pool:
             holding.execute("SELECT pg_advisory_xact_lock(%s, key) FROM rounds WHERE id = %s", (postgres.LOCKS, A))
             assert report(other, B, (0, 1)) == [Verdict.ACCEPTED]
-            waiting = pool.submit(late)
-            ready.wait(5)
-            time.sleep(0.1)
+            waiting = pool.submit(report, other, A, (0, 1))
+            wait_for_a_lock_that_is_not_granted(database)
             holding.execute("UPDATE rounds SET state = 'closed' WHERE id = %s", (A,))
             holding.commit()
-            assert waiting.result(10) == [Verdict.NOT_OPEN]
+            assert waiting.result(SECONDS) == [Verdict.NOT_OPEN]
 
 
 def test_a_large_group_takes_as_many_statements_as_a_small_one(database: str, monkeypatch: pytest.MonkeyPatch) -> None:

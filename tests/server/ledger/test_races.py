@@ -23,6 +23,7 @@ from askance_protocol.rounds import Bulletin, Cohort, RoundClosed, RoundPublishe
 from askance_server.ledger.base import OutcomeColumn, Users, Verdict, Verdicts
 from askance_server.ledger.postgres import PostgresLedger
 from askance_server.ledger.postgres import ledger as postgres
+from tests.harness.marks import SECONDS
 from tests.protocol.studies import part, round_of, study
 from tests.server.ledger.ledgers import Charging, judge, orders_for, publish, storm, storm_in_processes
 
@@ -197,7 +198,7 @@ def at_once(url: str, clients: int, work: Callable[[PostgresLedger, int], Any]) 
     ready = threading.Barrier(clients)
 
     def client(number: int) -> Any:
-        ready.wait(30)
+        ready.wait(SECONDS)
         with closing(PostgresLedger.open(url)) as ledger:
             return work(ledger, number)
 
