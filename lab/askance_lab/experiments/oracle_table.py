@@ -95,7 +95,7 @@ def entry(column: Column, strategy: Strategy, parameters: Parameters, users: int
     """One entry: the worst of what the populations of its column give."""
     try:
         if column.noisy and strategy.schema(planning.strategy_parameters(parameters)).label is None:
-            return TableEntry("no labels")
+            return TableEntry("no labels", reason="examples: have no labels")
         eta = float(NOISE) if column.corrected else 0.0
         settings = [
             OracleSetting(strategy, parameters, population, users, seed, eta)
