@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from types import SimpleNamespace
 from typing import get_args
 
 import pytest
@@ -132,8 +131,11 @@ def test_every_cause_of_the_protocol_is_known() -> None:
 
 
 def test_a_cause_is_read_off_the_last_notice_where_it_has_one() -> None:
-    assert cause_of(SimpleNamespace(cause="too-few-users")) == "too-few-users"
-    assert cause_of(SimpleNamespace(state="failed")) is None
+    few = bulletin.StudyEnded(state="failed", reason="", cause=bulletin.Cause.TOO_FEW_USERS)
+
+    assert cause_of(few) == "too-few-users"
+    assert cause_of(bulletin.StudyEnded(state="failed", reason="")) is None
+    assert cause_of(bulletin.RoundClosed(round="0" * 64, reason="target", received=1)) is None
 
 
 def test_a_servers_answer_is_taken_or_refused_by_its_kind() -> None:
