@@ -9,6 +9,7 @@ import pytest
 from askance_protocol.errors import ProtocolError
 from askance_protocol.rounds import (
     Bulletin,
+    Cause,
     Entry,
     RoundAnswered,
     RoundClosed,
@@ -175,7 +176,7 @@ def test_a_gap_and_a_repeat_are_refused() -> None:
     ("member", "value"),
     [
         ("form", "askance.round"),
-        ("version", 2),
+        ("version", 3),
         ("sequence", -1),
         ("sequence", True),
         ("previous", GENESIS[1:]),
@@ -185,4 +186,32 @@ def test_a_gap_and_a_repeat_are_refused() -> None:
 def test_an_entry_of_another_form_is_refused(member: str, value: object) -> None:
     document = json.loads(entries(STORY)[0].to_bytes()) | {member: value}
     with pytest.raises(ProtocolError, match=f"^{member}"):
+        read_entry(json.dumps(document))
+
+
+LEARNED = StudyEnded(state="finished", reason="", cause=Cause.LEARNED)
+
+
+def test_only_an_end_with_its_cause_is_too_new_for_version_1() -> None:
+    """A reader of version 0.1 is told so by the version, not by a member that it does not know."""
+    assert [entry.version for entry in entries([*STORY[:-1], LEARNED])] == [1, 1, 1, 1, 1, 2]
+    assert [entry.version for entry in entries(STORY)] == [1] * 6
+    assert read_entry(entries([*STORY[:-1], LEARNED])[-1].to_bytes()).notice == LEARNED
+
+
+def test_the_last_entry_of_version_0_1_reads_as_it_was_written() -> None:
+    """Its bytes, and so the head that users have pinned, are those of version 0.1."""
+    written = (
+        b'{"form":"askance.entry","notice":{"kind":"ended","reason":"r","state":"failed"},'
+        b'"previous":"' + GENESIS.encode() + b'","sequence":3,"version":1}'
+    )
+
+    assert read_entry(written).to_bytes() == written
+
+
+@pytest.mark.parametrize(("notice", "version"), [(LEARNED, 1), (ENDED, 2), (CLOSED, 2)])
+def test_the_version_of_an_entry_is_that_of_its_notice(notice: Notice, version: int) -> None:
+    document = json.loads(Bulletin().next(notice).to_bytes()) | {"version": version}
+
+    with pytest.raises(ProtocolError, match="the version is 2 where the notice has a cause, and 1 elsewhere"):
         read_entry(json.dumps(document))

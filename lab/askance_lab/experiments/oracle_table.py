@@ -95,7 +95,7 @@ def entry(column: OracleColumn, strategy: Strategy, parameters: Parameters, user
     """One entry: the worst result over the populations of its column."""
     try:
         if column.noisy and strategy.schema(planning.strategy_parameters(parameters)).label is None:
-            return TableEntry("no labels")
+            return TableEntry("no labels", reason="examples: have no labels")
         eta = float(NOISE) if column.corrected else 0.0
         settings = [
             OracleSetting(strategy, parameters, population, users, seed, eta)

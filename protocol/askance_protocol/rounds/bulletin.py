@@ -25,8 +25,8 @@ from askance_protocol.rounds.lifecycle import (
     round_after,
     study_after,
 )
-from askance_protocol.rounds.spec import VERSION, RoundSpec, StudySpec, Version
-from askance_protocol.values import Digest, Value, read_exactly
+from askance_protocol.rounds.spec import VERSION, RoundSpec, StudySpec
+from askance_protocol.values import WHOLE, Digest, Value, read_exactly
 
 GENESIS: Final = "0" * 64
 """What the first entry carries in place of a digest."""
@@ -100,14 +100,29 @@ Notice: TypeAlias = Annotated[
 ]
 
 
+EntryVersion: TypeAlias = Annotated[Literal[1, 2], WHOLE]
+"""2: a study's end, with its cause, which a reader of version 1 refuses. It says so by the version, and not by a member
+that it does not know: of the entries of a study only the last can be too new for it."""
+
+
+def _version_of(notice: Notice) -> EntryVersion:
+    return 2 if isinstance(notice, StudyEnded) and notice.cause is not None else 1
+
+
 class Entry(Value):
     """One entry of the list."""
 
     form: Literal["askance.entry"] = "askance.entry"
-    version: Version = VERSION
+    version: EntryVersion = VERSION
     sequence: Annotated[int, Field(ge=0)]
     previous: Digest
     notice: Notice
+
+    @model_validator(mode="after")
+    def _of_its_version(self) -> Entry:
+        if self.version != _version_of(self.notice):
+            raise ValueError("the version is 2 where the notice has a cause, and 1 elsewhere")
+        return self
 
 
 def read_entry(data: bytes | str) -> Entry:
@@ -128,7 +143,7 @@ class Bulletin:
 
     def next(self, notice: Notice) -> Entry:
         """The entry that would carry this notice."""
-        return Entry(sequence=self.length, previous=self.head, notice=notice)
+        return Entry(version=_version_of(notice), sequence=self.length, previous=self.head, notice=notice)
 
     def append(self, entry: Entry) -> Bulletin:
         """The bulletin with one more entry, or an error that leaves this one as it is."""

@@ -14,12 +14,9 @@ import numpy as np
 from askance_client import Server
 from askance_client.population import Population
 from askance_client.tables import from_file
-from askance_lab.data.made_up import made_up
 from askance_lab.remote.study_client import unwrap
 from askance_protocol.errors import UsageError
 from askance_protocol.schema import Schema
-from askance_server.core.study import strategy_named
-from askance_server.strategies.registry import registry
 
 _POLL: Final = 0.2
 
@@ -41,6 +38,11 @@ def population_for(study: Mapping[str, Any], seed: int, data: Path | None) -> Po
     spec = study["study"]
     if data is not None:
         return from_file(data, schema=Schema.model_validate_json(json.dumps(spec["example"])))
+    # They plan, which takes scipy: a person with an example of her own has the base install alone.
+    from askance_lab.data.made_up import made_up  # noqa: PLC0415
+    from askance_server.core.study import strategy_named  # noqa: PLC0415
+    from askance_server.strategies.registry import registry  # noqa: PLC0415
+
     return made_up(strategy_named(registry(), spec["strategy"]), spec["parameters"], seed)
 
 
