@@ -195,7 +195,7 @@ def shown(page: str) -> Iterator[NewFile]:
 EXAMPLES = list(shown(PAGE))
 
 FOLDERS: dict[str, tuple[ModuleType, Callable[[], Iterable[str]]]] = {
-    "strategies": (strategies, lambda: [each.name for each in registry.built_in()]),
+    "strategies": (strategies, lambda: list(registry.of_package()[0])),
     "oracles": (oracles, oracle_names),
     "channels": (channels, channels._found),
     "curator": (curator, mechanisms),
@@ -211,7 +211,7 @@ NAMES = {"noisy_positives": "noisy-positives", "first_bit": "first-bit", "warner
 
 
 def forget() -> None:
-    registry.built_in.cache_clear()
+    registry.of_package.cache_clear()
     mechanisms.cache_clear()
     invalidate_caches()
 

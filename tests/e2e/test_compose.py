@@ -182,7 +182,7 @@ def test_a_client_without_the_extras_can_do_what_its_containers_do(tmp_path: Pat
 import sys
 from importlib.abc import MetaPathFinder
 
-EXTRAS = {"askance_server", "dask", "fastapi", "prometheus_client", "psycopg", "pyarrow", "scipy", "uvicorn"}
+EXTRAS = {"dask", "fastapi", "prometheus_client", "psycopg", "pyarrow", "scipy", "uvicorn"}
 
 class Absent(MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
@@ -190,8 +190,7 @@ class Absent(MetaPathFinder):
             raise ModuleNotFoundError(name)
 
 sys.meta_path.insert(0, Absent())
-import askance_client.simulation.fleet, askance_lab.cli, askance_lab.remote.study_client
-import askance_lab.evaluation.exact, askance_server.strategies.registry
+import askance_lab.commands.client, askance_lab.commands.fleet, askance_lab.commands.demo
 from askance_lab.commands.demo import _planned
 from askance_client.simulation.population import synthetic
 assert _planned() and synthetic("masked-parity", {"d": 8}, 1).truth
@@ -256,7 +255,7 @@ def test_the_demo_goes_on_after_an_interruption_and_comes_up_again_until_the_bud
         code, refused = stand_in.ended("demo"), stand_in.output("demo").count(SPENT)
         assert metric(stand_in, "askance_users") == 1000
         if refused == 2:
-            assert code == 6
+            assert code == Exit.TOO_FEW_USERS
             break
         stand_in.stop()
     assert refused == 2

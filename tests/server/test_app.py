@@ -16,7 +16,7 @@ import askance_server
 from askance_server import create_app
 from askance_server.settings import Settings
 
-DESCRIPTION = "084cbd3d4c9d8f85e7eb440f2c50a1e7c464f1cb7169e3c9a7bc64355afb33fe"
+DESCRIPTION = "681baf69cebc24b2e1b751e5e466d8424d6fc5fbcd1cbaf64315852defd25b03"
 """SHA-256 of /openapi.json without the version of this program. A change of the contract is a change here."""
 
 

@@ -59,12 +59,6 @@ def registry() -> Registry:
 
 
 @cache
-def built_in() -> tuple[Strategy, ...]:
-    """The strategies of this package, by name."""
-    return tuple(of_package()[0].values())
-
-
-@cache
 def of_package() -> tuple[Mapping[str, Strategy], Mapping[str, str]]:
     """The strategies of this package's files, and what is wrong with the files that have none."""
     usable: dict[str, Strategy] = {}
