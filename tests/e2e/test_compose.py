@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from askance_lab.commands.shared.exit_codes import Exit
 from tests.e2e.compose_model import COMPOSE, ROOT, SECONDS, StandIn, clean_environment, command_of, dockerfile, resolved
 
 CLIENTS = [f"client-{number}" for number in range(1, 5)]
