@@ -5,8 +5,8 @@
 - Reals: numbers are scaled to [−1, 1]; bits and categories are ±1; and one real is always 1, so that a plane need not
   go through 0.
 
-Ranges, values and cuts come from the schema and from whoever runs the study, never from the rows: so each user can make
-the features of her own row, and they tell nothing. (A schema that was inferred from rows tells about these: see
+Ranges, values and cuts come from the schema and from the options of the study, never from the rows: so each user can
+make the features of her own row, and they tell nothing. (A schema that was inferred from rows tells about these: see
 `from_file`.) Every bit is a test of the query language, and keeps the column's name for people to read.
 """
 

@@ -1,6 +1,6 @@
 """Exact error by a strategy's own formula, and whether its promise was kept.
 
-Apart from `error`, because this needs no statistics: whoever conducts a demo needs the formulas alone.
+Apart from `error`, because this needs no statistics: the command that conducts a demo needs the formulas alone.
 """
 
 from __future__ import annotations

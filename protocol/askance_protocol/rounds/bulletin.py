@@ -1,6 +1,6 @@
 """The bulletin: an append-only list, each entry carrying the digest of the one before.
 
-Whoever holds the head's digest has pinned the whole list: a server that shows two users two histories is found
+A user who holds the head's digest has pinned the whole list: a server that shows two users two histories is found
 out once they compare heads. `Bulletin` holds what is needed to judge the next entry, and judges it: the order,
 the chain, and that a sealed study publishes nothing more.
 """

@@ -1,6 +1,6 @@
 """One run of a strategy under guard: its asks are checked, it stops, and each failure has a reason.
 
-Whoever runs a strategy, against whatever oracle, takes it by this: the generator itself is somebody else's code.
+Every oracle and every study runs a strategy through this: the generator itself may be somebody else's code.
 A strategy that computes for ever between two rounds is not stopped by this, only one that asks for ever.
 """
 
