@@ -199,7 +199,7 @@ FOLDERS: dict[str, tuple[ModuleType, Callable[[], Iterable[str]]]] = {
     "oracles": (oracles, oracle_names),
     "channels": (channels, channels._found),
     "curator": (curator, mechanisms),
-    "population": (population, lambda: [kind.name for kind in kinds._found()]),
+    "population": (population, kinds.found_kinds),
     "engines": (engines, engines.engine_names),
     "theory": (theory, theorems),
     "commands": (commands_folder, cli.CommandModules),

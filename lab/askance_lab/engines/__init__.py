@@ -18,11 +18,12 @@ An engine file ends with `ENGINE`, which builds its `Workers` from their number.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from importlib import import_module
-from pkgutil import iter_modules
 
 from askance_lab.engines.shared.workers import Engine, Workers
+from askance_protocol import discovery
 from askance_protocol.errors import UsageError
 
 __all__ = ["MOST_WORKERS", "Engine", "Workers", "engine", "engine_names"]
@@ -32,7 +33,7 @@ MOST_WORKERS = 256
 
 def engine_names() -> list[str]:
     """Names of all engines: the files of this folder."""
-    return sorted(module.name for module in iter_modules(__path__) if not module.ispkg)
+    return discovery.names(sys.modules[__name__])
 
 
 def engine(name: str = "local", workers: int = 1) -> Workers:

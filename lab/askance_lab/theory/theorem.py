@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
 from importlib import import_module
-from pkgutil import iter_modules
 from typing import Any, Final, TypeAlias, cast
 
+from askance_protocol import discovery
 from askance_protocol.errors import ProtocolError, UsageError
 
 Number: TypeAlias = int | float | bool
@@ -211,9 +211,9 @@ def theorem(name: str) -> Theorem:
 
 
 def _records() -> Iterator[Theorem]:
-    package = __name__.rpartition(".")[0]
-    for module in iter_modules(import_module(package).__path__, f"{package}."):
-        yield from cast("tuple[Theorem, ...]", getattr(import_module(module.name), "THEOREMS", ()))
+    folder = import_module(__name__.rpartition(".")[0])
+    for several in cast("Iterator[tuple[Theorem, ...]]", discovery.records(folder, "THEOREMS", tuple)):
+        yield from several
 
 
 _SPELLED: Final = {"α": "alpha", "β": "beta", "δ": "delta", "ε": "epsilon", "η": "eta", "τ": "tau", "φ": "phi"}

@@ -5,15 +5,15 @@ The package finds its own channels: every module that ends with a `CHANNEL`. A n
 
 from __future__ import annotations
 
-import pkgutil
+import sys
 from collections.abc import Mapping
-from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, Union
 
 from pydantic import Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema
 
+from askance_protocol import discovery
 from askance_protocol.channels.binary import BinaryResponse, BinarySpec
 from askance_protocol.channels.channel import BaseChannelSpec, Channel, ChannelKind, Sample
 from askance_protocol.channels.geometric import GeometricSpec, TwoSidedGeometric
@@ -43,12 +43,10 @@ __all__ = [
 
 def _found() -> dict[str, ChannelKind]:
     kinds: dict[str, ChannelKind] = {}
-    for module in pkgutil.iter_modules(__path__):
-        kind = getattr(import_module(f"{__name__}.{module.name}"), "CHANNEL", None)
-        if isinstance(kind, ChannelKind):
-            if kind.name in kinds:
-                raise ImportError(f"two channels are called {kind.name!r}: rename the one in {module.name}.py")
-            kinds[kind.name] = kind
+    for kind in discovery.records(sys.modules[__name__], "CHANNEL", ChannelKind):
+        if kind.name in kinds:
+            raise ImportError(f"two channels are called {kind.name!r}: rename one of them")
+        kinds[kind.name] = kind
     return kinds
 
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from pkgutil import iter_modules
 from typing import Final, cast
 
+from askance_protocol import discovery
 from askance_server import strategies
 from askance_server.core.run import guarded
 from askance_server.core.strategy import Features, Strategy
@@ -63,7 +63,7 @@ def of_package() -> tuple[Mapping[str, Strategy], Mapping[str, str]]:
     """The strategies of this package's files, and what is wrong with the files that have none."""
     usable: dict[str, Strategy] = {}
     broken: dict[str, str] = {}
-    for module in sorted(module.name for module in iter_modules(strategies.__path__) if not module.ispkg):
+    for module in discovery.names(strategies):
         if module == "registry":
             continue
         name = module.replace("_", "-")

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib import import_module
-from pkgutil import iter_modules
 from typing import Final
 
 from askance_client.population import Population
 from askance_client.simulation.population.kind import PopulationKind
+from askance_protocol import discovery
 from askance_protocol import parameters as read
 from askance_protocol.errors import UsageError
 from askance_protocol.parameters import Parameters
 
 
-def _found() -> Iterator[PopulationKind]:
-    """The records of the modules of this package, in alphabetical order."""
-    package = __name__.rpartition(".")[0]
-    for name in sorted(module.name for module in iter_modules(import_module(package).__path__)):
-        # This module is one of them: it is loaded already, in part, and has no record.
-        kind = getattr(import_module(f"{package}.{name}"), "KIND", None)
-        if isinstance(kind, PopulationKind):
-            yield kind
+def found_kinds() -> dict[str, PopulationKind]:
+    """The kinds of the files of this folder, by name."""
+    # This module is one of them: it is loaded already, in part, and has no record.
+    folder = import_module(__name__.rpartition(".")[0])
+    return {kind.name: kind for kind in discovery.records(folder, "KIND", PopulationKind)}
 
 
-KINDS: Final[Mapping[str, PopulationKind]] = {kind.name: kind for kind in _found()}
+KINDS: Final[Mapping[str, PopulationKind]] = found_kinds()
 
 
 def synthetic(name: str, parameters: Parameters, seed: int) -> Population:

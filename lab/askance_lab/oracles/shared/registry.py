@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from pkgutil import iter_modules
-
 from askance_lab import oracles
 from askance_lab.oracles.shared.setting import OracleKind
+from askance_protocol import discovery
 from askance_protocol.errors import UsageError
 
 
 def oracle_names() -> list[str]:
     """All names, sorted."""
-    return sorted(module.name.replace("_", "-") for module in iter_modules(oracles.__path__) if not module.ispkg)
+    return [name.replace("_", "-") for name in discovery.names(oracles)]
 
 
 def oracle_named(name: str) -> OracleKind:
@@ -20,6 +18,4 @@ def oracle_named(name: str) -> OracleKind:
     if name not in oracle_names():
         known = ", ".join(oracle_names())
         raise UsageError(f"there is no {name!r} here", where="--oracle", remedy=f"use one of {known}")
-    kind = import_module(f"{oracles.__name__}.{name.replace('-', '_')}").ORACLE
-    assert isinstance(kind, OracleKind)  # noqa: S101 - every module of the package ends with one: a test says so
-    return kind
+    return discovery.record(oracles, name.replace("-", "_"), "ORACLE", OracleKind)
