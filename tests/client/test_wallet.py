@@ -40,9 +40,10 @@ from askance_client import (
 from askance_client.wallet import SCHEMA_VERSION
 from askance_protocol.budget import LARGEST, MICRO
 from askance_protocol.errors import Code, ProtocolError
+from askance_protocol.schema import LabelField, Schema
 from tests.client.liar import Liar, instead_of_an_answer, problem
 from tests.client.people import CAP, HERS, OTHERS, SECONDS, answers, enrolled, reasons, run, wallet_at
-from tests.protocol.studies import part, study
+from tests.protocol.studies import SCHEMA, part, study
 
 ROOT = Path(__file__).parent.parent.parent
 STUDY = "a" * 64
@@ -166,6 +167,18 @@ def test_one_who_has_a_number_keeps_it(wallet: Wallet) -> None:
     wallet.moved("http://elsewhere.test/")
 
     assert wallet.identity == Identity("http://elsewhere.test", 3, "a new token")
+
+
+def test_what_she_declared_is_stored_for_good(tmp_path: Path) -> None:
+    other = Schema(fields=(LabelField(name="y"),))
+    with closing(wallet_at(tmp_path)) as wallet:
+        assert wallet.declared is None
+        wallet.declare(SCHEMA)
+        wallet.declare(SCHEMA)
+        with pytest.raises(WalletError, match=r"was made for the fields x, .*others: y .*a wallet of its own"):
+            wallet.declare(other)
+    with closing(wallet_at(tmp_path)) as wallet:
+        assert wallet.declared == SCHEMA
 
 
 # ----------------------------------------------------------------------------------------------------- randomize once
@@ -486,7 +499,7 @@ def test_the_tables_are_in_the_wheel(tmp_path: Path) -> None:
     assert schema.count("CREATE TRIGGER") == 8
 
 
-def test_a_new_wallet_has_the_tables_of_version_0_1(tmp_path: Path) -> None:
+def test_a_new_wallet_has_the_tables_of_one_of_version_0_1_that_was_opened(tmp_path: Path) -> None:
     def tables(path: Path) -> dict[str, str]:
         """Each table and trigger as it was declared, without comments and spaces."""
         with closing(sqlite3.connect(path)) as db:
@@ -494,8 +507,9 @@ def test_a_new_wallet_has_the_tables_of_version_0_1(tmp_path: Path) -> None:
         return {name: "".join(re.sub("--[^\n]*", "", sql).split()) for name, sql in rows}
 
     wallet_at(tmp_path).close()
+    Wallet.open(wallet_of_0_1(tmp_path / "old")).close()
 
-    assert tables(tmp_path / "wallet") == tables(wallet_of_0_1(tmp_path / "old"))
+    assert tables(tmp_path / "wallet") == tables(tmp_path / "old")
 
 
 # ------------------------------------------------------------------------------------------------ what is no wallet

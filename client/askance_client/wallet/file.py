@@ -16,7 +16,7 @@ from askance_client.wallet.errors import WalletError, unwritable, wallet_error
 from askance_client.wallet.records import Identity
 from askance_protocol.budget import whole_micro
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 _APPLICATION: Final = 0x41534B57  # "ASKW", in the header of the file
 _SECONDS: Final = 60.0
 """How long to wait for another process that writes."""
@@ -212,6 +212,10 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
         for statement in _schema():
             db.execute(statement)
         db.execute(f"PRAGMA application_id = {_APPLICATION}")
+    ((version,),) = db.execute("PRAGMA user_version").fetchall()
+    if version < SCHEMA_VERSION:
+        # Version 2: what she declared that she has.
+        db.execute("ALTER TABLE owners ADD COLUMN declared TEXT")
         db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     db.execute("COMMIT")
 

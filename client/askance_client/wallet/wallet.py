@@ -14,6 +14,8 @@ from askance_client.wallet.errors import WalletError
 from askance_client.wallet.file import WalletFile
 from askance_client.wallet.records import Identity, ReportState, StoredReport
 from askance_protocol.budget import to_text
+from askance_protocol.schema import Schema
+from askance_protocol.values import read
 
 T = TypeVar("T")
 
@@ -71,6 +73,26 @@ class Wallet:
         """Change the address of her server: it is found elsewhere now. Her token will be shown there."""
         if self.identity is not None:
             self.enrolled(replace(self.identity, server=server.rstrip("/")))
+
+    # ---------------------------------------------------------------------------------------------------- declared
+
+    @property
+    def declared(self) -> Schema | None:
+        """The fields that she has declared to have; None before she has."""
+        row = self._file.row("SELECT declared FROM owners WHERE id = ?", (self._owner,))
+        return None if row is None or row[0] is None else read(Schema, row[0], limit=len(row[0]))
+
+    def declare(self, schema: Schema) -> None:
+        """Store which fields she has, for good: a study that asks about others is refused, whatever it says."""
+        with self._file.transaction() as db:
+            before = self.declared
+            if before is not None and before != schema:
+                what = f"was made for the fields {_names(before)}, and is to be used for others: {_names(schema)}"
+                remedy = "use the data that it was made for, or a wallet of its own for the other fields"
+                raise WalletError(what, where=str(self._file.path), remedy=remedy)
+            if before is None:
+                update = "UPDATE owners SET declared = ? WHERE id = ?"
+                db.execute(update, (schema.to_bytes().decode("utf-8"), self._owner))
 
     # --------------------------------------------------------------------------------------------- what is stored
 
@@ -137,6 +159,10 @@ class Wallet:
         db.execute(f"INSERT INTO pins VALUES (?, ?, ?, ?) {longer}", (self._owner, study, pin.length, pin.head))  # noqa: S608
         more = "UPDATE owners SET elsewhere = ? WHERE id = ? AND elsewhere < ?"
         db.execute(more, (elsewhere, self._owner, elsewhere))
+
+
+def _names(schema: Schema) -> str:
+    return ", ".join(field.name for field in schema.fields)
 
 
 def _required(cap: int | None, path: Path) -> int:
