@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from askance_protocol.text import printable
+
 
 class Reason(StrEnum):
     """Why a client refuses what a server says or asks."""
@@ -41,8 +43,11 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A refusal: its reason and its detail."""
+    """A refusal: its reason and its detail, in which nothing that a server said can steer a terminal."""
 
     reason: Reason
     detail: str
     round: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "detail", printable(self.detail))

@@ -10,6 +10,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import ClassVar, Self
 
+from askance_protocol.text import printable
+
 
 class Code(StrEnum):
     """Kind of an error, for programs."""
@@ -51,16 +53,16 @@ class AskanceError(Exception):
     """Something that is refused, or has failed.
 
     `what` says what is wrong, `where` names the place in the input, `remedy` says what to do next.
-    The message never repeats an example or a report: those are private.
+    The message never repeats an example or a report: those are private. It may quote a document of somebody else, so
+    none of the three can hold what steers a terminal.
     """
 
     code: ClassVar[Code] = Code.INTERNAL
 
     def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
-        self.what = what
-        self.where = where
-        self.remedy = remedy
-        super().__init__(": ".join(part for part in (where, what) if part) + (f" ({remedy})" if remedy else ""))
+        self.what, self.where, self.remedy = map(printable, (what, where, remedy))
+        message = ": ".join(part for part in (self.where, self.what) if part)
+        super().__init__(message + (f" ({self.remedy})" if self.remedy else ""))
 
     def at(self, where: str) -> Self:
         """The same error, seen from one level further out."""

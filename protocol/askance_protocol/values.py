@@ -116,7 +116,8 @@ def _read(kind: type[V] | TypeAdapter[V], data: bytes | str, limit: int) -> tupl
 def refused(error: ValidationError) -> ProtocolError:
     """The error for the first thing that pydantic found wrong."""
     first = error.errors(include_url=False, include_input=False)[0]
-    place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"]).lstrip(".")
+    # A step is the name of a member, and an unknown one may be as long as the document.
+    place = "".join(f"[{step}]" if isinstance(step, int) else f".{step[:64]}" for step in first["loc"]).lstrip(".")
     if first["type"] == "extra_forbidden":
         return ProtocolError(
             "is not a member of this form", where=place, remedy="leave it out; unknown members are refused"

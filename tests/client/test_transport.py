@@ -320,8 +320,8 @@ def test_a_servers_own_words_do_not_steer_a_terminal() -> None:
     answer = sent(Script(httpx.Response(404, json=document)))
 
     assert isinstance(answer, Problem)
-    assert answer.name == "not[2Jfound"
-    assert answer.detail == "]0;mine" + "x" * 491
+    assert answer.name == r"not\x1b[2Jfound"
+    assert answer.detail == r"\x1b]0;mine\x07" + "x" * 484 + "…"
 
 
 def test_errors_keep_their_class_and_their_words_from_one_process_to_another() -> None:

@@ -15,11 +15,14 @@ from askance_protocol.budget import LARGEST
 from askance_protocol.coins import MAX_USER
 from askance_protocol.errors import ProtocolError
 from askance_protocol.rounds import Entry, read_entry
+from askance_protocol.text import printable
 
 T = TypeVar("T")
 JsonObject = dict[str, Any]
 
 _PROBLEM: Final = "urn:askance:problem:"
+_PROBLEM_TEXT: Final = 500
+"""Characters of a server's own words that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +36,16 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem document: what the server refuses to do at any time, and why."""
+    """A problem document: what the server refuses to do at any time, and why, as a terminal may show it."""
 
     status: int
     name: str
     """The problem's type, without what all have in common."""
     detail: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", printable(self.name, _PROBLEM_TEXT))
+        object.__setattr__(self, "detail", printable(self.detail, _PROBLEM_TEXT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +138,7 @@ def read_problem(status: int, body: bytes) -> Problem:
     except (ProtocolError, RecursionError):
         name = detail = ""
     known = isinstance(name, str) and name.startswith(_PROBLEM)
-    return Problem(status, _shown(name).removeprefix(_PROBLEM) if known else "", _shown(detail))
-
-
-def _shown(text: object) -> str:
-    """The server's own words, as a terminal may show them: not too many, and no control characters."""
-    return "".join(each for each in text[:500] if each.isprintable()) if isinstance(text, str) else ""
+    return Problem(status, name.removeprefix(_PROBLEM) if known else "", detail if isinstance(detail, str) else "")
 
 
 def _object(value: object, names: set[str] | None) -> JsonObject:

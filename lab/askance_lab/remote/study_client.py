@@ -11,6 +11,7 @@ from askance_client import BulletinReader, Problem, Refusal, RemoteError, Server
 from askance_protocol.canonical import Json
 from askance_protocol.errors import Code
 from askance_protocol.rounds import Cause, Notice, StudyEnded, StudyState
+from askance_protocol.text import printable
 
 T = TypeVar("T")
 
@@ -115,9 +116,9 @@ async def _end(watch: BulletinReader) -> StudyResult:
     return StudyResult(
         watch.history.bulletin.state,
         cause_of(last.notice),
-        result["reason"],
+        printable(result["reason"]),
         result["hypothesis"] or {},
-        result["text"] or "",
+        printable(result["text"] or ""),
         watch.history.study.interactive,
         len(study["rounds"]),
         tuple(each["received"] for each in study["rounds"]),

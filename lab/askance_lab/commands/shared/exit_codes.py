@@ -17,6 +17,7 @@ import typer
 
 from askance_lab.commands.shared.extras import missing_extra
 from askance_protocol.errors import AskanceError, Code
+from askance_protocol.text import LONGEST, printable
 
 
 class Exit(IntEnum):
@@ -103,7 +104,8 @@ def report(error: Exception) -> Exit:
     if isinstance(error, ModuleNotFoundError):
         error = missing_extra(error) or error
     code = code_of(error)
-    typer.echo(f"askance: {_line(error, code)}", err=True)
+    # The texts of our own errors are printable already; the names of files and others' texts are not.
+    typer.echo(f"askance: {printable(_line(error, code), 4 * LONGEST)}", err=True)
     if code is Code.INTERNAL and sys.flags.dev_mode:
         traceback.print_exception(error)
     return EXIT_OF[code]
