@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from askance_client.history import History, Pin
 from askance_client.refusals import Reason, Refusal
 from askance_protocol.budget import LARGEST, to_text
-from askance_protocol.rounds import PreparedRound
+from askance_protocol.rounds import LEAST_CHARGE, MOST_ROUNDS, PreparedRound
 from askance_protocol.schema import Schema
 
 
@@ -76,6 +76,9 @@ def refuse_study(history: History, pin: Pin | None, facts: PublicFacts) -> Refus
         return Refusal(Reason.SIMULATED, "gateways may speak for the users of this study")
     if history.study.example != facts.schema:
         return Refusal(Reason.OTHER_SCHEMA, "the study's examples have other fields than yours")
+    if len(history.rounds) > MOST_ROUNDS:
+        what = f"the study has {len(history.rounds)} rounds, and {MOST_ROUNDS} are answered at most"
+        return Refusal(Reason.TOO_MANY_ROUNDS, what)
     return None
 
 
@@ -92,18 +95,29 @@ def decide(
     round_ = history.rounds[id_]
     if isinstance(round_, Refusal):
         return round_
+    least = min(part.charge for part in round_.spec.parts)
+    if least < LEAST_CHARGE:
+        what = f"ε = {to_text(least)} is charged, and nothing below {to_text(LEAST_CHARGE)} is answered"
+        return Refusal(Reason.BELOW_FLOOR, what, id_)
     if statement.user != facts.user:
         return Refusal(Reason.OTHER_USER, f"you are user {facts.user}, the server says {statement.user}", id_)
     if id_ in spending.heard:
         return Refusal(Reason.HEARD_ALREADY, "another report of yours was taken; a second would spend twice", id_)
-    charge = round_.charge_of(facts.user)
+    return _unaffordable(history, round_, facts.user, spending, statement) or round_
+
+
+def _unaffordable(
+    history: History, round_: PreparedRound, user: int, spending: Spending, statement: AccountStatement
+) -> Refusal | None:
+    """The cap that does not cover the round: what the study promised at most, or her own."""
+    charge = round_.charge_of(user)
     accounts = (spending.charges, spending.heard, statement.charges)
     in_study = sum(max(account.get(other, 0) for account in accounts) for other in history.rounds)
     if in_study + charge > history.study.cap:
         left, cap = to_text(max(history.study.cap - in_study, 0)), to_text(history.study.cap)
         what = f"ε = {to_text(charge)} is asked, {left} is left of the {cap} that the study promised at most"
-        return Refusal(Reason.BEYOND_STUDY_CAP, what, id_)
+        return Refusal(Reason.BEYOND_STUDY_CAP, what, round_.id)
     if spending.spent + charge > spending.cap:
         left = to_text(max(spending.cap - spending.spent, 0))
-        return Refusal(Reason.BEYOND_CAP, f"ε = {to_text(charge)} is asked, {left} is left", id_)
-    return round_
+        return Refusal(Reason.BEYOND_CAP, f"ε = {to_text(charge)} is asked, {left} is left", round_.id)
+    return None

@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 from askance_client.bulletin_reader import BulletinReader
 from askance_client.consent import AccountStatement, PublicFacts, decide, is_asked, refuse_study
 from askance_client.history import History
+from askance_client.pace import PACE, Pace
 from askance_client.refusals import Reason, Refusal
 from askance_client.transport import Problem, Receipt, Server, UnreachableError
 from askance_client.wallet import Identity, NotEnrolledError, ReportState, StoredReport, Wallet
@@ -63,11 +64,13 @@ class User:
     """She holds an example and a wallet, and gives away neither.
 
     `simulated` says that she is one of a simulation: only then does she take part in a study whose users a gateway may
-    speak for. There is no parameter for her randomness: it comes from the operating system.
+    speak for. `pace`: when a report is sent, counted from the server's last answer; only simulations are in a hurry.
+    There is no parameter for her randomness: it comes from the operating system.
     """
 
-    def __init__(self, example: Example, wallet: Wallet, *, simulated: bool = False) -> None:
+    def __init__(self, example: Example, wallet: Wallet, *, simulated: bool = False, pace: Pace | None = None) -> None:
         self._example, self._wallet, self._simulated = example, wallet, simulated
+        self._pace = PACE if pace is None else pace
 
     @property
     def wallet(self) -> Wallet:
@@ -121,13 +124,20 @@ class User:
     async def _draw_and_store(
         self, history: History, server: Server, id_: str, facts: PublicFacts, identity: Identity
     ) -> StoredReport | Refusal:
-        """Ask the server for her account; then decide, draw a report and store it with its charge."""
+        """Ask the server for her account; then decide, draw a report and store it with its charge, and wait.
+
+        That she refuses depends on nothing private, so a refusal does not wait.
+        """
         statement = await server.statement(identity.token)
         if isinstance(statement, Problem):
             return Refusal(Reason.UNREADABLE, f"the server says {statement.status} {statement.name}", id_)
         if isinstance(statement, Refusal):
             return statement
-        return await self._wallet.group_commit(lambda: self._decide(history, id_, facts, statement))
+        begin = self._pace.begin()
+        report = await self._wallet.group_commit(lambda: self._decide(history, id_, facts, statement))
+        if not isinstance(report, Refusal):
+            await self._pace.hold(begin)
+        return report
 
     def _decide(
         self, history: History, id_: str, facts: PublicFacts, statement: AccountStatement

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from askance_protocol.errors import ProtocolError
 from askance_server.auth import Keys
 from askance_server.core.strategy import Parameters, Strategy
-from askance_server.core.study import Waiting, study_of
+from askance_server.core.study import Waiting, check_answerable, study_of
 from askance_server.driver import Driver
 from askance_server.group_commit import GroupCommitter
 from askance_server.ledger import Ledger, LedgerAwayError, LedgerError
@@ -84,6 +84,7 @@ class Aggregator:
             nonce=secrets.token_hex(16),
             simulated=simulated,
         )
+        check_answerable(spec, self.strategies)
         study = self.driver.publish(spec)
         self.advance(study)
         return study

@@ -52,6 +52,7 @@ from askance_client import (
 )
 from askance_client.consent import AccountStatement
 from askance_client.history import Pin
+from askance_client.pace import AT_ONCE
 from askance_client.transport import Problem, Receipt
 from askance_client.wallet import StoredReport, WalletFile
 from askance_protocol.budget import MICRO, to_text
@@ -350,7 +351,7 @@ class Life:
             assert identity is not None
             for study in self.order.blocks[owner // BLOCK]:
                 example = Example(self.watches[study].history.study.example, (identity.user % 3 - 1,))
-                user = user_class(example, wallet)
+                user = user_class(example, wallet, pace=AT_ONCE)
                 with contextlib.suppress(UnreachableError):
                     self.results += await user.answer(self.watches[study], refresh=False, via=line)
                 mark(Where.OUTSIDE)

@@ -26,7 +26,16 @@ from askance_protocol.queries.language import (
     Parity,
     Slice,
 )
-from askance_protocol.rounds import BinarySpec, GeometricSpec, KarySpec, LaplaceSpec, Part, TableSpec
+from askance_protocol.rounds import (
+    LEAST_CHARGE,
+    MOST_ROUNDS,
+    BinarySpec,
+    GeometricSpec,
+    KarySpec,
+    LaplaceSpec,
+    Part,
+    TableSpec,
+)
 from askance_protocol.schema import BitsField, Schema
 from tests.client.liar import HOST, RICH, Change, Json, Liar, instead_of_an_answer, problem
 from tests.protocol.studies import HEIGHT, LN_3, MASKED_BIT, TABLE, WHICH, D, part, study
@@ -433,7 +442,24 @@ def earlier_round_cost(charge: int) -> Plant:
     return planted
 
 
+def cheap(charge: int, *, times: int = 1, with_: tuple[Part, ...] = ()) -> Plant:
+    """Rounds that cost so little that many can be asked."""
+
+    def planted(liar: Liar) -> None:
+        for _ in range(times):
+            liar.ask(part(channel=BinarySpec(micro_epsilon=charge), charge=charge), *with_)
+
+    return planted
+
+
 _OTHER_SCHEMA: Final = Schema(fields=(BitsField(name="b", width=1),))
+
+TIMINGS: Final = [
+    Lie("a round for one micro-ε", Reason.BELOW_FLOOR, cheap(1)),
+    Lie("a round for one micro-ε less than the least", Reason.BELOW_FLOOR, cheap(LEAST_CHARGE - 1)),
+    Lie("a round of which a part costs one micro-ε", Reason.BELOW_FLOOR, cheap(1, with_=(part(),))),
+    Lie("a round more than a study may have", Reason.TOO_MANY_ROUNDS, cheap(LEAST_CHARGE, times=MOST_ROUNDS + 1)),
+]
 
 OTHER_ACCOUNTS: Final = [
     Lie("a simulated study for a real user", Reason.SIMULATED, differs(simulated=True)),
@@ -508,6 +534,7 @@ LIES: Final = [
     *UNSOUND_ROUNDS,
     *BROKEN_CHAINS,
     *UNREADABLE_DOCUMENTS,
+    *TIMINGS,
     *OTHER_ACCOUNTS,
     *TRANSPORT_LIES,
 ]

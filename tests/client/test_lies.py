@@ -101,6 +101,7 @@ def trusts_any_study(*_: object) -> None:
         ("history.prepare_round", trusts_any_round, "a round that charges a millionth less than binary response costs"),
         ("user.decide", trusts_the_server, "an account of another user"),
         ("user.decide", trusts_the_server, "that it has heard her on the open round"),
+        ("user.decide", trusts_the_server, "a round for one micro-ε"),
         ("user.refuse_study", trusts_any_study, "a simulated study for a real user"),
     ],
 )

@@ -471,6 +471,24 @@ def test_a_strategy_of_more_rounds_than_the_server_allows_is_refused(tmp_path: P
         assert api.get("/v1/studies").json() == []
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "status"), [("0.000001", 422), ("0.009999", 422), ("0.0099999", 422), ("0.01", 201)]
+)
+def test_a_study_that_no_client_would_answer_is_not_opened(tmp_path: Path, epsilon: str, status: int) -> None:
+    """The last is the control: the least that is answered."""
+    with Service(tmp_path / "data") as api:
+        api.enrol(3)
+        asked = {"title": "t", "strategy": "mean", "parameters": {"users": "all", "epsilon": epsilon}}
+        answer = api.post("/v1/studies", token=api.operator, json=asked)
+
+        assert answer.status_code == status
+        if status == 422:
+            detail = is_problem(answer, "invalid-request")["detail"]
+            assert detail.startswith("parameters.epsilon: ")
+            assert detail.endswith("(give 0.01 or more)")
+            assert api.get("/v1/studies").json() == []
+
+
 def test_the_bulletin_is_a_chain_that_a_reader_can_check_and_take_up_anywhere(api: Service) -> None:
     _, study, _ = opened(api)
     api.post(f"/v1/studies/{study['id']}/cancel", token=api.operator)

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from askance_client.bulletin_reader import BulletinReader
+from askance_client.pace import AT_ONCE
 from askance_client.population import Population
 from askance_client.refusals import Refusal
 from askance_client.transport import Enrolled, Patience, Problem, Receipt, RemoteError, Server, UnreachableError
@@ -230,7 +231,7 @@ class _ShardRun:
                 owner = todo.popleft() if todo else None
                 if owner is None:
                     return
-                user = User(examples[owner], Wallet(self.file, owner), simulated=True)
+                user = User(examples[owner], Wallet(self.file, owner), simulated=True, pace=AT_ONCE)
                 try:
                     results = await user.answer(self.reader, refresh=False, via=connection)
                 except UnreachableError:

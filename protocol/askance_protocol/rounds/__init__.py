@@ -1,6 +1,7 @@
 """Rounds: what is published, what it means, and what may follow what."""
 
 from askance_protocol.channels import BinarySpec, GeometricSpec, KarySpec, LaplaceSpec, TableSpec
+from askance_protocol.rounds.answerable import LEAST_CHARGE, MOST_ROUNDS
 from askance_protocol.rounds.bulletin import (
     Bulletin,
     Cause,
@@ -28,6 +29,8 @@ from askance_protocol.rounds.spec import Cohort, Part, RoundSpec, StudySpec, rea
 
 __all__ = [
     "ENDED",
+    "LEAST_CHARGE",
+    "MOST_ROUNDS",
     "BinarySpec",
     "Bulletin",
     "Cause",

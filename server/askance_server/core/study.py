@@ -26,6 +26,8 @@ from askance_protocol.budget import to_text
 from askance_protocol.errors import ProtocolError
 from askance_protocol.rounds import (
     ENDED,
+    LEAST_CHARGE,
+    MOST_ROUNDS,
     Bulletin,
     Cause,
     EndState,
@@ -161,6 +163,17 @@ def check_study(study: StudySpec, strategies: Strategies) -> None:
     if epsilon > study.cap:
         what = f"{to_text(epsilon)} is above the study's cap of {to_text(study.cap)}"
         raise ProtocolError(what, where="parameters.epsilon", remedy="raise the cap, or ask for less")
+
+
+def check_answerable(study: StudySpec, strategies: Strategies) -> None:
+    """Refuse a study that every client would refuse: the users of a round would be waited for in vain."""
+    rounds, epsilon = strategy_named(strategies, study.strategy).rounds, planning.terms_of(study.parameters).epsilon
+    if rounds > MOST_ROUNDS:
+        what = f"{study.strategy} asks up to {rounds} rounds, and clients answer {MOST_ROUNDS} of a study at most"
+        raise ProtocolError(what, where="strategy", remedy="ask more queries in a round")
+    if epsilon < LEAST_CHARGE:
+        what = f"{to_text(epsilon)} is less than clients answer: when a report comes tells something, too"
+        raise ProtocolError(what, where="parameters.epsilon", remedy=f"give {to_text(LEAST_CHARGE)} or more")
 
 
 def strategy_named(strategies: Strategies, name: str) -> Strategy:

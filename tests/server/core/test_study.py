@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -14,6 +15,7 @@ from askance_protocol.examples import Columns
 from askance_protocol.queries import BooleanQuery, CellQuery
 from askance_protocol.queries.language import FieldValue, Slice
 from askance_protocol.rounds import (
+    MOST_ROUNDS,
     Bulletin,
     Cause,
     RoundAnswered,
@@ -24,7 +26,7 @@ from askance_protocol.rounds import (
     StudyState,
 )
 from askance_server.core.strategy import Answer, Ask, Asking, Hypothesis, Parameters, Strategy
-from askance_server.core.study import Ended, Strategies, Waiting, check_study, study_of
+from askance_server.core.study import Ended, Strategies, Waiting, check_answerable, check_study, study_of
 from askance_server.driver import Driver
 from askance_server.ledger.base import Verdict
 from askance_server.strategies.registry import registry
@@ -601,6 +603,29 @@ def test_a_study_that_could_not_start_is_refused(changes: dict[str, object], whe
             call()
         assert caught.value.where == where
     assert not ledger.studies()
+
+
+@pytest.mark.parametrize(
+    ("rounds", "epsilon", "where"),
+    [
+        (MOST_ROUNDS, "0.01", None),
+        (MOST_ROUNDS + 1, "0.01", "strategy"),
+        (10_000, "1", "strategy"),
+        (MOST_ROUNDS, "0.009999", "parameters.epsilon"),
+        (1, "0.000001", "parameters.epsilon"),
+    ],
+)
+def test_a_study_that_clients_would_refuse_is_not_answerable(rounds: int, epsilon: str, where: str | None) -> None:
+    """It may run in one process, where nobody times anybody; `Aggregator.create` refuses it."""
+    strategy = replace(BUILT_IN["mean"], rounds=rounds)
+    spec, strategies = study(strategy, epsilon=epsilon), {strategy.name: strategy}
+    if where is None:
+        check_answerable(spec, strategies)
+        return
+    with pytest.raises(ProtocolError) as caught:
+        check_answerable(spec, strategies)
+    assert caught.value.where == where
+    assert caught.value.remedy
 
 
 def test_a_study_costs_a_user_one_report() -> None:
