@@ -109,7 +109,11 @@ def check_enrolment(count: int, cap: int) -> None:
 
 
 class Ledger(ABC):
-    """A ledger, as the server uses it. All methods are synchronous and safe to call from one thread at a time."""
+    """A ledger, as the server uses it.
+
+    All methods are synchronous, and may be called from several threads at once. Those that take long (`tallies`,
+    `affording` over all users, `round` at its first use) hold up no `charge`.
+    """
 
     # ------------------------------------------------------------------------------------------------------ users
 

@@ -7,12 +7,16 @@ studies and rounds stand. They are numpy arrays by user number, because a decisi
 arrays. `ProjectedLedger` answers every question from them; what it must not forget it hands to its subclass, through
 five methods whose names begin with `_keep` or `_logged`.
 
+*Threads.* Whatever reads or changes arrays does so alone (`one_at_a_time`). What takes long, preparing a round and
+counting its tallies from the log, does not hold the others up: it reads what never changes.
+
 *Order of writing.* Arrays are changed just before the group is kept. If keeping it fails, the arrays are ahead of the
 log, so the subclass has to refuse everything from then on. Users and entries are kept first and noted afterwards.
 """
 
 from __future__ import annotations
 
+import threading
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -34,6 +38,7 @@ from askance_protocol.rounds import (
     prepare_round,
 )
 from askance_protocol.tally import Tally, tally_round
+from askance_server.ledger.alone import one_at_a_time
 from askance_server.ledger.base import (
     Charge,
     Fault,
@@ -118,6 +123,7 @@ class ProjectedLedger(Ledger):
     """A ledger that answers from memory. Subclasses keep users, entries and reports where they must be kept."""
 
     def __init__(self) -> None:
+        self.alone = threading.RLock()
         self._spending = UserBudgets()
         self._epochs: dict[int, int] = {}
         self._bulletins: dict[str, Bulletin] = {}
@@ -151,6 +157,7 @@ class ProjectedLedger(Ledger):
 
     # ------------------------------------------------------------------------------------------------------ users
 
+    @one_at_a_time
     def enrol(self, count: int, cap: int) -> range:
         """Give new users the next numbers."""
         check_enrolment(count, cap)
@@ -164,6 +171,7 @@ class ProjectedLedger(Ledger):
         """Number of users."""
         return self._spending.enrolled
 
+    @one_at_a_time
     def standing(self, user: int) -> Standing:
         """Account of one user, and the charges of the rounds that she has answered."""
         self._check_user(user)
@@ -176,6 +184,7 @@ class ProjectedLedger(Ledger):
         account = Account(int(self._spending.cap_of(one)[0]), int(self._spending.spent[user]))
         return Standing(account, tuple(charges))
 
+    @one_at_a_time
     def affording(self, users: range, charge: int) -> Truths:
         """Whether each of these users can still pay `charge`."""
         return self._spending.affording(users, charge)
@@ -184,6 +193,7 @@ class ProjectedLedger(Ledger):
         """The epoch of a user's tokens: 0 until they are revoked."""
         return self._epochs.get(user, 0) if 0 <= user < self._spending.enrolled else -1
 
+    @one_at_a_time
     def revoke(self, user: int) -> int:
         """Count the epoch of a user's tokens up by one."""
         self._check_user(user)
@@ -198,6 +208,7 @@ class ProjectedLedger(Ledger):
 
     # -------------------------------------------------------------------------------------- studies and their rounds
 
+    @one_at_a_time
     def append(self, study: str, entry: Entry) -> Bulletin:
         """Check the entry against the bulletin, keep it, and note what follows from it."""
         after = self._bulletins.get(study, Bulletin()).append(entry)
@@ -246,6 +257,7 @@ class ProjectedLedger(Ledger):
 
     # ---------------------------------------------------------------------------------------------------- reports
 
+    @one_at_a_time
     def charge(self, id_: str, users: Users, outcomes: OutcomeColumn) -> Verdicts:
         """Decide from the projections, then keep what was accepted."""
         if len(users) != len(outcomes):
@@ -308,12 +320,13 @@ class ProjectedLedger(Ledger):
         projection.lengthen(self._spending.enrolled)
         return projection
 
+    @one_at_a_time
     def received(self, id_: str) -> int:
         """Number of accepted reports of a round."""
         return self._projection(id_).received
 
     def tallies(self, id_: str) -> list[Tally]:
-        """Tallies of the accepted reports, counted from the log a group at a time."""
+        """Tallies of the accepted reports, counted from the log a group at a time, beside all else that goes on."""
         round_ = self.round(id_)
         total = tally_round(round_, np.zeros(0, np.uint64), np.zeros(0, np.uint32))
         for users, outcomes in self._logged(id_):
@@ -322,6 +335,7 @@ class ProjectedLedger(Ledger):
 
     # ----------------------------------------------------------------------------------------------------- health
 
+    @one_at_a_time
     def verify(self) -> list[Fault]:
         """Work out spending and reports from the log alone and compare; follow every bulletin."""
         return [*self._verify_bulletins(), *self._verify_reports()]

@@ -28,6 +28,7 @@ contents of rows: that can be a report.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -98,7 +99,10 @@ class _Group:
 
 
 class PostgresLedger(Ledger):
-    """The ledger in a PostgreSQL database. Open one with `PostgresLedger.open`; it holds one connection."""
+    """The ledger in a PostgreSQL database. Open one with `PostgresLedger.open`.
+
+    Each thread that calls it has a connection of its own: what takes long in one holds no other up.
+    """
 
     @classmethod
     def open(cls, url: str) -> PostgresLedger:
@@ -115,8 +119,14 @@ class PostgresLedger(Ledger):
         return cls(url, link)
 
     def __init__(self, url: str, link: Link) -> None:
-        self._url, self._link = url, link
+        self._url = url
         self._closed = False
+        self._mine = threading.local()
+        """`link`: the connection of the thread that looks."""
+        self._links: list[Link] = []
+        """The connections of all threads."""
+        self._taking = threading.Lock()
+        self._take(link)
         self._enrolled = 0  # At least this many are enrolled: users only become more.
         self._rounds: dict[str, Known] = {}
 
@@ -255,9 +265,10 @@ class PostgresLedger(Ledger):
         self._one("UPDATE schema_version SET version = version WHERE version = 1 RETURNING version", (), "schema")
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close all connections."""
         self._closed = True
-        self._link.close()
+        for link in self._links:
+            link.close()
 
     # ----------------------------------------------------------------------------------------------- transactions
 
@@ -278,9 +289,15 @@ class PostgresLedger(Ledger):
     def _connected(self) -> Link:
         if self._closed:
             raise LedgerError(f"{shown(self._url)}: this ledger was closed. Open it again.")
-        if self._link.closed:
-            self._link = connect(self._url)
-        return self._link
+        link: Link | None = getattr(self._mine, "link", None)
+        return self._take(connect(self._url)) if link is None or link.closed else link
+
+    def _take(self, link: Link) -> Link:
+        """Give this thread a connection."""
+        self._mine.link = link
+        with self._taking:
+            self._links = [*(each for each in self._links if not each.closed), link]
+        return link
 
     def _one(self, query: LiteralString, parameters: tuple[Any, ...], what: str) -> TupleRow:
         rows = self._all(query, parameters)
@@ -296,12 +313,13 @@ class PostgresLedger(Ledger):
 
     def _known(self, id_: str) -> Known:
         """A published round. It never changes; its state does, and is not part of it."""
-        if id_ not in self._rounds:
+        known = self._rounds.get(id_)
+        if known is None:
             known = self._run(lambda link: load_round(link, id_), _snapshot, repeatable=True)
-            if len(self._rounds) >= _REMEMBERED:
-                del self._rounds[next(iter(self._rounds))]
-            self._rounds[id_] = known
-        return self._rounds[id_]
+            # A new one in place of the old: other threads may be looking.
+            kept = list(self._rounds.items())[-_REMEMBERED + 1 :]
+            self._rounds = {**dict(kept), id_: known}
+        return known
 
     def _enrolled_for(self, users: Users) -> int:
         """Number of users, asked again only if one of these users would not be enrolled."""

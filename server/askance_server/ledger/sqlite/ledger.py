@@ -25,10 +25,11 @@ from typing import Final
 import numpy as np
 
 from askance_protocol.rounds import Bulletin, Entry, RoundClosed, RoundPublished, read_entry
+from askance_server.ledger.alone import one_at_a_time
 from askance_server.ledger.base import Fault, LedgerError, OutcomeColumn, Users, Verdicts
 from askance_server.ledger.projections import ProjectedLedger, charges_of
 from askance_server.ledger.sqlite.log import Log, append_group, write_checkpoint
-from askance_server.ledger.sqlite.opening import FILE, connect, lock
+from askance_server.ledger.sqlite.opening import FILE, connect, lock, reader
 
 CHECKPOINT_AFTER: Final = 100_000
 """Reports after which closing a round writes a checkpoint."""
@@ -97,12 +98,17 @@ class SqliteLedger(ProjectedLedger):
 
     def _read_entries(self, study: str, after: int = -1) -> list[Entry]:
         query = "SELECT body FROM entries WHERE study = ? AND sequence > ? ORDER BY sequence"
-        return [read_entry(body) for (body,) in self._db.execute(query, (study, after))]
+        with self.alone:
+            rows = self._db.execute(query, (study, after)).fetchall()
+        return [read_entry(body) for (body,) in rows]
 
     def _logged(self, id_: str) -> Iterator[tuple[Users, OutcomeColumn]]:
-        for group in self._log.groups_of(self._numbers[id_], self._spending.enrolled):
-            yield group.users, group.outcomes
+        # By a connection of its own: it sees nothing of a transaction that is open, and waits for none.
+        with contextlib.closing(reader(self._path)) as db:
+            for group in Log(db, self._path).groups_of(self._numbers[id_], self._spending.enrolled):
+                yield group.users, group.outcomes
 
+    @one_at_a_time
     def verify(self) -> list[Fault]:
         """Work out spending and reports from the log alone and compare; follow every bulletin."""
         try:
@@ -112,16 +118,19 @@ class SqliteLedger(ProjectedLedger):
 
     # ---------------------------------------------------------------------------------------------------- writing
 
+    @one_at_a_time
     def charge(self, id_: str, users: Users, outcomes: OutcomeColumn) -> Verdicts:
         """Decide from the projections, append what was accepted to the log, and return when it is on disk."""
         self._check_whole()
         return super().charge(id_, users, outcomes)
 
+    @one_at_a_time
     def check_writable(self) -> None:
         """Count one more heartbeat."""
         with self._commit() as db:
             db.execute("INSERT INTO heartbeat VALUES (1, 1) ON CONFLICT (one) DO UPDATE SET beats = beats + 1")
 
+    @one_at_a_time
     def close(self) -> None:
         """Close the file, then release the directory."""
         self._db.close()

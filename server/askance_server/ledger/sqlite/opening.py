@@ -49,6 +49,11 @@ def connect(path: Path) -> sqlite3.Connection:
     return db
 
 
+def reader(path: Path) -> sqlite3.Connection:
+    """A connection that only reads, for one thread: each of its statements sees what was committed when it began."""
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+
+
 def _migrate(db: sqlite3.Connection, path: Path) -> None:
     """Bring an older file up to date, each version in a transaction of its own."""
     scripts = migrations("sqlite")
