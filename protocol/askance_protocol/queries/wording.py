@@ -1,0 +1,281 @@
+"""Questions in words: what a query asks, and what a field holds, in plain English for whoever has to answer.
+
+Theory of operation
+-------------------
+A person consents to what she can read, so the words say all that the query does: two queries that read alike ask the
+same of every example (`tests/protocol/test_wording.py` looks at all small ones). Only long lists are shortened, of more
+than `SHOWN` numbers or names, and then their length is told. Nothing that a server wrote steers the terminal or page
+that the words are shown on.
+
+A number is told as the query computes it: a real field counts in steps, and a query that looks at these looks at
+"10 × height".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, assert_never
+
+from askance_protocol.queries.language import (
+    Affine,
+    And,
+    AnyNumber,
+    AnyTest,
+    Bit,
+    Clamp,
+    Compare,
+    Constant,
+    Dot,
+    Expression,
+    FieldValue,
+    If,
+    Integer,
+    Is,
+    Label,
+    Lookup,
+    Not,
+    Or,
+    Parity,
+    Slice,
+    Xor,
+)
+from askance_protocol.queries.query import BooleanQuery, CellQuery, RealQuery
+from askance_protocol.schema import (
+    AnyField,
+    BitsField,
+    CategoryField,
+    IntegerField,
+    LabelField,
+    RealField,
+    Schema,
+)
+from askance_protocol.text import printable
+
+SHOWN: Final = 32
+"""Numbers or names of a list that are shown."""
+
+_RELATIONS: Final[Mapping[str, tuple[str, str]]] = {
+    "<": ("is less than", "is at least"),
+    "<=": ("is at most", "is more than"),
+    "=": ("is", "is not"),
+    "!=": ("is not", "is"),
+    ">=": ("is at least", "is less than"),
+    ">": ("is more than", "is at most"),
+}
+"""Each relation, and its opposite."""
+
+
+def words(query: BooleanQuery | RealQuery | CellQuery, schema: Schema) -> str:
+    """What a query asks of one example: "whether plan is 'pro'", "the value of height, from -1 to 1"."""
+    match query:
+        case BooleanQuery(test=test):
+            return f"whether {_test(test, schema)}"
+        case RealQuery():
+            return f"the value of {_quotient(query, schema)}, from -1 to 1"
+        case CellQuery():
+            return _cell(query, schema)
+        case _:
+            assert_never(query)
+
+
+def field_words(field: AnyField) -> str:
+    """What a field holds: "plan: one of 'free', 'pro'"."""
+    match field:
+        case BitsField(width=width):
+            holds = "one bit" if width == 1 else f"{width} bits"
+        case CategoryField(values=values):
+            holds = f"one of {_list(map(_quoted, values))}"
+        case IntegerField(low=low, high=high):
+            holds = f"a whole number from {low} to {high}"
+        case RealField(low=low, high=high, denominator=denominator):
+            holds = f"a number from {low} to {high}, in steps of 1/{denominator}"
+        case LabelField():
+            holds = "a label, +1 or -1"
+        case _:
+            assert_never(field)
+    return f"{field.name}: {holds}"
+
+
+def fields_of(query: BooleanQuery | RealQuery | CellQuery, schema: Schema) -> tuple[str, ...]:
+    """Names of the fields that a query looks at, in the schema's order."""
+    found = set[str]()
+    for node in _nodes(query.roots()):
+        if isinstance(node, Label) and schema.label is not None:
+            found.add(schema.label.name)
+        elif isinstance(node, Bit | Parity | Is | FieldValue | Slice | Dot):
+            found.add(node.field)
+    return tuple(name for name in schema.position if name in found)
+
+
+def _nodes(roots: Iterable[Expression]) -> Iterator[Expression]:
+    for node in roots:
+        yield node
+        yield from _nodes(node.parts())
+
+
+# ------------------------------------------------------------------------------------------------------------ queries
+
+
+def _quotient(query: RealQuery, schema: Schema) -> str:
+    """The value of a real query: a real field itself, where the query counts in the field's own steps."""
+    number, denominator = query.numerator, query.denominator
+    if isinstance(number, FieldValue):
+        field = schema.field(number.field)
+        if isinstance(field, RealField) and field.denominator == denominator:
+            return field.name
+    return _factor(number, schema) + (f" / {denominator}" if denominator > 1 else "")
+
+
+def _cell(query: CellQuery, schema: Schema) -> str:
+    field = schema.field(query.cell.field) if isinstance(query.cell, FieldValue) else None
+    if isinstance(field, CategoryField) and query.cells == len(field.values):
+        asked = f"which one {field.name} is, of {_list(map(_quoted, field.values))}"
+    else:
+        last = f"to {query.cells - 1}" if query.cells > 1 else "alone"
+        asked = f"which group you are in, of those numbered 0 {last}, if any: number {_number(query.cell, schema)}"
+    if query.negative is None:
+        return asked
+    return f"{asked}; and whether {_test(query.negative, schema)}, which counts against the group"
+
+
+# -------------------------------------------------------------------------------------------------------------- tests
+
+
+def _test(test: AnyTest, schema: Schema, *, holds: bool = True) -> str:
+    """A test, or its opposite, as a clause."""
+    match test:
+        case Constant(truth=truth):
+            said = f"the answer is {'yes' if truth is holds else 'no'} for everybody"
+        case Bit() | Parity():
+            said = _bits(test, schema, holds=holds)
+        case Is(field=name, category=category):
+            said = f"{name} {_RELATIONS['='][not holds]} {_quoted(category)}"
+        case Label(sign=sign):
+            said = f"{_label(schema)} is {sign if holds else -sign:+d}"
+        case Not(of=of):
+            said = _test(of, schema, holds=not holds)
+        case Compare(left=left, relation=relation, right=right):
+            verb = _RELATIONS[relation][not holds]
+            said = f"{_factor(left, schema)} {verb} {_factor(right, schema)}"
+        case And() | Or() | Xor():
+            said = _several(test, schema, holds=holds)
+        case _:
+            assert_never(test)
+    return said
+
+
+def _bits(test: Bit | Parity, schema: Schema, *, holds: bool) -> str:
+    """One bit, or the parity of some."""
+    field = schema.field(test.field)
+    mask = 1 << test.index if isinstance(test, Bit) else int(test.mask, 16)
+    chosen = [index for index in range(mask.bit_length()) if mask >> index & 1]
+    if len(chosen) == 1:
+        bit = field.name if isinstance(field, BitsField) and field.width == 1 else f"bit {chosen[0]} of {field.name}"
+        return f"{bit} is {int(holds)}"
+    parity = "odd" if holds else "even"
+    if not chosen:
+        return f"the number of ones among no bits of {field.name} is {parity}"
+    return f"the number of ones among bits {_list(map(str, chosen))} of {field.name} is {parity}"
+
+
+def _several(test: And | Or | Xor, schema: Schema, *, holds: bool) -> str:
+    """Tests that are joined. The opposite of several is told of the whole."""
+    if len(test.of) == 1:
+        return _test(test.of[0], schema, holds=holds)
+    if isinstance(test, Xor):
+        parity = "an odd" if holds else "an even"
+        return f"{parity} number of these are true: {'; '.join(_clauses(test.of, schema))}"
+    joined = (" and " if isinstance(test, And) else " or ").join(_clauses(test.of, schema))
+    return joined if holds else f"it is not so that ({joined})"
+
+
+def _clauses(tests: Sequence[AnyTest], schema: Schema) -> Iterator[str]:
+    """Tests as parts of a longer sentence: what is joined itself stands in brackets."""
+    for each in tests:
+        clause = _test(each, schema)
+        yield f"({clause})" if _joined(each) else clause
+
+
+def _joined(test: AnyTest) -> bool:
+    """Whether a test is told by several clauses."""
+    if isinstance(test, Not):
+        return _joined(test.of)
+    if isinstance(test, And | Or | Xor):
+        return len(test.of) > 1 or any(map(_joined, test.of))
+    return False
+
+
+# ------------------------------------------------------------------------------------------------------------ numbers
+
+
+def _number(number: AnyNumber, schema: Schema) -> str:
+    """A number, as a phrase."""
+    match number:
+        case Integer(of=of):
+            said = str(of)
+        case FieldValue(field=name):
+            said = _held(schema.field(name))
+        case Slice(field=name, first=first, width=width):
+            bits = f"bit {first}" if width == 1 else f"bits {first} to {first + width - 1}"
+            said = f"{bits} of {name}, read as a number"
+        case Dot(field=name, weights=weights):
+            said = f"the bits of {name} times {_list(map(str, weights))}, added up"
+        case Affine():
+            said = _sum(number, schema)
+        case Lookup(index=index, table=table, default=default):
+            entry = f"entry {_factor(index, schema)}, counted from 0, of the list {_list(map(str, table))}"
+            said = f"{entry}, or {default} where it has none"
+        case If(test=test, then=then, otherwise=otherwise):
+            condition = f"({_test(test, schema)})" if _joined(test) else _test(test, schema)
+            said = f"{_factor(then, schema)} if {condition}, else {_factor(otherwise, schema)}"
+        case Clamp(of=of, low=low, high=high):
+            said = f"{_factor(of, schema)}, but not below {low} nor above {high}"
+        case _:
+            assert_never(number)
+    return said
+
+
+def _factor(number: AnyNumber, schema: Schema) -> str:
+    """A number as a part of a longer phrase: all but a plain number or a name stands in brackets."""
+    phrase = _number(number, schema)
+    return phrase if isinstance(number, Integer) or " " not in phrase else f"({phrase})"
+
+
+def _held(field: AnyField) -> str:
+    """The integer that a field holds."""
+    match field:
+        case RealField(denominator=denominator) if denominator > 1:
+            return f"{denominator} × {field.name}"
+        case CategoryField(values=values):
+            return f"the place of {field.name}, counted from 0, in {_list(map(_quoted, values))}"
+        case _:
+            return field.name
+
+
+def _sum(number: Affine, schema: Schema) -> str:
+    terms = [(term.weight, _factor(term.of, schema)) for term in number.terms]
+    phrases = [(weight, phrase if abs(weight) == 1 else f"{abs(weight)} × {phrase}") for weight, phrase in terms]
+    if number.constant:
+        phrases.append((number.constant, str(abs(number.constant))))
+    sign, first = phrases[0]
+    rest = "".join(f" {'-' if weight < 0 else '+'} {phrase}" for weight, phrase in phrases[1:])
+    return f"{'-' if sign < 0 else ''}{first}{rest}"
+
+
+# -------------------------------------------------------------------------------------------------------------- words
+
+
+def _label(schema: Schema) -> str:
+    return "the label" if schema.label is None else schema.label.name
+
+
+def _quoted(name: str) -> str:
+    return printable(repr(name))
+
+
+def _list(names: Iterable[str]) -> str:
+    """A list with commas; a long one is shortened, and its length is told."""
+    all_ = list(names)
+    if len(all_) <= SHOWN:
+        return ", ".join(all_)
+    return f"{', '.join(all_[: SHOWN - 1])}, … ({len(all_)} in all)"

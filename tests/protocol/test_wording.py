@@ -1,0 +1,318 @@
+"""A question in words says what it asks: alike only where the same is asked, of the whole language, and harmless."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, get_args
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from askance_protocol.examples import Example
+from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery, wording
+from askance_protocol.queries.language import (
+    Affine,
+    And,
+    AnyNumber,
+    AnyTest,
+    Bit,
+    Clamp,
+    Compare,
+    Constant,
+    Dot,
+    FieldValue,
+    If,
+    Integer,
+    Is,
+    Label,
+    Lookup,
+    Not,
+    Or,
+    Parity,
+    Slice,
+    Term,
+    Xor,
+)
+from askance_protocol.queries.wording import SHOWN, field_words, fields_of, words
+from askance_protocol.schema import BitsField, CategoryField, IntegerField, LabelField, RealField, Schema
+from tests.protocol.generators import AnyQuery, all_nodes, queries, schemas
+
+PERSON: Final = Schema(
+    fields=(
+        BitsField(name="x", width=8),
+        BitsField(name="smokes", width=1),
+        CategoryField(name="plan", values=("free", "pro", "it's")),
+        IntegerField(name="age", low=0, high=120),
+        RealField(name="height", low=-1, high=1, denominator=10),
+        LabelField(name="y"),
+    )
+)
+X3, YES, PRO, OLD = (
+    Bit(field="x", index=3),
+    Label(sign=1),
+    Is(field="plan", category="pro"),
+    Compare(left=FieldValue(field="age"), relation=">=", right=Integer(of=50)),
+)
+AGE, HEIGHT = FieldValue(field="age"), FieldValue(field="height")
+
+TESTS: Final[dict[str, AnyTest]] = {
+    "the answer is yes for everybody": Constant(truth=True),
+    "the answer is no for everybody": Constant(truth=False),
+    "bit 3 of x is 1": X3,
+    "smokes is 1": Bit(field="smokes", index=0),
+    "bit 2 of x is 1": Parity(field="x", mask="4"),
+    "the number of ones among bits 0, 2 of x is odd": Parity(field="x", mask="5"),
+    "the number of ones among no bits of x is odd": Parity(field="x", mask="0"),
+    "plan is 'pro'": PRO,
+    'plan is "it\'s"': Is(field="plan", category="it's"),
+    "y is +1": YES,
+    "y is -1": Label(sign=-1),
+    "bit 3 of x is 0": Not(of=X3),
+    "plan is not 'pro'": Not(of=PRO),
+    "the number of ones among bits 0, 2 of x is even": Not(of=Parity(field="x", mask="5")),
+    "age is less than 50": Not(of=OLD),
+    "it is not so that (y is +1 and bit 3 of x is 1)": Not(of=And(of=(YES, X3))),
+    "y is +1 and bit 3 of x is 1 and plan is 'pro'": And(of=(YES, X3, PRO)),
+    "(bit 3 of x is 1 or plan is 'pro') and y is +1": And(of=(Or(of=(X3, PRO)), YES)),
+    "(it is not so that (bit 3 of x is 1 or plan is 'pro')) and y is +1": And(of=(Not(of=Or(of=(X3, PRO))), YES)),
+    "y is +1 or bit 3 of x is 1": Or(of=(YES, X3)),
+    "an odd number of these are true: y is +1; bit 3 of x is 1": Xor(of=(YES, X3)),
+    "an even number of these are true: y is +1; bit 3 of x is 1": Not(of=Xor(of=(YES, X3))),
+    "age is at least 50": OLD,
+    "age is more than 50": Compare(left=AGE, relation=">", right=Integer(of=50)),
+    "age is at most 50": Compare(left=AGE, relation="<=", right=Integer(of=50)),
+    "age is 50": Compare(left=AGE, relation="=", right=Integer(of=50)),
+    "age is not 50": Compare(left=AGE, relation="!=", right=Integer(of=50)),
+    "(10 × height) is less than (bits 0 to 2 of x, read as a number)": Compare(
+        left=HEIGHT, relation="<", right=Slice(field="x", first=0, width=3)
+    ),
+}
+
+NUMBERS: Final[dict[str, AnyNumber]] = {
+    "7": Integer(of=7),
+    "age": AGE,
+    "10 × height": HEIGHT,
+    "the place of plan, counted from 0, in 'free', 'pro', \"it's\"": FieldValue(field="plan"),
+    "bit 1 of x, read as a number": Slice(field="x", first=1, width=1),
+    "the bits of x times 1, 2, 3, 4, -5, 6, 7, 0, added up": Dot(field="x", weights=(1, 2, 3, 4, -5, 6, 7, 0)),
+    "-2 × age + (10 × height) - 5": Affine(constant=-5, terms=(Term(weight=-2, of=AGE), Term(weight=1, of=HEIGHT))),
+    "entry age, counted from 0, of the list 4, 5, or -1 where it has none": Lookup(index=AGE, table=(4, 5), default=-1),
+    "age if (y is +1 or bit 3 of x is 1), else (10 × height)": If(test=Or(of=(YES, X3)), then=AGE, otherwise=HEIGHT),
+    "age if y is +1, else 0": If(test=YES, then=AGE, otherwise=Integer(of=0)),
+    "age, but not below 18 nor above 99": Clamp(of=AGE, low=18, high=99),
+}
+
+
+def ops(union: object) -> set[str]:
+    """The names of all expressions of one sort."""
+    return {kind.model_fields["op"].default for kind in get_args(get_args(union)[0])}
+
+
+@pytest.mark.parametrize("said", TESTS)
+def test_a_test_in_words(said: str) -> None:
+    assert words(BooleanQuery(test=TESTS[said]), PERSON) == f"whether {said}"
+
+
+@pytest.mark.parametrize("said", NUMBERS)
+def test_a_number_in_words(said: str) -> None:
+    assert f"number {said}" in words(CellQuery(cells=4, cell=NUMBERS[said]), PERSON)
+
+
+def test_each_expression_of_the_language_stands_in_these_tables() -> None:
+    """A new one has to be put into words, and shown here."""
+    assert ops(AnyTest) == {test.op for test in TESTS.values()}
+    assert ops(AnyNumber) == {number.op for number in NUMBERS.values()}
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        (RealQuery(numerator=HEIGHT, denominator=10), "the value of height, from -1 to 1"),
+        (RealQuery(numerator=HEIGHT, denominator=20), "the value of (10 × height) / 20, from -1 to 1"),
+        (RealQuery(numerator=AGE, denominator=120), "the value of age / 120, from -1 to 1"),
+        (RealQuery(numerator=AGE, denominator=1), "the value of age, from -1 to 1"),
+        (
+            CellQuery(cells=3, cell=FieldValue(field="plan")),
+            "which one plan is, of 'free', 'pro', \"it's\"",
+        ),
+        (
+            CellQuery(cells=2, cell=AGE, negative=YES),
+            "which group you are in, of those numbered 0 to 1, if any: number age; and whether y is +1, which counts "
+            "against the group",
+        ),
+        (
+            CellQuery(cells=1, cell=AGE),
+            "which group you are in, of those numbered 0 alone, if any: number age",
+        ),
+    ],
+)
+def test_a_query_in_words(query: AnyQuery, said: str) -> None:
+    assert words(query, PERSON) == said
+
+
+def test_fields_in_words() -> None:
+    assert [field_words(field) for field in PERSON.fields] == [
+        "x: 8 bits",
+        "smokes: one bit",
+        "plan: one of 'free', 'pro', \"it's\"",
+        "age: a whole number from 0 to 120",
+        "height: a number from -1 to 1, in steps of 1/10",
+        "y: a label, +1 or -1",
+    ]
+
+
+def test_the_fields_that_a_query_looks_at_are_named_in_the_order_of_the_schema() -> None:
+    query = CellQuery(cells=2, cell=If(test=PRO, then=AGE, otherwise=Slice(field="x", first=0, width=1)), negative=YES)
+
+    assert fields_of(query, PERSON) == ("x", "plan", "age", "y")
+    assert fields_of(BooleanQuery(test=Constant(truth=True)), PERSON) == ()
+
+
+def test_long_lists_are_shortened_and_their_length_is_told() -> None:
+    wide = Schema(fields=(BitsField(name="x", width=4096),))
+    said = words(BooleanQuery(test=Parity(field="x", mask="f" * 1024)), wide)
+
+    assert "… (4096 in all)" in said
+    assert len(said) < 300
+    assert f"{SHOWN - 2}, …" in said
+
+
+def test_a_category_cannot_steer_a_terminal() -> None:
+    evil = CategoryField(name="plan", values=("\x1b[2J", "\u202egood", "line\nbreak"))
+    schema = Schema(fields=(evil,))
+    said = [
+        *(words(BooleanQuery(test=Is(field="plan", category=value)), schema) for value in evil.values),
+        words(CellQuery(cells=3, cell=FieldValue(field="plan")), schema),
+        field_words(evil),
+    ]
+
+    assert all(each.isprintable() for each in said)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.data())
+def test_any_query_has_words_that_name_each_field_it_looks_at(data: st.DataObject) -> None:
+    schema = data.draw(schemas())
+    query = data.draw(queries(schema))
+    said = words(query, schema)
+
+    assert said.isprintable()
+    assert said == words(query, schema)
+    looked_at = {getattr(node, "field", None) for node in all_nodes(query)} - {None}
+    assert looked_at <= set(fields_of(query, schema))
+    assert all(name in said for name in fields_of(query, schema))
+
+
+# ----------------------------------------------------------------------------------- alike only where the same is asked
+
+SMALL: Final = Schema(fields=(BitsField(name="x", width=2), LabelField(name="y")))
+EVERYBODY: Final = [Example.of(SMALL, {"x": f"{bits:02b}", "y": label}) for bits in range(4) for label in (-1, 1)]
+
+
+def small_tests() -> Iterator[AnyTest]:
+    """All tests of up to three levels, but for the numbers in them."""
+    leaves: list[AnyTest] = [
+        Constant(truth=True),
+        Bit(field="x", index=0),
+        Bit(field="x", index=1),
+        Parity(field="x", mask="3"),
+        Parity(field="x", mask="0"),
+        Label(sign=1),
+    ]
+    middle: list[AnyTest] = [Not(of=leaf) for leaf in leaves]
+    for kind in (And, Or, Xor):
+        middle += [kind(of=pair) for pair in itertools.product(leaves, repeat=2)]
+        middle += [kind(of=(leaf,)) for leaf in leaves]
+    yield from leaves
+    yield from middle
+    yield from (Not(of=test) for test in middle)
+    for kind in (And, Or, Xor):
+        yield from (kind(of=(test, leaf)) for test in middle for leaf in leaves[1:5])
+        yield from (kind(of=(leaf, test)) for test in middle for leaf in leaves[1:5])
+
+
+def small_numbers() -> Iterator[AnyNumber]:
+    """Numbers of up to three levels."""
+    leaves: list[AnyNumber] = [
+        Integer(of=1),
+        Integer(of=-1),
+        FieldValue(field="y"),
+        Slice(field="x", first=0, width=2),
+        Slice(field="x", first=1, width=1),
+        Dot(field="x", weights=(1, 2)),
+        Dot(field="x", weights=(2, -1)),
+    ]
+
+    def above(numbers: Iterable[AnyNumber]) -> Iterator[AnyNumber]:
+        for each in numbers:
+            for weight, constant in itertools.product((-1, 0, 2), (-1, 0, 1)):
+                yield Affine(constant=constant, terms=(Term(weight=weight, of=each),))
+            yield Affine(terms=(Term(weight=1, of=leaves[2]), Term(weight=-1, of=each)))
+            yield Clamp(of=each, low=0, high=1)
+            yield Clamp(of=each, low=-1, high=1)
+            yield Lookup(index=each, table=(3, 1), default=2)
+            yield Lookup(index=each, table=(3,), default=1)
+            yield Lookup(index=each, table=(3,), default=2)
+            for test in (Label(sign=1), Or(of=(Label(sign=1), Bit(field="x", index=0)))):
+                yield If(test=test, then=each, otherwise=leaves[0])
+                yield If(test=test, then=leaves[2], otherwise=each)
+
+    middle = list(above(leaves))
+    yield from leaves
+    yield from middle
+    yield from above(middle[::5])
+
+
+def small_queries() -> Iterator[AnyQuery]:
+    """Queries over a schema of eight examples."""
+    for test in small_tests():
+        yield BooleanQuery(test=test)
+    for number in small_numbers():
+        yield RealQuery(numerator=number, denominator=2)
+        yield CellQuery(cells=3, cell=number)
+        yield CellQuery(cells=3, cell=number, negative=Label(sign=1))
+        yield CellQuery(cells=3, cell=number, negative=Label(sign=-1))
+        yield BooleanQuery(test=Compare(left=number, relation="<", right=Integer(of=1)))
+        yield BooleanQuery(test=Not(of=Compare(left=Integer(of=0), relation="=", right=number)))
+
+
+def confused(wording: Callable[[AnyQuery, Schema], str]) -> list[str]:
+    """Words that stand for two questions."""
+    meanings = defaultdict[str, set[tuple[int, ...]]](set)
+    for query in small_queries():
+        meanings[wording(query, SMALL)].add(tuple(query.answer(each) for each in EVERYBODY))
+    return [said for said, answers in meanings.items() if len(answers) > 1]
+
+
+def test_two_questions_that_read_alike_ask_the_same_of_everybody() -> None:
+    assert confused(words) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("_clauses", 'f"({clause})" if _joined(each) else clause', "clause"),
+        ("_several", "joined if holds else", "joined if True else"),
+        ("_test", "schema, holds=not holds", "schema"),
+        ("_factor", 'f"({phrase})"', "phrase"),
+        ("_sum", "if number.constant:", "if False:"),
+        ("_number", ", or {default} where it has none", ""),
+        ("_number", ", but not below {low} nor above {high}", ""),
+        ("_cell", 'f"{asked}; and whether {_test(query.negative, schema)}', 'f"{asked}'),
+    ],
+)
+def test_words_that_leave_something_out_are_found(
+    monkeypatch: pytest.MonkeyPatch, name: str, old: str, new: str
+) -> None:
+    """The control."""
+    source = inspect.getsource(getattr(wording, name))
+    assert source.count(old) == 1
+    planted: dict[str, Any] = {}
+    exec(source.replace(old, new), wording.__dict__, planted)
+    monkeypatch.setattr(wording, name, planted[name])
+
+    assert confused(words)
