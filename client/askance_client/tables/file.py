@@ -43,12 +43,14 @@ class FromFile(Population):
         return self.rows.part(users.start, users.stop)
 
 
-def from_file(path: str | Path, *, schema: Schema | None = None, label: str | None = None) -> Population:
+def from_file(
+    path: str | Path, *, schema: Schema | None = None, label: str | None = None, positive: str | None = None
+) -> Population:
     """Read CSV (UTF-8, with a header), NumPy (.npz with a column an array, .npy structured) or Parquet.
 
     `label` names the column that becomes the label: of its two values the smaller, or the first in alphabetical
-    order, is read as −1, the other as +1; `summary` shows which. Columns that a given schema does not
-    name are left out.
+    order, is read as −1, the other as +1; `summary` shows which. With `positive`, this value is read as +1 and every
+    other as −1, which looks at no row. Columns that a given schema does not name are left out.
 
     Without a schema one is inferred, a field a column. An inferred schema looks at the data: bounds and categories
     taken from the rows are not private. For examples of real people declare it, from what is publicly known.
@@ -59,26 +61,28 @@ def from_file(path: str | Path, *, schema: Schema | None = None, label: str | No
     try:
         # Tried here, because the libraries word it differently if there is no such file.
         path.open("rb").close()
-        return _read(FORMATS[path.suffix.lower()](path), schema, label)
+        return _read(FORMATS[path.suffix.lower()](path), schema, label, positive)
     except OSError as error:
         reason = (error.strerror or "it seems damaged").lower()
         raise DataError(f"cannot be read: {reason}", where=str(path), remedy="check the file") from None
 
 
-def _read(table: Table, schema: Schema | None, label: str | None) -> Population:
+def _read(table: Table, schema: Schema | None, label: str | None, positive: str | None) -> Population:
+    if positive is not None and label is None:
+        raise UsageError("names a value of no label", where="positive", remedy="name the column that is the label")
     if label is not None and label not in table.names:
         raise _no_column(table, label)
     if schema is None:
         _check_names(table, frozenset(table.names))
-        fitting, signs = infer(table, label)
+        fitting, signs = infer(table, label, positive)
     else:
-        fitting, signs = schema, _declared(table, schema, label)
+        fitting, signs = schema, _declared(table, schema, label, positive)
     rows = read_columns(table, fitting, signs)
     summary = _summary(table, fitting, signs, len(rows), inferred=schema is None)
     return FromFile(table.path.name, fitting, len(rows), {}, summary, rows)
 
 
-def _declared(table: Table, schema: Schema, label: str | None) -> Signs:
+def _declared(table: Table, schema: Schema, label: str | None, positive: str | None) -> Signs:
     """The values that stand for the label of a declared schema."""
     _check_names(table, schema.position.keys())
     for name in schema.position:
@@ -90,7 +94,7 @@ def _declared(table: Table, schema: Schema, label: str | None) -> Signs:
         raise UsageError(
             f"does not declare {label!r} as its label", where="schema", remedy="declare it, or name the field that is"
         )
-    return infer_signs(table, label)
+    return infer_signs(table, label) if positive is None else Signs(None, positive)
 
 
 def _check_names(table: Table, wanted: Collection[str]) -> None:
@@ -155,5 +159,7 @@ def _describe(field: AnyField, signs: Signs) -> str:
             return f"the label, {_value(signs.minus)} read as -1, {_value(signs.plus)} as +1"
 
 
-def _value(value: str | float) -> str:
+def _value(value: str | float | None) -> str:
+    if value is None:
+        return "every other value"
     return repr(value) if isinstance(value, str) else f"{value:g}"

@@ -22,7 +22,8 @@ _DECLARED: Final = "see the field's declaration in the schema"
 class Signs:
     """The values of a label column that stand for −1 and for +1."""
 
-    minus: str | float
+    minus: str | float | None
+    """None: every value but the one for +1, which is then as it is written."""
     plus: str | float
 
 
@@ -127,7 +128,30 @@ def _numbers(field: IntegerField | RealField, cells: Cells) -> NDArray[Any]:
     return found.astype(np.int64)
 
 
+def _written_as(cells: Cells, value: str) -> NDArray[Any]:
+    """Whether each cell is this value, as a text or as a number."""
+    try:
+        number = float(value)
+    except ValueError:
+        number = None
+    if not isinstance(cells, list) and cells.dtype.kind in "biuf":
+        return np.full(len(cells), False) if number is None else cells == number
+    return np.array([text == value or (number is not None and _is_number(text, number)) for text in read.texts(cells)])
+
+
+def _is_number(text: str, number: float) -> bool:
+    try:
+        return float(text) == number
+    except ValueError:
+        return False
+
+
 def _labels(cells: Cells, signs: Signs) -> NDArray[Any]:
+    if signs.minus is None:
+        # Every row has a label then, whatever stands in it: no refusal depends on what the rows hold.
+        return np.where(_written_as(cells, str(signs.plus)), 1, -1)
+    if signs == PLAIN and read.is_text(cells):
+        raise CellError(0, "is not a label", "give 1 or -1, or say which value counts as +1")
     if isinstance(signs.plus, str):
         found: NDArray[Any] = np.array(read.texts(cells), np.object_)
     else:

@@ -53,17 +53,23 @@ class _Observer(Protocol):
         ...
 
 
-def infer(table: Table, label: str | None) -> tuple[Schema, Signs]:
-    """Infer a field for each column. The label is the column of this name, or else the only one with −1 and 1 in it."""
+def infer(table: Table, label: str | None, positive: str | None = None) -> tuple[Schema, Signs]:
+    """Infer a field for each column. The label is the column of this name, or else the only one with −1 and 1 in it.
+
+    Of the label the two values are inferred, unless `positive` says which one stands for +1.
+    """
     if len(table.names) > MAX_FIELDS:
         raise DataError(
             f"has more than {MAX_FIELDS} columns", where=str(table.path), remedy="leave out what no query will ask for"
         )
-    observed = _observed(table, table.names, label)
+    looked_at = [name for name in table.names if positive is None or name != label]
+    observed = _observed(table, looked_at, label)
     only = [name for name in observed if label is None and observed[name].signs]
     if len(only) == 1:
         label = only[0]
-    fields = tuple(_field(table, name, observed[name], label) for name in table.names)
+    fields = tuple(_field(table, name, observed.get(name), label) for name in table.names)
+    if positive is not None:
+        return Schema(fields=fields), Signs(None, positive)
     return Schema(fields=fields), PLAIN if label is None else _signs(table, label, observed[label])
 
 
@@ -84,9 +90,9 @@ def _observed(table: Table, names: Sequence[str], label: str | None) -> Mapping[
     return columns
 
 
-def _field(table: Table, name: str, column: _Column, label: str | None) -> AnyField:
+def _field(table: Table, name: str, column: _Column | None, label: str | None) -> AnyField:
     try:
-        return LabelField(name=name) if name == label else column.field(name)
+        return LabelField(name=name) if column is None or name == label else column.field(name)
     except CellError as error:
         raise error.at(table.path, _NOWHERE, name) from None
 

@@ -11,14 +11,23 @@ from typing import Annotated, Final
 
 import typer
 
-from askance_lab.commands.shared.options import DataOption, JsonOption, LabelOption, examples
+from askance_lab.commands.shared.options import (
+    DataOption,
+    JsonOption,
+    LabelOption,
+    PositiveOption,
+    SchemaOption,
+    examples,
+)
 from askance_lab.commands.shared.targets import read_targets
 from askance_lab.curator import render
 from askance_lab.curator.concepts import Answer, Database
-from askance_lab.curator.draws import below
+from askance_lab.curator.draws import Below, below
+from askance_lab.curator.held_out import release_share
 from askance_lab.curator.inputs import MechanismInput, made_up, own
-from askance_lab.curator.mechanism import Mechanism
+from askance_lab.curator.mechanism import Mechanism, sure
 from askance_lab.curator.registry import mechanism, mechanisms
+from askance_lab.data.table_file import TableFile
 from askance_lab.theory.targets import Targets
 from askance_protocol.errors import ProtocolError
 from askance_protocol.randomness import OsRandom, SimulatedRandom
@@ -39,8 +48,19 @@ class CuratorOptions:
     targets: Targets
     seed: int | None
     data: Path | None
+    schema: Path | None
     label: str | None
+    positive: str | None
     column: str | None
+
+    @property
+    def not_private(self) -> tuple[str, ...]:
+        """Why no ε covers what is printed about real rows; empty if one does, or if there are none."""
+        if self.data is None:
+            return ()
+        inferred = ("the schema was inferred from the rows: declare it with --schema",) if self.schema is None else ()
+        seeded = () if self.seed is None else ("the noise comes from a seed, and could be taken off: leave out --seed",)
+        return inferred + seeded
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +77,17 @@ class CuratorResult:
     text: str
     features: list[str]
     error: float | None
+    error_interval: tuple[float, float] | None
     error_on: str
     fresh: int
-    epsilon: float
-    delta: float
+    epsilon: float | None
+    delta: float | None
+    protects: str
+    not_private: tuple[str, ...]
     simulated_noise: bool
     users_needed: int | None
-    seconds: float = 0.0
+    seconds: float | None = None
+    """Not told of real rows where ε is claimed: some learners take longer on some of them."""
 
     def to_json(self) -> dict[str, object]:
         """The result as one JSON object."""
@@ -71,22 +95,36 @@ class CuratorResult:
 
     def lines(self) -> str:
         """The result in two lines for a person."""
-        error = "" if self.error is None else f"error {self.error:.4g} on {self.error_on} · "
+        parts = [
+            self._error(),
+            f"{self.users:,} users",
+            self._price(),
+            "no bound is proved here" if self.users_needed is None else f"{self.users_needed:,} users by the bound",
+            "" if self.seconds is None else f"{self.seconds:.2f} s",
+        ]
+        warning = "".join(f"\nNot private: {reason}." for reason in self.not_private)
+        return f"{self.name} ({self.by}): {self.text}\n{' · '.join(part for part in parts if part)}{warning}"
+
+    def _error(self) -> str:
+        if self.error is None:
+            return ""
+        low, high = self.error_interval or (None, None)
+        inside = "" if low is None else f" (from {low:.4g} to {high:.4g})"
+        return f"error {self.error:.4g}{inside} on {self.error_on}"
+
+    def _price(self) -> str:
+        if self.epsilon is None:
+            return "no ε is claimed"
         delta = f", δ = {self.delta:g}" if self.delta else ""
-        bound = "no bound at this d" if self.users_needed is None else f"{self.users_needed:,} users by the bound"
         noise = " (noise from a seed)" if self.simulated_noise else ""
-        return (
-            f"{self.name} ({self.by}): {self.text}\n"
-            f"{error}{self.users:,} users · ε = {self.epsilon:g}{delta} paid{noise} · "
-            f"{bound} · {self.seconds:.2f} s"
-        )
+        return f"ε = {self.epsilon:g}{delta} paid{' for a label' if self.protects == 'labels' else ''}{noise}"
 
 
 @app.command(
     epilog=examples(
         "askance curator list",
         "askance curator generic-parity --d 8 --epsilon 0.5",
-        "askance curator generic-interval --data people.csv --label ill --column age",
+        "askance curator generic-interval --data people.csv --schema people.json --positive yes --column age",
     )
 )
 def curator(
@@ -132,33 +170,46 @@ def curator(
         typer.Option(
             "--seed",
             min=0,
-            help="Seed of simulated users and of noise; without it, the noise on --data is real.",
+            help="Seed of simulated users and of noise. Without it the noise on --data is real, and only then private.",
         ),
     ] = None,
     data: DataOption = None,
+    schema: SchemaOption = None,
     label: LabelOption = None,
+    positive: PositiveOption = None,
     column: Annotated[
         str | None,
         typer.Option("--column", metavar="COL", help="Column of numbers in --data to learn from, if it has several."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run one mechanism of the trusted curator; print its answer, how wrong that is, and the privacy it cost."""
+    """Run one mechanism of the trusted curator; print its answer, how wrong that is, and the privacy it cost.
+
+    All that it prints about the rows of --data is paid for by ε and δ, if --schema declares what they may hold: the
+    error on rows held out has noise too. Otherwise no ε is claimed.
+    """
     if name == "list":
         typer.echo(_list(as_json=as_json))
         return
     chosen = mechanism(name)
     targets = read_targets(epsilon, delta, chosen.alpha if alpha is None else alpha, beta)
-    options = CuratorOptions(users, d, targets, seed, data, label, column)
+    options = CuratorOptions(users, d, targets, seed, data, schema, label, positive, column)
     _refuse_misplaced(options)
     begin = time.perf_counter()
-    result = replace(_run(chosen, options), seconds=round(time.perf_counter() - begin, 3))
+    result = _run(chosen, options)
+    if data is None or result.not_private:
+        result = replace(result, seconds=round(time.perf_counter() - begin, 3))
     typer.echo(json.dumps(result.to_json()) if as_json else result.lines())
 
 
 def _refuse_misplaced(options: CuratorOptions) -> None:
     """Refuse the options of tables without a table, and those of simulated users with one."""
-    table = {"--label": options.label, "--column": options.column}
+    table = {
+        "--schema": options.schema,
+        "--label": options.label,
+        "--positive": options.positive,
+        "--column": options.column,
+    }
     made_up = {"--users": options.users, "--d": options.d}
     for option, value in (table if options.data is None else made_up).items():
         if value is not None:
@@ -174,6 +225,7 @@ def _run(chosen: Mechanism[Database, Answer], options: CuratorOptions) -> Curato
     answer = chosen.run(given.database, options.targets, draw)
     d = options.d or (chosen.d if options.data is None else given.database.d)
     paid = chosen.paid(options.targets, d)
+    error, interval = _error(chosen, options, given, answer, draw)
     return CuratorResult(
         schema_version=SCHEMA_VERSION,
         name=chosen.name,
@@ -184,20 +236,24 @@ def _run(chosen: Mechanism[Database, Answer], options: CuratorOptions) -> Curato
         hypothesis=render.as_json(chosen, d, answer),
         text=render.as_text(chosen, d, answer, given.names),
         features=list(given.names.features),
-        error=_error(chosen, options, given, answer),
+        error=error,
+        error_interval=interval,
         error_on="fresh rows" if given.fresh else "the whole distribution" if chosen.off is None else "these users",
         fresh=given.fresh,
-        epsilon=float(paid.epsilon),
-        delta=float(paid.delta),
+        epsilon=None if options.not_private else float(paid.epsilon),
+        delta=None if options.not_private else float(paid.delta),
+        protects=chosen.protects,
+        not_private=options.not_private,
         simulated_noise=not real,
-        users_needed=_users_needed(chosen, d, options.targets),
+        users_needed=_users_needed(chosen, options, d),
     )
 
 
 def _input(chosen: Mechanism[Database, Answer], options: CuratorOptions) -> MechanismInput[Database, Answer]:
     seed = options.seed or 0
     if options.data is not None:
-        return own(chosen, options.data, options.label, options.column, seed)
+        table = TableFile.of(options.data, options.schema, options.label, options.positive)
+        return own(chosen, table.rows(), options.column, seed)
     d = options.d or chosen.d
     users = options.users or _affordable(chosen.needed(d, options.targets))
     return made_up(chosen, d, options.targets.alpha, users, seed)
@@ -210,10 +266,10 @@ def _affordable(users: int) -> int:
     return users
 
 
-def _users_needed(chosen: Mechanism[Database, Answer], d: int, targets: Targets) -> int | None:
-    """Number of users that the theorem's bound asks for; None if the theorem is about larger domains."""
+def _users_needed(chosen: Mechanism[Database, Answer], options: CuratorOptions, d: int) -> int | None:
+    """Number of users that the theorem's bound asks for; None if it is about larger domains, or not about real rows."""
     try:
-        return chosen.needed(d, targets)
+        return chosen.needed(d, options.targets) if options.data is None else sure(chosen, d, options.targets)
     except ProtocolError:
         return None
 
@@ -223,13 +279,21 @@ def _error(
     options: CuratorOptions,
     given: MechanismInput[Database, Answer],
     answer: Answer | None,
-) -> float | None:
-    """Error of the answer; None for a release from a real table, where the error is as private as the rows."""
+    draw: Below,
+) -> tuple[float | None, tuple[float, float] | None]:
+    """Error of the answer, and its interval if it is measured; unknown for a release from a real table.
+
+    There it is as private as the rows: so is the error of a hypothesis, which is therefore released with noise.
+    """
     if answer is None:
-        return None
-    if chosen.off is None:
-        return given.error(answer)
-    return chosen.off(answer, given.database) if options.data is None else None
+        return None, None
+    mistakes = given.mistakes(answer)
+    if mistakes is not None:
+        released = release_share(mistakes, given.fresh, epsilon=options.targets.epsilon, draw=draw)
+        return released.value, released.interval
+    if chosen.off is None or options.data is not None:
+        return given.error(answer), None
+    return chosen.off(answer, given.database), None
 
 
 def _list(*, as_json: bool) -> str:

@@ -23,7 +23,8 @@ from askance_lab.commands.shared.options import (
     LabelOption,
     OperatorOption,
     PopulationOption,
-    SeedOption,
+    PositiveOption,
+    SchemaOption,
     SetOption,
     StrategyArgument,
     WorkersOption,
@@ -32,6 +33,7 @@ from askance_lab.commands.shared.options import (
 )
 from askance_lab.commands.shared.parse_set import parse_set
 from askance_lab.data.made_up import made_up, split_parameters
+from askance_lab.data.table_file import TableFile
 from askance_lab.data.table_population import OwnTable, table_population
 from askance_lab.engines import Engine, engine_names
 from askance_lab.engines import engine as engine_of
@@ -65,21 +67,40 @@ class RunOptions:
     """Parameters of the simulated users that are none of the study's."""
     population: str | None
     users: int | None
-    seed: int
+    seed: int | None
+    """None: 1 for whatever is made up, and real noise for the rows of a table."""
     eta: str | None
     oracle: OracleKind
     engine: str
     workers: int
     data: Path | None
+    schema: Path | None
     label: str | None
+    positive: str | None
     server: LocalServer | None
+
+    @property
+    def number(self) -> int:
+        """Seed of whatever is made up."""
+        return 1 if self.seed is None else self.seed
+
+    def not_private(self, table: OwnTable | None) -> list[str]:
+        """Why no ε covers what is printed about real rows; empty if one does, or if there are none."""
+        reasons = {
+            "the schema was inferred from the rows: declare it with --schema, the label's value with --positive": table
+            is not None
+            and table.inferred,
+            "the noise comes from a seed, and could be taken off: leave out --seed": self.seed is not None,
+            f"--oracle {self.oracle.name} has no real noise: use --oracle local": self.oracle.name != "local",
+        }
+        return [] if table is None else [reason for reason, holds in reasons.items() if holds]
 
 
 @app.command(
     epilog=examples(
         "askance run masked-parity --d 4 --users 200000",
         "askance run mean --users 100000 --epsilon 0.5 --oracle http",
-        "askance run decision-tree --data people.csv --label ill --set depth=2 --json",
+        "askance run decision-tree --data people.csv --schema people.json --positive yes --set depth=2 --json",
     )
 )
 def run(
@@ -101,7 +122,15 @@ def run(
         str | None, typer.Option("--tolerance", help="Error that the strategy allows in the answer to a query.")
     ] = None,
     more: SetOption = None,
-    seed: SeedOption = 1,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            "--seed",
+            min=0,
+            help="Seed of simulated users and of noise; the same seed repeats a run. Without it the noise on --data is "
+            "real, and only then private.  [default: 1 for simulated users]",
+        ),
+    ] = None,
     oracle: Annotated[
         str | None,
         typer.Option(
@@ -124,7 +153,9 @@ def run(
     ] = "local",
     workers: WorkersOption = 1,
     data: DataOption = None,
+    schema: SchemaOption = None,
     label: LabelOption = None,
+    positive: PositiveOption = None,
     server: Annotated[
         str | None,
         typer.Option(
@@ -150,7 +181,9 @@ def run(
     if server is not None and kind.name != "http":
         raise UsageError(f"does not go with --oracle {kind.name}", where="--server", remedy="leave one out")
     found = _server(server, operator, enrolment)
-    options = RunOptions(runs, study, others, population, users, seed, eta, kind, engine, workers, data, label, found)
+    options = RunOptions(
+        runs, study, others, population, users, seed, eta, kind, engine, workers, data, schema, label, positive, found
+    )
     _check(options)
     begin = time.perf_counter()
     with engine_of(engine, workers) as processes:
@@ -180,8 +213,10 @@ def _check(options: RunOptions) -> None:
         raise UsageError(f"does not go with --oracle {options.oracle.name}", where="--server", remedy="leave one out")
     if options.oracle.name != "local" and (options.engine != "local" or options.workers > 1):
         raise UsageError("simulate local reports", where="--engine, --workers", remedy="use --oracle local")
-    if options.label is not None and options.data is None:
-        raise UsageError("names a column of no table", where="--label", remedy="give the table: --data FILE")
+    of_table = {"--label": options.label, "--schema": options.schema, "--positive": options.positive}
+    for option, value in of_table.items():
+        if value is not None and options.data is None:
+            raise UsageError("is for a table", where=option, remedy="give the table: --data FILE")
     if options.population is not None and options.data is not None:
         raise UsageError("are no rows of a table", where="--population", remedy="leave out one of it and --data")
     if options.users is None and options.data is None and options.oracle.asks_users:
@@ -197,16 +232,20 @@ def _setting(options: RunOptions, processes: Engine) -> tuple[OracleSetting, Own
     eta = 0.0 if options.eta is None else float(noise({"eta": options.eta}))
     if options.data is None:
         own = options.own if options.eta is None else {**options.own, "eta": options.eta}
-        people = made_up(strategy, options.parameters, options.seed, own, options.population)
+        people = made_up(strategy, options.parameters, options.number, own, options.population)
         users = options.users or 0
         return OracleSetting(
-            strategy, options.parameters, people, users, options.seed, eta, processes, options.server
+            strategy, options.parameters, people, users, options.number, eta, processes, options.server
         ), None
     mine = planning.strategy_parameters(options.parameters)
-    table = table_population(options.data, options.label, strategy, mine, options.seed)
+    file = TableFile.of(options.data, options.schema, options.label, options.positive)
+    table = table_population(file, strategy, mine, options.number)
     parameters, size = {**options.parameters, **table.parameters}, table.population.size or 1
     users = options.users or size - size // _KEPT
-    setting = OracleSetting(strategy, parameters, table.population, users, options.seed, eta, processes, options.server)
+    real = not options.not_private(table)
+    setting = OracleSetting(
+        strategy, parameters, table.population, users, options.number, eta, processes, options.server, real_noise=real
+    )
     return setting, replace(table, parameters=parameters)
 
 
@@ -255,6 +294,7 @@ def _answer(options: RunOptions, setting: OracleSetting, ended: SingleRun, table
         "error_interval": None if error.interval is None else list(error.interval),
         "success": ended.success,
         "max_spent_micro_epsilon": 0 if learned is None else learned.max_spent_micro_epsilon,
+        "not_private": options.not_private(table),
     }
 
 
@@ -265,10 +305,11 @@ def _text(answer: Mapping[str, Any], ended: SingleRun) -> str:
         _error(answer),
         *([f"{answer['users']:,} users"] if ended.received else []),
         f"{answer['rounds']} round{'s' if answer['rounds'] > 1 else ''}",
-        _spent(answer["max_spent_micro_epsilon"]),
+        "no ε is claimed" if answer["not_private"] else _spent(answer["max_spent_micro_epsilon"]),
         f"{answer['seconds']:.1f} s",
     ]
-    return f"{answer['text']}\n{' · '.join(parts)}"
+    warning = "".join(f"\nNot private: {reason}." for reason in answer["not_private"])
+    return f"{answer['text']}\n{' · '.join(parts)}{warning}"
 
 
 def _error(answer: Mapping[str, Any]) -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Final, TypeAlias
+from operator import index
+from typing import Final, SupportsIndex, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,7 @@ from askance_protocol.arrays import Integers
 from askance_protocol.errors import ProtocolError
 
 Scores: TypeAlias = Sequence[int] | Integers | NDArray[np.int32]
+_REMEDY: Final = "give whole numbers below 2^63: multiply fractions, and the sensitivity, by their denominator"
 
 
 def rate(epsilon: Fraction, sensitivity: int = 1) -> Fraction:
@@ -69,8 +71,22 @@ def paid(epsilon: Fraction) -> Paid:
 def _losses(scores: Scores) -> Integers:
     if not len(scores):
         raise ProtocolError("are none", where="scores", remedy="give the score of at least one solution")
-    values = np.asarray(scores, np.int64)
-    return values.max() - values
+    values = np.asarray(scores)
+    if values.dtype.kind not in "iu" or values.dtype == np.uint64:
+        values = np.array([_whole(score) for score in scores], np.int64)
+    best, worst = int(values.max()), int(values.min())
+    checks.require(best - worst < 1 << 63, "lie too far apart", where="scores", remedy=_REMEDY)
+    return best - values.astype(np.int64)
+
+
+def _whole(score: object) -> int:
+    """The score, if it is exactly a whole number that 64 bits hold: another one would be chosen by another law."""
+    try:
+        whole = index(cast("SupportsIndex", score))
+    except TypeError:
+        raise ProtocolError("are no whole numbers", where="scores", remedy=_REMEDY) from None
+    checks.require(-(1 << 63) <= whole < 1 << 63, "are beyond 64 bits", where="scores", remedy=_REMEDY)
+    return whole
 
 
 def _ones(sample: LabelledSample) -> list[int]:

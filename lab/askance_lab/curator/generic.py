@@ -207,6 +207,11 @@ def needed(hypotheses: Callable[[int], int]) -> Callable[[int, Targets], int]:
     return lambda d, targets: examples_realizable_sharp(hypotheses=hypotheses(d), **roughly(targets))
 
 
+def needed_agnostic(hypotheses: Callable[[int], int]) -> Callable[[int, Targets], int]:
+    """The same where the best hypothesis may err, too: the error is within α of its."""
+    return lambda d, targets: examples_sharp(hypotheses=hypotheses(d), **roughly(targets))
+
+
 def _needed(hypotheses: int, exponent: float, failure: float) -> int:
     return checks.whole((_log(hypotheses) - math.log(checks.open_unit("failure", failure))) / exponent, "examples")
 

@@ -59,5 +59,6 @@ MECHANISM: Final = Mechanism(
     answers=A_CONJUNCTION,
     run=lambda sample, targets, draw: learn(sample, epsilon=targets.epsilon, draw=draw),
     needed=generic.needed(lambda d: 2**d),
+    agnostic=generic.needed_agnostic(lambda d: 2**d),
     place=12,
 )

@@ -44,5 +44,6 @@ MECHANISM: Final = Mechanism(
     answers=A_THRESHOLD,
     run=lambda sample, targets, draw: learn(sample, epsilon=targets.epsilon, draw=draw),
     needed=generic.needed(lambda d: 2**d + 1),
+    agnostic=generic.needed_agnostic(lambda d: 2**d + 1),
     place=14,
 )

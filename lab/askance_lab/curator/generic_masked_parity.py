@@ -42,5 +42,6 @@ MECHANISM: Final = Mechanism(
     answers=A_MASKED_PARITY,
     run=lambda sample, targets, draw: generic_parity.learn(sample, epsilon=targets.epsilon, draw=draw),
     needed=generic.needed(lambda d: 2 ** (d + 1)),
+    agnostic=generic.needed_agnostic(lambda d: 2 ** (d + 1)),
     place=11,
 )

@@ -88,5 +88,6 @@ MECHANISM: Final = Mechanism(
     answers=A_PARITY,
     run=lambda sample, targets, draw: learn(sample, epsilon=targets.epsilon, draw=draw),
     needed=generic.needed(lambda d: 2**d),
+    agnostic=generic.needed_agnostic(lambda d: 2**d),
     place=10,
 )

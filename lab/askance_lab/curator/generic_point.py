@@ -52,5 +52,6 @@ MECHANISM: Final = Mechanism(
     answers=A_POINT,
     run=lambda sample, targets, draw: learn(sample, epsilon=targets.epsilon, draw=draw),
     needed=generic.needed(lambda d: 2**d),
+    agnostic=generic.needed_agnostic(lambda d: 2**d),
     place=13,
 )

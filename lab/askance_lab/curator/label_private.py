@@ -135,6 +135,7 @@ MECHANISM: Final = Mechanism(
     answers=A_THRESHOLD,
     run=lambda sample, targets, draw: learn_interval(sample, epsilon=targets.epsilon, draw=draw),
     needed=lambda _, targets: central.examples_label_private(vc=1, **roughly(targets)),
+    protects="labels",
     d=64,
     place=32,
 )

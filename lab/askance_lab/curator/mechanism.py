@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final, Generic, TypeAlias, TypedDict
+from typing import Any, Final, Generic, Literal, TypeAlias, TypedDict
 
 from askance_lab.curator.concepts import Answer, AnswerForm, ConceptClass, Database
 from askance_lab.curator.draws import Below
@@ -46,8 +46,12 @@ class Mechanism(Generic[Database, Answer]):
     """Private: all its randomness is the draw's. None is ⊥."""
     needed: Callable[[int, Targets], int]
     """How many users its bound asks for at this d. Refuses a d that the theorem is not about."""
+    agnostic: Callable[[int, Targets], int] | None = None
+    """The same where no concept may fit the examples, as with real rows; None: nothing is proved then."""
     paid: Callable[[Targets, int], Paid] = pure
     """What it really spends at this d."""
+    protects: Literal["examples", "labels"] = "examples"
+    """What the price is for: one example replaced, or one label, where all the rest of an example is public."""
     off: Callable[[Answer, Database], float] | None = None
     """How far its answer is from the truth about this database; None: a learner, whose hypothesis has an error."""
     d: int = 16
@@ -60,6 +64,13 @@ class Mechanism(Generic[Database, Answer]):
 
 AnyMechanism: TypeAlias = Mechanism[Any, Any]
 """One whose database and answer are its own affair: Python has no existential types."""
+
+
+def sure(mechanism: AnyMechanism, d: int, targets: Targets) -> int | None:
+    """Number of users that suffice for real rows, which no concept may fit; None: no bound is known."""
+    # What is no hypothesis is as near to the truth on any database.
+    bound = mechanism.agnostic if mechanism.off is None else mechanism.needed
+    return None if bound is None else bound(d, targets)
 
 
 class ExactParameters(TypedDict):

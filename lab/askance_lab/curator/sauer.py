@@ -29,6 +29,7 @@ from askance_lab.curator.draws import Below
 from askance_lab.curator.generic import Mistakes
 from askance_lab.curator.mechanism import Mechanism, roughly
 from askance_lab.theory import central
+from askance_lab.theory.targets import Targets
 from askance_protocol import checks
 from askance_protocol.arrays import Truths
 from askance_protocol.errors import ProtocolError
@@ -149,6 +150,11 @@ def learn(sample: LabelledSample, *, epsilon: Fraction, draw: Below) -> int:
     return generic.learn(thresholds(range(1 << sample.d)), sample.pairs(), epsilon=epsilon, draw=draw)
 
 
+def _needed(d: int, targets: Targets) -> int:
+    """Number of examples by Cor. 3.6 as repaired, which holds whatever the best concept errs."""
+    return central.examples_sauer_repaired(vc=1, domain=2**d, **roughly(targets))
+
+
 MECHANISM: Final = Mechanism(
     name="sauer",
     summary="INTERVAL, a threshold for each labelling of the domain",
@@ -156,7 +162,8 @@ MECHANISM: Final = Mechanism(
     concepts=INTERVAL,
     answers=A_THRESHOLD,
     run=lambda sample, targets, draw: learn(sample, epsilon=targets.epsilon, draw=draw),
-    needed=lambda d, targets: central.examples_sauer_repaired(vc=1, domain=2**d, **roughly(targets)),
+    needed=_needed,
+    agnostic=_needed,
     d=8,
     place=15,
 )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from askance_client.population import Population
-from askance_client.tables import FromFile, from_file
+from askance_client.tables import FromFile
 from askance_lab.data.features import featured
+from askance_lab.data.table_file import TableFile
 from askance_protocol.errors import ProtocolError
 from askance_protocol.schema import Schema
 from askance_server.core.strategy import Parameters, Strategy
@@ -21,6 +21,8 @@ class OwnTable:
     """Users made from rows, and the meaning of the strategy's fields."""
 
     population: Population
+    inferred: bool
+    """Whether the rows were looked into for what their columns may hold, or for what their label is."""
     parameters: Mapping[str, int | bool | str]
     """The strategy's, with the dimension that the table has."""
     features: tuple[str, ...] = ()
@@ -29,12 +31,15 @@ class OwnTable:
     """What the strategy says, in the names of the table."""
 
 
-def table_population(path: Path, label: str | None, strategy: Strategy, parameters: Parameters, seed: int) -> OwnTable:
+def table_population(table: TableFile, strategy: Strategy, parameters: Parameters, seed: int) -> OwnTable:
     """Read a table for a strategy. Its rows come in an order of the seed's, since a file may be sorted."""
-    rows = from_file(path, label=label)
+    rows = table.rows()
     if (schema := _asked(strategy, parameters)) is not None and set(schema.position) <= set(rows.schema.position):
-        same = label if schema.label is not None and schema.label.name == label else None
-        return OwnTable(shuffled(from_file(path, schema=schema, label=same), seed), parameters)
+        same = table.label if schema.label is not None and schema.label.name == table.label else None
+        if table.schema is not None and table.positive is None:
+            same = None
+        looked = same is not None and table.positive is None
+        return OwnTable(shuffled(table.rows_as(schema, same), seed), looked, parameters)
     made = featured(strategy, shuffled(rows, seed), parameters)
     for name, value in made.parameters.items():
         if parameters.get(name, value) != value:
@@ -44,9 +49,11 @@ def table_population(path: Path, label: str | None, strategy: Strategy, paramete
     whole = {**parameters, **made.parameters}
     if strategy.schema(whole) != made.schema:
         raise ProtocolError(
-            f"makes no examples that {strategy.name!r} learns from", where=str(path), remedy="use another strategy"
+            f"makes no examples that {strategy.name!r} learns from",
+            where=str(table.path),
+            remedy="use another strategy",
         )
-    return OwnTable(made, whole, tuple(feature.name for feature in made.features), made.read)
+    return OwnTable(made, table.schema is None, whole, tuple(feature.name for feature in made.features), made.read)
 
 
 def shuffled(population: Population, seed: int) -> Population:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
+from askance_lab.curator.draws import below
+from askance_lab.curator.held_out import release_share
 from askance_lab.evaluation.error import UNKNOWN, KnownError, error_of
 from askance_lab.evaluation.exact import is_kept
 from askance_lab.oracles.shared.oracle import Learned
 from askance_lab.oracles.shared.setting import OracleKind, OracleSetting
 from askance_protocol.errors import Code
+from askance_protocol.randomness import OsRandom
 from askance_server.core.planning import TooFewUsersError
 from askance_server.core.run import StrategyError
 
@@ -40,8 +44,22 @@ def run_once(setting: OracleSetting, kind: OracleKind) -> SingleRun:
     error = UNKNOWN
     try:
         error = error_of(setting.strategy, learned.hypothesis.value, setting.population, setting.users)
+        error = _released(setting, error) if setting.real_noise else error
         success = is_kept(setting.strategy, setting.own, error.value)
     except StrategyError as failed:
         # It has learned, and cannot say what its hypothesis is worth, or what it promised.
         return SingleRun("finished", f"{learned.reason} ({failed})", learned, error, received=learned.received)
     return SingleRun("finished", learned.reason, learned, error, success, received=learned.received)
+
+
+def _released(setting: OracleSetting, error: KnownError) -> KnownError:
+    """The error on the rows that were held back, with noise for which these rows pay ε, as the others did for reports.
+
+    An error on rows that were learned from is not told: they have paid already.
+    """
+    size = setting.population.size
+    if error.value is None or error.known != "measured" or size is None:
+        return UNKNOWN
+    rows, epsilon = size - setting.users, Fraction(setting.micro_epsilon, 1_000_000)
+    released = release_share(round(error.value * rows), rows, epsilon=epsilon, draw=below(OsRandom()))
+    return KnownError(released.value, "measured", released.interval)

@@ -31,7 +31,8 @@ class LocalReports(Oracle):
     strategy: Strategy
     population: Population
     users: int
-    seed: int
+    seed: int | None
+    """Of the noise; None: real noise."""
     engine: Engine = field(default_factory=engine)
     now: Callable[[], int] = lambda: 0
     """The clock that deadlines are counted from: a part of a round's digest, and so of its coins."""
@@ -104,7 +105,8 @@ def study_for(strategy: Strategy, parameters: Parameters, seed: int) -> StudySpe
 
 def _local(setting: OracleSetting) -> Oracle:
     study = study_for(setting.strategy, setting.parameters, setting.seed)
-    return LocalReports(study, setting.strategy, setting.population, setting.users, setting.seed, setting.engine)
+    noise = None if setting.real_noise else setting.seed
+    return LocalReports(study, setting.strategy, setting.population, setting.users, noise, setting.engine)
 
 
 ORACLE: Final = OracleKind("local", "users' own reports, planned as a server would", _local, local=True)

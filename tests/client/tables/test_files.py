@@ -13,7 +13,7 @@ import pytest
 
 from askance_client.population import Population
 from askance_client.simulation.population import synthetic
-from askance_client.tables import from_file
+from askance_client.tables import from_file, read_schema
 from askance_protocol.errors import AskanceError, Code, MissingExtraError, UsageError
 from askance_protocol.examples import Columns
 from askance_protocol.schema import (
@@ -487,3 +487,70 @@ def test_a_label_with_one_unusual_value_is_refused(tmp_path: Path) -> None:
     assert complaint(text(tmp_path / "t.csv", "a", "2", "2"), label="a").startswith(
         "column 'a': has the same value in every row"
     )
+
+
+# ----------------------------------------------------------------------------------------- declared before one looked
+
+
+def test_with_a_positive_value_every_row_has_a_label_whatever_stands_in_it(tmp_path: Path) -> None:
+    """So no refusal, and nothing that is said of the table, depends on the values that its label has."""
+    schema = Schema(fields=(IntegerField(name="age", low=0, high=99), LabelField(name="ill")))
+    words = text(tmp_path / "words.csv", "age,ill", "1,yes", "2,no", "3,perhaps", "4,")
+    numbers = text(tmp_path / "numbers.csv", "age,ill", "1,2", "2,2.0", "3,0", "4,-1")
+    np.savez(tmp_path / "typed.npz", age=np.arange(4), ill=np.array([2.0, 2.0, 1.0, 7.0]))
+
+    for path, value, expected in (
+        (words, "yes", [1, -1, -1, -1]),
+        (words, "1", [-1, -1, -1, -1]),
+        (numbers, "2", [1, 1, -1, -1]),
+        (tmp_path / "typed.npz", "2", [1, 1, -1, -1]),
+        (tmp_path / "typed.npz", "yes", [-1, -1, -1, -1]),
+    ):
+        for given in (schema, None):
+            read = from_file(path, schema=given, label="ill", positive=value)
+            assert read.columns(range(4))["ill"].tolist() == expected
+            assert "every other value read as -1" in read.summary
+
+    with pytest.raises(UsageError, match="names a value of no label"):
+        from_file(words, schema=schema, positive="yes")
+
+
+def test_labels_in_words_under_a_declared_schema_ask_for_the_positive_value(tmp_path: Path) -> None:
+    words = text(tmp_path / "words.csv", "ill", "yes", "no")
+
+    with pytest.raises(AskanceError, match="say which value counts as"):
+        from_file(words, schema=Schema(fields=(LabelField(name="ill"),)))
+
+
+def test_a_schema_is_read_from_a_file_as_one_would_write_it(tmp_path: Path) -> None:
+    path = text(
+        tmp_path / "people.json", '{"fields": [', ' {"low": 0, "high": 9, "name": "age", "kind": "integer"}', "]}"
+    )
+
+    assert read_schema(path) == Schema(fields=(IntegerField(name="age", low=0, high=9),))
+
+
+@pytest.mark.parametrize(
+    ("written", "where"),
+    [
+        (b"", "people.json"),
+        (b"\xff", "byte 0"),
+        (b'{"fields": []}', "fields"),
+        (b'{"fields": [{"kind": "integer", "name": "age", "low": 0}]}', "fields[0]"),
+        (b'{"fields": [{"kind": "integer", "name": "age", "low": 0, "high": 9, "unit": "y"}]}', "unit"),
+        (b'{"fields": [{"kind": "label", "name": "y"}, {"kind": "label", "name": "z"}]}', "people.json"),
+    ],
+)
+def test_a_file_that_holds_no_schema_is_refused_at_its_place(tmp_path: Path, written: bytes, where: str) -> None:
+    (tmp_path / "people.json").write_bytes(written)
+
+    with pytest.raises(AskanceError) as refused:
+        read_schema(tmp_path / "people.json")
+    assert refused.value.code is Code.DATA
+    assert where in refused.value.where
+    assert refused.value.remedy
+
+
+def test_a_schema_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(AskanceError, match="cannot be read"):
+        read_schema(tmp_path / "none.json")

@@ -13,7 +13,10 @@ from typer.testing import CliRunner, Result
 
 from askance_lab.cli import app
 from askance_lab.commands.shared.exit_codes import EXIT_OF, Exit
+from askance_lab.curator import generic
+from askance_lab.curator.held_out import noise_reach
 from askance_lab.curator.inputs import made_up
+from askance_lab.curator.mechanism import BoundParameters
 from askance_lab.curator.registry import mechanisms
 from askance_lab.theory.targets import Targets
 from askance_protocol.errors import AskanceError, ProtocolError
@@ -83,6 +86,134 @@ def test_bottom_is_an_answer() -> None:
     assert any("odd x_" in line for line in lines)
 
 
+@pytest.fixture(scope="module")
+def schema(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What is known of such a table without looking at anybody's row."""
+    fields = [
+        {"kind": "integer", "name": "age", "low": 0, "high": 127},
+        {"kind": "real", "name": "score", "low": 0, "high": 1, "denominator": 100},
+        {"kind": "label", "name": "ill"},
+    ]
+    path = tmp_path_factory.mktemp("declared") / "people.json"
+    path.write_text(json.dumps({"fields": fields}))
+    return path
+
+
+# ------------------------------------------------------------------------------------- what is said about real rows
+
+PAID = {"hypothesis", "text", "error", "error_interval"}
+"""All that may depend on the rows: it comes out of a mechanism."""
+
+
+def with_a_row_changed(table: Path, folder: Path, row: str) -> Path:
+    """The same table, but for its last row."""
+    changed = folder / "changed.csv"
+    changed.write_text("\n".join([*table.read_text().splitlines()[:-1], row]) + "\n")
+    return changed
+
+
+def unpaid(first: dict[str, Any], second: dict[str, Any]) -> set[str]:
+    """What tells two tables apart that differ in one row, though nothing was paid for it."""
+    return {name for name in first if first[name] != second[name]} - PAID - {"seconds"}
+
+
+NUMBERS = ["laplace", "geometric", "exponential", "a-dist", "generic-point", "generic-interval", "interval"]
+
+
+@pytest.mark.parametrize("name", [*NUMBERS, "label-private", "generic-conjunction"])
+def test_under_a_declared_schema_nothing_unpaid_tells_one_row(
+    table: Path, schema: Path, tmp_path: Path, name: str
+) -> None:
+    ask = [name, "--schema", schema, "--positive", "y", *(["--column", "age"] if name in NUMBERS else [])]
+    if name == "label-private":
+        ask += ["--column", "age"]
+    changed = with_a_row_changed(table, tmp_path, "120,0.0,y")
+    first, second = said(*ask, "--data", table), said(*ask, "--data", changed)
+
+    assert unpaid(first, second) == set()
+    assert (first["epsilon"], first["not_private"], first["simulated_noise"]) == (1, [], False)
+    # A learner may take longer on some rows, so the time is not told either.
+    assert first["seconds"] is None
+
+
+def test_an_inferred_schema_tells_one_row_and_so_no_epsilon_is_claimed(table: Path, tmp_path: Path) -> None:
+    """The control of the test above: d is the number of bits of a range that one row can stretch."""
+    ask = ["generic-interval", "--label", "ill", "--column", "age"]
+    changed = with_a_row_changed(table, tmp_path, "1000000,0.0,y")
+    first, second = said(*ask, "--data", table), said(*ask, "--data", changed)
+
+    assert (first["d"], second["d"]) == (7, 20)
+    assert "d" in unpaid(first, second)
+    assert first["epsilon"] is first["delta"] is None
+    [reason] = first["not_private"]
+    assert "inferred" in reason
+    text = askance(*ask, "--data", table)
+    assert "no ε is claimed" in text
+    assert "Not private" in text
+    assert "paid" not in text
+
+
+def test_noise_from_a_seed_is_not_claimed_to_protect_real_rows(table: Path, schema: Path) -> None:
+    ask = ["geometric", "--data", table, "--schema", schema, "--positive", "y", "--column", "age"]
+
+    seeded = said(*ask, "--seed", 1)
+    assert (seeded["epsilon"], seeded["simulated_noise"], len(seeded["not_private"])) == (None, True, 1)
+    assert said("geometric", "--seed", 1)["epsilon"] == 1
+
+
+def test_the_error_on_rows_held_out_is_released_with_noise(table: Path, schema: Path) -> None:
+    """Its rows pay for it: they are none of those that were learned from."""
+    ask = ["generic-point", "--data", table, "--schema", schema, "--positive", "y", "--column", "age"]
+    answers = [said(*ask, "--epsilon", "0.1") for _ in range(8)]
+
+    # Almost every point errs on the same rows, those that are ill.
+    assert len({answer["error"] for answer in answers}) > 4
+    for answer in answers:
+        low, high = answer["error_interval"]
+        assert low <= answer["error"] <= high
+        assert high - low > 2 * noise_reach(Fraction(1, 10), 0.025) / answer["fresh"]
+        assert answer["epsilon"] == 0.1
+
+
+def test_labels_that_are_private_alone_are_said_to_be(table: Path, schema: Path) -> None:
+    ask = ["label-private", "--data", table, "--schema", schema, "--positive", "y", "--column", "age"]
+
+    assert said(*ask)["protects"] == "labels"
+    assert "ε = 1 paid for a label" in askance(*ask)
+    assert {name for name, each in MECHANISMS.items() if each.protects == "labels"} == {"label-private"}
+
+
+def test_real_rows_get_the_bound_that_holds_where_no_concept_fits(table: Path, schema: Path) -> None:
+    ask = ["--data", table, "--schema", schema, "--positive", "y", "--column", "age"]
+    hypotheses = 2**7 + 1
+    given: BoundParameters = {"epsilon": 1, "error": 0.1, "failure": 0.1}
+    agnostic = generic.examples_sharp(hypotheses=hypotheses, **given)
+    realizable = generic.examples_realizable_sharp(hypotheses=hypotheses, **given)
+
+    assert realizable < agnostic
+    assert said("generic-interval", *ask)["users_needed"] == agnostic
+    assert said("generic-interval", "--d", 7, "--users", 10)["users_needed"] == realizable
+    # The theorem is about examples that a concept labels without a mistake.
+    assert said("interval", *ask)["users_needed"] is None
+
+
+@pytest.mark.parametrize(
+    ("options", "where", "what"),
+    [
+        (["--label", "age"], "--schema", "declares 'ill'"),
+        (["--positive", "y", "--users", 3], "--users", "given by the table"),
+        ([], "column 'ill'", "is not a label"),
+    ],
+)
+def test_a_declared_schema_that_does_not_fit_is_refused(
+    table: Path, schema: Path, options: list[object], where: str, what: str
+) -> None:
+    ask = ["curator", "geometric", "--data", table, "--schema", schema, "--column", "age", *options]
+    with pytest.raises(AskanceError, match=what) as refused:
+        CliRunner().invoke(app, list(map(str, ask)), catch_exceptions=False)
+    assert where in refused.value.where
+
+
 def test_ones_own_numbers_are_learned_and_read_as_they_stand_in_the_table(table: Path) -> None:
     answer = said("generic-interval", "--data", table, "--label", "ill", "--column", "age", "--seed", 1)
 
@@ -118,7 +249,7 @@ def test_where_the_theorem_is_about_larger_domains_there_is_no_bound(table: Path
     ask = ["point", "--data", table, "--label", "ill", "--column", "age", "--seed", 1]
 
     assert said(*ask)["users_needed"] is None
-    assert "no bound at this d" in askance(*ask)
+    assert "no bound is proved here" in askance(*ask)
 
 
 def test_the_list_names_all_in_the_order_of_the_texts() -> None:
@@ -161,6 +292,8 @@ def test_the_list_names_all_in_the_order_of_the_texts() -> None:
         (["interval", "--beta", "0"], "beta"),
         (["interval", "--label", "y"], "--label"),
         (["interval", "--column", "x"], "--column"),
+        (["interval", "--positive", "y"], "--positive"),
+        (["interval", "--schema", "people.json"], "--schema"),
         (["generic-parity", "--d", "40", "--users", "10"], "d"),
         (["point", "--d", "2"], "dimension"),
         (["sauer", "--d", "20", "--users", "10"], "d"),

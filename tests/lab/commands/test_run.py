@@ -12,6 +12,7 @@ import pytest
 from askance_client.simulation.population import synthetic
 from askance_client.tables import FromFile, from_file
 from askance_lab.commands.shared.exit_codes import Exit
+from askance_lab.data.table_file import TableFile
 from askance_lab.data.table_population import table_population
 from askance_lab.evaluation.error import error_of
 from askance_protocol.errors import AskanceError
@@ -208,9 +209,52 @@ def test_all_rows_may_be_asked_and_the_error_is_then_that_of_these_rows(patients
         run_json("decision-tree", "--data", patients, "--label", "ill", "--users", 10_001)
 
 
+@pytest.fixture(scope="module")
+def declared(patients: Path) -> Path:
+    """What the patients' columns may hold, written down without looking at a row."""
+    fields = synthetic("heart", {}, 2).schema.fields
+    named = [field.model_dump() for field in fields if field.name != "y"] + [{"kind": "label", "name": "ill"}]
+    path = patients.with_name("patients.json")
+    path.write_text(json.dumps({"fields": named}))
+    return path
+
+
+def test_epsilon_is_claimed_of_real_rows_with_a_declared_schema_and_real_noise_alone(
+    patients: Path, declared: Path
+) -> None:
+    ask = ["decision-tree", "--set", "depth=1", "--data", patients, "--epsilon", 4]
+    private = [run_json(*ask, "--schema", declared, "--positive", "yes") for _ in range(2)]
+
+    assert private[0]["not_private"] == []
+    # Two runs of one table have other noise, also in the error on the rows that were kept.
+    assert private[0]["hypothesis"] != private[1]["hypothesis"] or private[0]["error"] != private[1]["error"]
+    assert (private[0]["error_known"], private[0]["features"]) == ("measured", private[1]["features"])
+    low, high = private[0]["error_interval"]
+    assert low <= private[0]["error"] <= high
+
+    inferred = run_json(*ask, "--label", "ill")
+    seeded = run_json(*ask, "--schema", declared, "--positive", "yes", "--seed", 1)
+    clear = run_json(*ask, "--schema", declared, "--positive", "yes", "--oracle", "samples")
+    assert ["inferred" in inferred["not_private"][0], "seed" in seeded["not_private"][0]] == [True, True]
+    assert "--oracle samples" in clear["not_private"][0]
+    assert [len(each["not_private"]) for each in (inferred, seeded, clear)] == [1, 1, 1]
+    assert "no ε is claimed" in invoke("run", *ask, "--label", "ill")
+
+
+def test_the_error_on_rows_that_were_asked_is_not_told_where_epsilon_is_claimed(patients: Path, declared: Path) -> None:
+    """They have paid ε for their reports."""
+    ran = run_json(
+        "decision-tree", "--set", "depth=1", "--data", patients, "--schema", declared, "--positive", "yes", "--users",
+        10_000, "--epsilon", 4,
+    )  # fmt: skip
+
+    assert (ran["error"], ran["error_known"], ran["success"]) == (None, "not", None)
+
+
 def test_rows_are_shuffled_and_keep_their_labels(patients: Path) -> None:
     rows = from_file(patients, label="ill")
-    tables = [table_population(patients, "ill", registry()["decision-list"], {}, seed) for seed in (1, 1, 2)]
+    file = TableFile(patients, label="ill")
+    tables = [table_population(file, registry()["decision-list"], {}, seed) for seed in (1, 1, 2)]
     first, again, other = (each.population.columns(range(10_000)) for each in tables)
 
     assert np.array_equal(first["x"], again["x"])

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -114,3 +115,28 @@ def test_it_costs_epsilon_and_refuses_nonsense() -> None:
         exponential.choose([1], epsilon=Fraction(0), draw=draw)
     with pytest.raises(ProtocolError, match="sensitivity"):
         exponential.probabilities([1], epsilon=Fraction(1), sensitivity=0)
+
+
+@pytest.mark.parametrize(
+    ("scores", "what"),
+    [
+        ([0.5, 1.0], "no whole numbers"),
+        ([float("nan"), 1.0], "no whole numbers"),
+        (np.array([1.0, 2.0]), "no whole numbers"),
+        (["1"], "no whole numbers"),
+        ([2**63, 0], "beyond 64 bits"),
+        ([-(2**63) - 1], "beyond 64 bits"),
+        (np.array([2**63], np.uint64), "beyond 64 bits"),
+        ([-(2**62), 2**62], "too far apart"),
+    ],
+)
+def test_scores_that_64_bits_do_not_hold_exactly_are_refused(scores: Any, what: str) -> None:
+    """Rounded or wrapped around they would be other scores, and another law."""
+    with pytest.raises(ProtocolError, match=what):
+        exponential.probabilities(scores, epsilon=Fraction(1))
+
+
+def test_scores_at_the_ends_of_64_bits_are_exact() -> None:
+    for scores in ([2**63 - 1, 2**63 - 2], [-(2**63), -(2**63) + 1][::-1], np.array([5, 4])):
+        chances = exponential.probabilities(scores, epsilon=Fraction(2))
+        assert chances[0] / chances[1] == pytest.approx(np.e)

@@ -63,6 +63,24 @@ LabelOption: TypeAlias = Annotated[
     str | None, typer.Option("--label", metavar="COL", help="Column of --data that is to be predicted.")
 ]
 
+SchemaOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--schema",
+        metavar="FILE",
+        help="JSON document that declares the columns of --data. Without it they are inferred from the rows, "
+        "and what is printed tells about these: no ε covers it.",
+    ),
+]
+PositiveOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--positive",
+        metavar="VALUE",
+        help="Value of the label that counts as +1; every other counts as -1.  [default: the larger of its two values]",
+    ),
+]
+
 # ------------------------------------------------------------------------------------------------------------ a server
 
 ServerOption: TypeAlias = Annotated[

@@ -36,6 +36,8 @@ class OracleSetting:
     engine: Engine = field(default_factory=engine)
     server: LocalServer | None = None
     """For the oracle over HTTP, a server that runs; None: one is started."""
+    real_noise: bool = False
+    """Whether reports get the operating system's randomness, not the seed's: for real rows."""
 
     @property
     def own(self) -> Parameters:
