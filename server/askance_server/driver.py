@@ -9,17 +9,19 @@ strategy stands (`core.replay`), and what the studies asked about last have lear
 from __future__ import annotations
 
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from askance_protocol.arrays import Truths
-from askance_protocol.errors import ProtocolError
+from askance_protocol.errors import Code, ProtocolError
 from askance_protocol.rounds import (
+    ENDED,
     Bulletin,
     Cause,
     PreparedRound,
     RoundClosed,
-    RoundState,
+    StaleEntryError,
     StudyEnded,
     StudyPublished,
     StudySpec,
@@ -29,11 +31,17 @@ from askance_protocol.tally import Tally
 from askance_server.core.replay import Replay
 from askance_server.core.run import StrategyError
 from askance_server.core.strategy import Hypothesis
-from askance_server.core.study import Ended, Strategies, Waiting, check_study, step, strategy_named
-from askance_server.ledger.base import Ledger
+from askance_server.core.study import DueNotice, Ended, Strategies, Waiting, check_study, step, strategy_named
+from askance_server.ledger.base import Ledger, NotOpenError
 
 _REMEMBERED: Final = 64
 """Ended studies whose hypothesis is kept, so that asking for a result again does not run a strategy again."""
+
+
+class StudyOverError(ProtocolError):
+    """The study has ended, perhaps a moment ago and by another replica."""
+
+    code = Code.STUDY_OVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,21 +116,30 @@ class Driver:
                 self._replays.pop(study_id, None)
             if isinstance(due, Waiting | Ended):
                 return due
+            # Another replica may do the same at the same time. Of two, one is late, and looks again.
+            with suppress(StaleEntryError, NotOpenError):
+                self._append(study_id, bulletin, due)
+
+    def _append(self, study_id: str, bulletin: Bulletin, due: DueNotice) -> None:
+        if isinstance(due, RoundClosed):
+            # What came since `due` was worked out counts as well: the ledger counts when it closes.
+            self.ledger.close_round(due.round, due.reason)
+        else:
             self.ledger.append(study_id, bulletin.next(due))
 
     def close(self, round_id: str) -> None:
         """Close an open round on the operator's request. `advance` answers it."""
-        if self.ledger.state(round_id) is not RoundState.OPEN:
-            raise ProtocolError("is not open", where=f"round {round_id}", remedy="look at the bulletin of its study")
-        study_id = self.ledger.round(round_id).spec.study
-        notice = RoundClosed(round=round_id, reason="operator", received=self.ledger.received(round_id))
-        self.ledger.append(study_id, self.ledger.bulletin(study_id).next(notice))
+        self.ledger.close_round(round_id, "operator")
 
     def cancel(self, study_id: str) -> Ended:
         """End a study on the operator's request. Reports stay charged, and are not looked at."""
         end = StudyEnded(state="cancelled", reason="cancelled by the operator", cause=Cause.CANCELLED)
-        self.ledger.append(study_id, self.ledger.bulletin(study_id).next(end))
-        return Ended.of(end)
+        while (bulletin := self.ledger.bulletin(study_id)).state not in ENDED:
+            # What other replicas have appended meanwhile may be anything but an end.
+            with suppress(StaleEntryError):
+                self.ledger.append(study_id, bulletin.next(end))
+                return Ended.of(end)
+        raise StudyOverError("has ended already", where=f"study {study_id}", remedy="read its result")
 
     def result(self, study_id: str) -> Hypothesis | None:
         """Hypothesis of a finished study, computed from its bulletin; None if it has not finished."""

@@ -150,6 +150,8 @@ OF_CODE: Final[Mapping[Code, str]] = MappingProxyType(
         Code.UNAUTHORIZED: "unauthorized",
         Code.FORBIDDEN: "forbidden",
         Code.OVER_BUDGET: "budget-exceeded",
+        Code.ROUND_NOT_OPEN: "round-not-open",
+        Code.STUDY_OVER: "study-over",
         Code.TOO_FEW_USERS: "too-few-users",
         Code.VERSION_MISMATCH: "version-mismatch",
         Code.QUEUE_FULL: "queue-full",

@@ -521,6 +521,24 @@ def test_what_has_a_digest_is_shown_in_the_very_form_that_was_digested(api: Serv
     assert canonical.digest(api.get(f"/v1/rounds/{round_['id']}").json()["round"]) == round_["id"]
 
 
+def test_of_those_who_close_or_cancel_at_once_one_does(api: Service) -> None:
+    api.enrol(4)
+    study = api.study()
+    close = ("POST", f"/v1/rounds/{study['rounds'][0]['id']}/close", api.operator, {})
+    told = api.together([close] * 5)
+    assert sorted(answer.status_code for answer in told) == [200, 409, 409, 409, 409]
+    for answer in told:
+        if answer.status_code != 200:
+            is_problem(answer, "round-not-open")
+
+    other = api.study(parameters={"users": "all", "epsilon": "0.5"})
+    told = api.together([("POST", f"/v1/studies/{other['id']}/cancel", api.operator, {})] * 5)
+    assert sorted(answer.status_code for answer in told) == [200, 409, 409, 409, 409]
+    for answer in told:
+        if answer.status_code != 200:
+            is_problem(answer, "study-over")
+
+
 def test_a_study_is_cancelled_once_and_its_round_takes_nothing_more(api: Service) -> None:
     tokens, study, round_ = opened(api)
     first = api.report(round_, tokens[0])

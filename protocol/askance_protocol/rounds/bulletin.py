@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 from askance_protocol.errors import ProtocolError
 from askance_protocol.rounds.lifecycle import (
     END_EVENTS,
+    CloseReason,
     EndState,
     RoundEvent,
     RoundState,
@@ -30,6 +31,10 @@ from askance_protocol.values import WHOLE, Digest, Value, read_exactly
 
 GENESIS: Final = "0" * 64
 """What the first entry carries in place of a digest."""
+
+
+class StaleEntryError(ProtocolError):
+    """An entry that does not follow on the last one: it was made for another place, or for another history."""
 
 
 class StudyPublished(Value):
@@ -51,7 +56,7 @@ class RoundClosed(Value):
 
     kind: Literal["closed"] = "closed"
     round: Digest
-    reason: Literal["target", "deadline", "operator"]
+    reason: CloseReason
     received: Annotated[int, Field(ge=0)]
 
 
@@ -148,13 +153,13 @@ class Bulletin:
     def append(self, entry: Entry) -> Bulletin:
         """The bulletin with one more entry, or an error that leaves this one as it is."""
         if entry.sequence != self.length:
-            raise ProtocolError(
+            raise StaleEntryError(
                 f"{entry.sequence} does not follow {self.length - 1}",
                 where="sequence",
                 remedy="fetch the entries between",
             )
         if entry.previous != self.head:
-            raise ProtocolError(
+            raise StaleEntryError(
                 "does not continue the pinned history", where="previous", remedy="stop: the server shows two histories"
             )
         after = self._taking(entry.notice)

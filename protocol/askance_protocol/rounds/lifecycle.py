@@ -89,6 +89,9 @@ ENDED: Final = frozenset(StudyState) - {state for state, _ in STUDY}
 EndState: TypeAlias = Literal["finished", "failed", "cancelled"]
 """How a bulletin spells them."""
 
+CloseReason: TypeAlias = Literal["target", "deadline", "operator"]
+"""Why a round takes no more reports, as bulletins spell it."""
+
 END_EVENTS: Final[Mapping[EndState, StudyEvent]] = {
     "finished": StudyEvent.FINISH,
     "failed": StudyEvent.FAIL,

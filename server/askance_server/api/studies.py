@@ -18,7 +18,7 @@ from askance_server.api.models import BulletinModel, NewStudy, ResultModel, Stud
 from askance_server.api.rounds import round_model
 from askance_server.auth import GatewayToken
 from askance_server.ledger import NotFoundError
-from askance_server.problems import ProblemError, responses
+from askance_server.problems import responses
 
 # Not `str.isdigit`, for which ² is a digit.
 _EVENT_ID: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
@@ -78,8 +78,6 @@ async def get_result(study: DigestInPath, aggregator: TheAggregator) -> ResultMo
 @router.post("/studies/{study}/cancel", responses=responses("not-found", "unauthorized", "study-over"))
 async def cancel_study(study: DigestInPath, aggregator: TheAggregator, _: OperatorOnly) -> StudyModel:
     """End a study. What was charged stays charged."""
-    if aggregator.ledger.bulletin(study).state in ENDED:
-        raise ProblemError("study-over", "the study has ended already")
     aggregator.cancel(study)
     return _study_model(aggregator, study)
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from askance_protocol.arrays import Truths
 from askance_protocol.budget import to_text
@@ -30,6 +30,7 @@ from askance_protocol.rounds import (
     MOST_ROUNDS,
     Bulletin,
     Cause,
+    CloseReason,
     EndState,
     PreparedRound,
     RoundAnswered,
@@ -48,7 +49,6 @@ from askance_server.core.run import StrategyError, raised, readable
 from askance_server.core.strategy import Ask, Hypothesis, Parameters, Strategy
 
 Strategies: TypeAlias = Mapping[str, Strategy]
-CloseReason: TypeAlias = Literal["target", "deadline", "operator"]
 DueNotice: TypeAlias = RoundPublished | RoundClosed | RoundAnswered | StudyEnded
 
 

@@ -18,6 +18,9 @@ of it.
 
 Studies and rounds change state only by entries of their bulletin: `append` stores the entry and the state that
 `askance_protocol.rounds.Bulletin` says it leads to, in one commit.
+
+A round is closed by `close_round`: that it takes no more reports, how many it has, and the entry that says so are one
+commit. A count that was read before is out of date where others accept reports meanwhile.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ from numpy.typing import NDArray
 from askance_protocol.arrays import Truths
 from askance_protocol.budget import Account, whole_micro
 from askance_protocol.errors import AskanceError, Code, ProtocolError
-from askance_protocol.rounds import Bulletin, Entry, PreparedRound, RoundState
+from askance_protocol.rounds import Bulletin, CloseReason, Entry, PreparedRound, RoundClosed, RoundState
 from askance_protocol.tally import Tally
 
 Users = NDArray[np.uint64]
@@ -71,6 +74,15 @@ class LedgerAwayError(LedgerError):
     code = Code.LEDGER_AWAY
 
 
+class NotOpenError(ProtocolError):
+    """The round is not open: it was closed, or its study has ended, perhaps by another replica."""
+
+    code = Code.ROUND_NOT_OPEN
+
+    def __init__(self, what: str = "is not open", *, where: str = "round", remedy: str = "") -> None:
+        super().__init__(what, where=where, remedy=remedy or "look at the bulletin of its study")
+
+
 class NotFoundError(AskanceError, LookupError):
     """No such study, round or user exists."""
 
@@ -106,6 +118,13 @@ def check_enrolment(count: int, cap: int) -> None:
     if count < 0:
         raise ProtocolError("is negative", where="count")
     whole_micro(cap, where="cap", least=1)
+
+
+def check_count(closing: RoundClosed, received: int) -> None:
+    """Refuse a closing that names another number of reports than the round has."""
+    if closing.received != received:
+        what = f"is {closing.received}, and the round has {received} reports"
+        raise ProtocolError(what, where="notice.received", remedy="close it by close_round, which counts them")
 
 
 class Ledger(ABC):
@@ -147,7 +166,14 @@ class Ledger(ABC):
     def append(self, study: str, entry: Entry) -> Bulletin:
         """Store the next entry of a study's bulletin and its effects. The first entry creates the study.
 
-        Raises ProtocolError if the entry does not follow on the last one: another replica may have been faster.
+        Raises StaleEntryError if the entry does not follow on the last one: another replica may have been faster.
+        """
+
+    @abstractmethod
+    def close_round(self, id_: str, reason: CloseReason) -> Bulletin:
+        """Close an open round, count its reports and store the entry that says so, in one commit.
+
+        Raises NotOpenError if it is not open: of several who close it at once, one does.
         """
 
     @abstractmethod

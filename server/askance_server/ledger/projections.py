@@ -30,8 +30,10 @@ from askance_protocol.budget import Account
 from askance_protocol.errors import ProtocolError
 from askance_protocol.rounds import (
     Bulletin,
+    CloseReason,
     Entry,
     PreparedRound,
+    RoundClosed,
     RoundPublished,
     RoundSpec,
     RoundState,
@@ -44,11 +46,13 @@ from askance_server.ledger.base import (
     Fault,
     Ledger,
     NotFoundError,
+    NotOpenError,
     OutcomeColumn,
     Standing,
     Users,
     Verdict,
     Verdicts,
+    check_count,
     check_enrolment,
 )
 
@@ -214,9 +218,19 @@ class ProjectedLedger(Ledger):
         after = self._bulletins.get(study, Bulletin()).append(entry)
         if after.study is None or after.study.digest() != study:
             raise NotFoundError("the entry is of another study")
+        if isinstance(entry.notice, RoundClosed):
+            check_count(entry.notice, self.received(entry.notice.round))
         self._keep_entry(study, entry, after)
         self._note(study, after, [entry])
         return after
+
+    def close_round(self, id_: str, reason: CloseReason) -> Bulletin:
+        """Close an open round with the number of its reports: nothing is charged in between."""
+        study = self._spec(id_).study
+        if self._states[id_] is not RoundState.OPEN:
+            raise NotOpenError(where=f"round {id_}")
+        notice = RoundClosed(round=id_, reason=reason, received=self.received(id_))
+        return self.append(study, self._bulletins[study].next(notice))
 
     def _note(self, study: str, after: Bulletin, entries: Iterable[Entry]) -> None:
         """Take over a study's state after its last `entries`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Literal
 
@@ -18,16 +19,19 @@ from askance_protocol.rounds import (
     MOST_ROUNDS,
     Bulletin,
     Cause,
+    Entry,
     RoundAnswered,
     RoundClosed,
     RoundPublished,
     RoundState,
+    StaleEntryError,
     StudyEnded,
     StudyState,
 )
+from askance_server import driver
 from askance_server.core.strategy import Answer, Ask, Asking, Hypothesis, Parameters, Strategy
 from askance_server.core.study import Ended, Strategies, Waiting, check_answerable, check_study, study_of
-from askance_server.driver import Driver
+from askance_server.driver import Driver, StudyOverError
 from askance_server.ledger.base import Verdict
 from askance_server.strategies.registry import registry
 from tests.server.driving import advance, cancel, close, publish, result
@@ -243,8 +247,8 @@ def test_a_server_that_goes_on_sends_each_answer_to_the_strategy_once() -> None:
 
     strategy = strategy_of(four_rounds, rounds=4)
     ledger, id_, strategies = opened(strategy)
-    driver = Driver(ledger, strategies)
-    while isinstance(due := driver.advance(id_, NOW), Waiting):
+    again = Driver(ledger, strategies)
+    while isinstance(due := again.advance(id_, NOW), Waiting):
         ledger.answer(due.round, coins(20_000))
 
     assert heard == ["start", *(f"answer {number}" for number in range(1, 5))]
@@ -265,9 +269,9 @@ def test_a_result_is_computed_once() -> None:
     ledger, id_, strategies = opened(strategy_of(counted, rounds=2))
     drive(ledger, id_, strategies, coins(20_000))
     starts.clear()
-    driver = Driver(ledger, strategies)
+    again = Driver(ledger, strategies)
 
-    assert driver.result(id_) == driver.result(id_)
+    assert again.result(id_) == again.result(id_)
     assert len(starts) == 1
 
 
@@ -350,8 +354,64 @@ def test_the_operator_cancels() -> None:
     assert advance(ledger, id_, strategies, NOW) == Ended("cancelled", "cancelled by the operator", Cause.CANCELLED)
     assert ledger.state(waiting.round) is RoundState.ABANDONED
     assert result(ledger, id_, strategies) is None
-    with pytest.raises(ProtocolError, match="not possible when cancelled"):
+    with pytest.raises(ProtocolError, match="has ended already"):
         cancel(ledger, id_)
+
+
+class RacingLedger(MemoryLedger):
+    """At an append that is to come, another replica is faster."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.faster: Callable[[], object] | None = None
+
+    def append(self, study: str, entry: Entry) -> Bulletin:
+        faster, self.faster = self.faster, None
+        if faster is not None:
+            faster()
+        return super().append(study, entry)
+
+
+def racing() -> tuple[RacingLedger, str, dict[str, Strategy]]:
+    """A study over such a ledger, whose first round has its reports."""
+    ledger, strategies = RacingLedger(), {"small": TWO}
+    ledger.enrol(20_000, 4 * MICRO)
+    id_ = publish(ledger, study(TWO, **FAST), strategies)
+    ledger.answer(waits(ledger, id_, strategies).round, coins(20_000))
+    return ledger, id_, strategies
+
+
+def test_a_driver_that_is_late_goes_on_from_what_another_has_appended() -> None:
+    ledger, id_, strategies = racing()
+    ledger.faster = lambda: advance(ledger, id_, strategies, NOW)
+    waiting = waits(ledger, id_, strategies)
+
+    assert notices(ledger, id_) == ["study", "round", "closed", "answers", "round"]
+    assert waiting.round == ledger.bulletin(id_).rounds[1][0]
+
+
+def test_a_cancelling_is_not_lost_to_an_entry_that_comes_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger, id_, strategies = racing()
+    ledger.faster = lambda: advance(ledger, id_, strategies, NOW)
+    assert cancel(ledger, id_).cause is Cause.CANCELLED
+    assert notices(ledger, id_) == ["study", "round", "closed", "answers", "round", "ended"]
+
+    # The control: tried once, it is refused although the study runs.
+    monkeypatch.setattr(driver, "suppress", lambda *_: nullcontext())
+    ledger, id_, strategies = racing()
+    ledger.faster = lambda: advance(ledger, id_, strategies, NOW)
+    with pytest.raises(StaleEntryError):
+        cancel(ledger, id_)
+    assert notices(ledger, id_)[-1] == "round"
+
+
+def test_who_cancels_what_another_has_just_cancelled_is_told_so() -> None:
+    ledger, id_, _ = racing()
+    ledger.faster = lambda: cancel(ledger, id_)
+
+    with pytest.raises(StudyOverError, match="has ended already"):
+        cancel(ledger, id_)
+    assert notices(ledger, id_).count("ended") == 1
 
 
 def test_only_accepted_reports_count() -> None:

@@ -21,6 +21,7 @@ from askance_protocol.budget import MICRO, Account
 from askance_protocol.errors import ProtocolError
 from askance_protocol.rounds import (
     Bulletin,
+    CloseReason,
     Cohort,
     Entry,
     GeometricSpec,
@@ -36,7 +37,7 @@ from askance_protocol.rounds import (
 )
 from askance_protocol.tally import tally_round
 from askance_server.ledger import open_ledger
-from askance_server.ledger.base import Charge, Ledger, LedgerError, NotFoundError, Standing, Verdict
+from askance_server.ledger.base import Charge, Ledger, LedgerError, NotFoundError, NotOpenError, Standing, Verdict
 from askance_server.ledger.postgres import PostgresLedger
 from askance_server.ledger.postgres import ledger as postgres
 from tests.harness.marks import SECONDS
@@ -90,8 +91,17 @@ def report(ledger: Ledger, round_: str, *reports: tuple[int, int]) -> list[Verdi
 
 
 def close(ledger: Ledger, round_: str, study_: str = ID) -> Bulletin:
-    notice = RoundClosed(round=round_, reason="operator", received=ledger.received(round_))
-    return ledger.append(study_, ledger.bulletin(study_).next(notice))
+    """Close a round, and look that its count on the bulletin is that of the tallies."""
+    bulletin = ledger.close_round(round_, "operator")
+    closing = ledger.entries(study_)[-1].notice
+    assert closing == RoundClosed(round=round_, reason="operator", received=tallied(ledger, round_))
+    assert bulletin == ledger.bulletin(study_)
+    return bulletin
+
+
+def tallied(ledger: Ledger, round_: str) -> int:
+    """Number of reports in a round's tallies."""
+    return sum(tally.received for tally in ledger.tallies(round_))
 
 
 def spent(ledger: Ledger, user: int) -> int:
@@ -199,7 +209,7 @@ def test_a_new_ledger_has_no_studies(ledger: Ledger) -> None:
 def test_what_was_appended_is_what_the_bulletin_says(ledger: Ledger) -> None:
     bulletin = Bulletin()
     answered = RoundAnswered(round=A, tallies=(((2, 3),),))
-    closed = RoundClosed(round=A, reason="target", received=5)
+    closed = RoundClosed(round=A, reason="target", received=0)
     ended = StudyEnded(state="finished", reason="")
     entries: list[Entry] = []
     for notice in (StudyPublished(study=STUDY), RoundPublished(round=FIRST), closed, answered, ended):
@@ -249,6 +259,57 @@ def test_a_rounds_state_follows_the_bulletin(ledger: Ledger) -> None:
     assert ledger.bulletin(ID).state is StudyState.CANCELLED
 
 
+@pytest.mark.parametrize("reason", ["target", "deadline", "operator"])
+def test_a_closing_counts_the_reports_that_were_accepted(keeper: Keeper, reason: CloseReason) -> None:
+    """Those of the tallies, which are those with a receipt: not the refused ones, and a retry counts once."""
+    ledger = keeper.ledger
+    ledger.enrol(9, 2 * MICRO)
+    publish(ledger, STUDY, FIRST, SECOND)
+    told = report(ledger, A, (0, 1), (1, 0), (1, 0), (1, 1), (2, 7), (99, 1), (3, 1))
+    bulletin = ledger.close_round(A, reason)
+
+    assert told.count(Verdict.ACCEPTED) == 3
+    for opened in (lambda: keeper.ledger, keeper.reopen):
+        ledger = opened()
+        assert ledger.entries(ID)[-1].notice == RoundClosed(round=A, reason=reason, received=3)
+        assert ledger.bulletin(ID) == bulletin
+        assert (ledger.state(A), ledger.received(A), tallied(ledger, A)) == (RoundState.CLOSED, 3, 3)
+        assert ledger.verify() == []
+
+
+def test_of_two_closings_the_second_is_refused(keeper: Keeper) -> None:
+    """Also by a keeper that was opened again, and where the study has ended in between."""
+    bulletin = publish(keeper.ledger, STUDY, FIRST, SECOND)
+    bulletin = close(keeper.ledger, A)
+    keeper.ledger.append(ID, bulletin.next(StudyEnded(state="cancelled", reason="")))
+    before = keeper.ledger.entries(ID)
+
+    for opened in (lambda: keeper.ledger, keeper.reopen):
+        ledger = opened()
+        for id_ in (A, B):
+            with pytest.raises(NotOpenError):
+                ledger.close_round(id_, "operator")
+        assert ledger.entries(ID) == before
+
+
+@pytest.mark.parametrize("wrong", [-2, -1, 1])
+def test_a_closing_with_another_count_is_refused(keeper: Keeper, wrong: int) -> None:
+    ledger = keeper.ledger
+    ledger.enrol(9, 2 * MICRO)
+    bulletin = publish(ledger, STUDY, FIRST)
+    report(ledger, A, (0, 1), (1, 0))
+
+    with pytest.raises(ProtocolError, match="and the round has 2 reports"):
+        ledger.append(ID, bulletin.next(RoundClosed(round=A, reason="target", received=2 + wrong)))
+
+    for opened in (lambda: keeper.ledger, keeper.reopen):
+        assert opened().bulletin(ID) == bulletin
+        assert opened().state(A) is RoundState.OPEN
+    # The control: with its true count the same entry is taken.
+    assert report(keeper.ledger, A, (2, 1)) == [Verdict.ACCEPTED]
+    keeper.ledger.append(ID, bulletin.next(RoundClosed(round=A, reason="target", received=3)))
+
+
 def test_what_does_not_exist_is_not_found(ledger: Ledger) -> None:
     publish(ledger, STUDY, FIRST)
     nobody = np.zeros(0, np.uint64), np.zeros(0, np.uint32)
@@ -261,6 +322,7 @@ def test_what_does_not_exist_is_not_found(ledger: Ledger) -> None:
         lambda: ledger.charge(NOWHERE, *nobody),
         lambda: ledger.received(NOWHERE),
         lambda: ledger.tallies(NOWHERE),
+        lambda: ledger.close_round(NOWHERE, "operator"),
         lambda: ledger.round(B),
     ):
         with pytest.raises(NotFoundError):

@@ -19,7 +19,7 @@ import pytest
 
 from askance_protocol.budget import MICRO
 from askance_protocol.errors import ProtocolError
-from askance_protocol.rounds import Bulletin, Cohort, RoundClosed, RoundPublished, StudyPublished
+from askance_protocol.rounds import Bulletin, Cohort, RoundPublished, StudyPublished
 from askance_server.ledger.base import OutcomeColumn, Users, Verdict, Verdicts
 from askance_server.ledger.postgres import PostgresLedger
 from askance_server.ledger.postgres import ledger as postgres
@@ -132,8 +132,7 @@ def late_reports(url: str) -> tuple[int, int]:
                 clients = [pool.submit(report_until, url, id_, mine, tell) for mine in orders]
                 while ledger.received(id_) < 20:
                     time.sleep(0.001)
-                bulletin = ledger.bulletin(STUDY.digest())
-                ledger.append(STUDY.digest(), bulletin.next(RoundClosed(round=id_, reason="operator", received=0)))
+                ledger.close_round(id_, "operator")
                 at_closing = ledger.received(id_)
                 time.sleep(0.05)
                 tell.set()
@@ -184,6 +183,8 @@ def test_without_the_rounds_lock_some_are_accepted_after_a_closing(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slowly(monkeypatch, locked=False)
+    # It would find that, too: what it counts after the closing is more than what it has counted before.
+    monkeypatch.setattr(postgres, "check_count", lambda *_: None)
 
     _, late = late_reports(database)
 

@@ -48,6 +48,8 @@ EXIT_OF: Final[Mapping[Code, Exit]] = {
     Code.UNAUTHORIZED: Exit.USAGE,
     Code.FORBIDDEN: Exit.USAGE,
     Code.OVER_BUDGET: Exit.BUDGET_REFUSED,
+    Code.ROUND_NOT_OPEN: Exit.USAGE,
+    Code.STUDY_OVER: Exit.USAGE,
     Code.TOO_FEW_USERS: Exit.TOO_FEW_USERS,
     Code.STRATEGY: Exit.CHECK_FAILED,
     Code.CHECK_FAILED: Exit.CHECK_FAILED,

@@ -4,10 +4,11 @@ Theory of operation
 -------------------
 *One commit a group.* `charge` sorts out what public data refuse, and decides the rest in one transaction:
 
-1. it takes the round's lock, shared. To close the round is to take it exclusively, so that a group is decided
-   wholly before the closing or wholly after it, and nothing is accepted once a closing is on the bulletin. The lock
-   is an advisory one and not a lock of the round's row: row locks let newcomers share past a waiting closer, who
-   under load would wait for ever; advisory locks are given in the order of asking;
+1. it takes the round's lock, shared. To close the round is to take it exclusively, and to count its reports in the
+   same transaction. So a group is decided wholly before the closing or wholly after it, the closing's count is that
+   of the log, and nothing is accepted once a closing is on the bulletin. The lock is an advisory one and not a lock
+   of the round's row: row locks let newcomers share past a waiting closer, who under load would wait for ever;
+   advisory locks are given in the order of asking;
 2. if the round is open, it locks the users' rows, ordered by number, so that no two groups wait for each other in a
    circle. From here on nobody else can charge these users, and every statement sees what others have committed:
    the level is READ COMMITTED, set here whatever the database's default is;
@@ -46,7 +47,16 @@ from askance_protocol.arrays import Integers, Truths
 from askance_protocol.budget import Account, whole_micro
 from askance_protocol.coins import MAX_USER
 from askance_protocol.errors import ProtocolError
-from askance_protocol.rounds import Bulletin, Entry, PreparedRound, RoundState, StudyState, read_entry
+from askance_protocol.rounds import (
+    Bulletin,
+    CloseReason,
+    Entry,
+    PreparedRound,
+    RoundClosed,
+    RoundState,
+    StudyState,
+    read_entry,
+)
 from askance_protocol.rounds.bulletin import GENESIS, StudyPublished
 from askance_protocol.tally import Tally, tally_round
 from askance_server.ledger.base import (
@@ -55,16 +65,27 @@ from askance_server.ledger.base import (
     Ledger,
     LedgerError,
     NotFoundError,
+    NotOpenError,
     OutcomeColumn,
     Standing,
     Users,
     Verdict,
     Verdicts,
+    check_count,
     check_enrolment,
 )
 from askance_server.ledger.postgres.audit import audit
 from askance_server.ledger.postgres.link import LOCKS, Link, ask, connect, failure, first, migrate, shown
-from askance_server.ledger.postgres.rows import Known, blocks, bulletin_of, count_users, load_round, reports_of
+from askance_server.ledger.postgres.rows import (
+    Known,
+    blocks,
+    bulletin_of,
+    count_reports,
+    count_users,
+    load_round,
+    reports_of,
+    study_of_round,
+)
 
 T = TypeVar("T")
 Beginning = Callable[[Link], AbstractContextManager[object]]
@@ -191,6 +212,10 @@ class PostgresLedger(Ledger):
         """Lock the study's row, check the entry against the bulletin, store it. Of two for a place, one is late."""
         return self._run(lambda link: _append(link, study, entry), Link.transaction)
 
+    def close_round(self, id_: str, reason: CloseReason) -> Bulletin:
+        """Wait for the groups that have begun, count, and store the entry, before another group can begin."""
+        return self._run(lambda link: _close(link, id_, reason), Link.transaction)
+
     def studies(self) -> list[str]:
         """The ids of all studies, in the order of their first entries."""
         return [id_ for (id_,) in self._all("SELECT id FROM studies ORDER BY ordinal")]
@@ -238,8 +263,7 @@ class PostgresLedger(Ledger):
 
     def received(self, id_: str) -> int:
         """Number of accepted reports of a round: the sum of its counters."""
-        query = "SELECT sum(reports)::bigint FROM received WHERE round = %s"
-        return int(self._one(query, (self._known(id_).key,), "round")[0])
+        return self._run(lambda link: count_reports(link, id_), nullcontext, repeatable=True)
 
     def tallies(self, id_: str) -> list[Tally]:
         """Tallies of the accepted reports, from the log, one block of users after the other, in one snapshot."""
@@ -410,8 +434,28 @@ def _append(link: Link, study: str, entry: Entry) -> Bulletin:
         # There has to be a row to lock. It goes again if the entry is refused.
         create = "INSERT INTO studies (id, head, length, state) VALUES (%s, %s, 0, %s) ON CONFLICT DO NOTHING"
         ask(link, create, (study, GENESIS, StudyState.CREATED.value))
+    return _store_entry(link, study, _locked(link, study), entry)
+
+
+def _close(link: Link, id_: str, reason: CloseReason) -> Bulletin:
+    """Close a round: the count is of all groups that the closing has waited for, and there are no others."""
+    study = study_of_round(link, id_)
+    before = _locked(link, study)
+    if dict(before.rounds)[id_] is not RoundState.OPEN:
+        raise NotOpenError(where=f"round {id_}")
+    _wait_for_groups(link, id_)
+    closing = RoundClosed(round=id_, reason=reason, received=count_reports(link, id_))
+    return _store_entry(link, study, before, before.next(closing))
+
+
+def _locked(link: Link, study: str) -> Bulletin:
+    """The bulletin of a study, to which nobody else appends before this transaction ends."""
     ask(link, "SELECT FROM studies WHERE id = %s FOR NO KEY UPDATE", (study,))
-    before = bulletin_of(link, study)
+    return bulletin_of(link, study)
+
+
+def _store_entry(link: Link, study: str, before: Bulletin, entry: Entry) -> Bulletin:
+    """Check the entry against the locked bulletin; store it, and what follows from it."""
     after = before.append(entry)
     if after.study is None or after.study.digest() != study:
         raise NotFoundError("the entry is of another study")
@@ -425,6 +469,8 @@ def _append(link: Link, study: str, entry: Entry) -> Bulletin:
             _publish(link, (id_, study, entry.sequence, number, state.value))
         elif known[id_] is not state:
             _turn(link, id_, state)
+    if isinstance(entry.notice, RoundClosed):
+        check_count(entry.notice, count_reports(link, entry.notice.round))
     return after
 
 
@@ -435,9 +481,13 @@ def _publish(link: Link, row: tuple[str, str, int, int, str]) -> None:
     ask(link, "INSERT INTO received (round, shard) SELECT %s, generate_series(0, %s - 1)", (key, _SHARDS))
 
 
-def _turn(link: Link, id_: str, state: RoundState) -> None:
-    """Wait until all groups are decided that have begun, and let none begin before this is committed."""
+def _wait_for_groups(link: Link, id_: str) -> None:
+    """Wait until all groups are decided that have begun, and let none begin before this transaction ends."""
     ask(link, "SELECT pg_advisory_xact_lock(%s, key) FROM rounds WHERE id = %s", (LOCKS, id_))
+
+
+def _turn(link: Link, id_: str, state: RoundState) -> None:
+    _wait_for_groups(link, id_)
     ask(link, "UPDATE rounds SET state = %s WHERE id = %s", (state.value, id_))
 
 

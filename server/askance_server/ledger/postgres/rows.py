@@ -99,6 +99,23 @@ def count_users(link: Link) -> int:
     return int(first(ask(link, "SELECT coalesce(max(number) + 1, 0) FROM users")))
 
 
+def count_reports(link: Link, round_: str) -> int:
+    """Number of accepted reports of a round: the sum of its counters."""
+    query = "SELECT sum(reports)::bigint FROM received JOIN rounds ON round = key WHERE id = %s"
+    counted = first(ask(link, query, (round_,)))
+    if counted is None:
+        raise NotFoundError("there is no such round")
+    return int(counted)
+
+
+def study_of_round(link: Link, round_: str) -> str:
+    """The study that has published a round."""
+    row = ask(link, "SELECT study FROM rounds WHERE id = %s", (round_,)).fetchone()
+    if row is None:
+        raise NotFoundError("there is no such round")
+    return str(row[0])
+
+
 def blocks(users: range) -> Iterator[range]:
     """These users in blocks of which all reports fit into memory."""
     for begin in range(users.start, users.stop, _BLOCK):
