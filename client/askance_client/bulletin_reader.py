@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from typing import Final
 
 from askance_client.history import History
 from askance_client.refusals import Reason, Refusal
 from askance_client.transport import Problem, Server, Tail
 from askance_protocol.rounds.lifecycle import ENDED
+
+_APART: Final = 1 << 15
+"""Bytes of an answer from which it is checked in a thread."""
 
 
 @dataclass(slots=True)
@@ -34,17 +38,26 @@ class BulletinReader:
         """Read what is new, and check that it continues what was read. One caller reads at a time, for all."""
         async with self._reading:
             if self.refusal is None:
-                new = await self.server.entries(self.study, len(self.history.heads) - 1)
-                if isinstance(new, Problem):
-                    return Refusal(Reason.UNREADABLE, f"the server says {new.status} {new.name}")
-                after = new if isinstance(new, Refusal) else self._extended(new)
-                if isinstance(after, Refusal):
-                    self.refusal = after
-                else:
+                after = await self._read_on()
+                if isinstance(after, History):
                     self.history = after
+                elif after.passing:
+                    return after
+                else:
+                    self.refusal = after
             if self.refusal is None and not self.history.heads:
                 return Refusal(Reason.UNREADABLE, "the bulletin is empty")
             return self.refusal
+
+    async def _read_on(self) -> History | Refusal:
+        new = await self.server.entries(self.study, len(self.history.heads) - 1)
+        if isinstance(new, Problem):
+            # What has a name, a server of this protocol has said; the rest may come from anything in between.
+            return Refusal(Reason.UNREADABLE, f"the server says {new.status} {new.name}", passing=not new.name)
+        if isinstance(new, Refusal):
+            return new
+        # Many entries are checked in a thread: other users of the process go on meanwhile.
+        return await asyncio.to_thread(self._extended, new) if new.size > _APART else self._extended(new)
 
     def _extended(self, new: Tail) -> History | Refusal:
         """Extend the history. A server that lags behind has nothing new, but its head must be a known one."""

@@ -52,6 +52,9 @@ class Refusal:
     reason: Reason
     detail: str
     round: str | None = None
+    passing: bool = False
+    """Whether it may be over at the next attempt: what came was no document of this protocol at all, as a portal, a
+    proxy, or a server that is just starting gives. A document that is wrong is a lie, and not asked for again."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "detail", printable(self.detail))

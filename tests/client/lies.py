@@ -498,11 +498,21 @@ def endless(_: Json) -> httpx.Response:
 
 
 def _bomb(_: Json) -> httpx.Response:
-    return httpx.Response(200, content=gzip.compress(bytes(1 << 22)), headers={"Content-Encoding": "gzip"})
+    return httpx.Response(200, content=_once(gzip.compress(bytes(1 << 22))), headers={"Content-Encoding": "gzip"})
+
+
+def _twice(document: Json) -> httpx.Response:
+    packed = gzip.compress(gzip.compress(canonical.dumps(document)))
+    return httpx.Response(200, content=_once(packed), headers={"Content-Encoding": "gzip, gzip"})
 
 
 def _not_gzip(_: Json) -> httpx.Response:
-    return httpx.Response(200, content=b"not compressed", headers={"Content-Encoding": "gzip"})
+    return httpx.Response(200, content=_once(b"not compressed"), headers={"Content-Encoding": "gzip"})
+
+
+async def _once(body: bytes) -> AsyncIterator[bytes]:
+    """A body that comes over the wire: httpx would unpack what it is given whole."""
+    yield body
 
 
 TRANSPORT_LIES: Final = [
@@ -521,10 +531,17 @@ TRANSPORT_LIES: Final = [
             "is never ready": instead(problem(503, "not-ready", Retry_After="1")),
             "has too many asking": instead(problem(429, "queue-full", Retry_After="99999")),
             "is of a status that there is not": instead(httpx.Response(599)),
-            "does not end": endless,
             "breaks off": instead_of_an_answer,
+        }.items()
+    ),
+    *(
+        Lie(f"{name} {what}", UNREADABLE, says(name, change))
+        for name in ("bulletin", "me")
+        for what, change in {
+            "does not end": endless,
             "is oversize": instead(b" " * (1 << 21)),
             "is oversize once unpacked": _bomb,
+            "is packed twice": _twice,
             "is not packed as it says": _not_gzip,
         }.items()
     ),

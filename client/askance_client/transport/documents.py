@@ -21,6 +21,9 @@ T = TypeVar("T")
 JsonObject = dict[str, Any]
 
 _PROBLEM: Final = "urn:askance:problem:"
+MOST_CONTAINERS: Final = 1 << 20
+MOST_VALUES: Final = 1 << 22
+"""Lists and objects, and values, of one answer: a bulletin of 10,000 rounds has a fifth of it."""
 _PROBLEM_TEXT: Final = 500
 """Characters of a server's own words that are shown."""
 
@@ -63,36 +66,50 @@ class Tail:
     entries: tuple[Entry, ...]
     pin: Pin
     """What the server says of the whole bulletin."""
+    size: int
+    """Bytes that it came in, by which the work is known that it makes."""
 
 
-def read(answer: bytes | Problem, reader: Callable[[bytes], T]) -> T | Problem | Refusal:
+class GarbledError(ProtocolError):
+    """An answer that is not even of the form that it should have."""
+
+
+def read(answer: bytes | Problem | Refusal, reader: Callable[[bytes], T]) -> T | Problem | Refusal:
     """Read an answer's body, or refuse it. The server's words are not repeated: they may echo what is private.
 
     The limits of size are those that the body had when it arrived.
     """
-    if isinstance(answer, Problem):
+    if not isinstance(answer, bytes):
         return answer
     try:
+        _check_amount(answer)
         return reader(answer)
     except (ProtocolError, KeyError, TypeError, ValueError, RecursionError) as error:
         what = str(error) if isinstance(error, ProtocolError) else type(error).__name__
-        return Refusal(Reason.UNREADABLE, what)
+        return Refusal(Reason.UNREADABLE, what, passing=isinstance(error, GarbledError))
+
+
+def _check_amount(body: bytes) -> None:
+    """Count brackets and commas before parsing: an empty list is two bytes long, and takes sixty in memory."""
+    containers, values = body.count(b"[") + body.count(b"{"), body.count(b",")
+    if containers > MOST_CONTAINERS or values > MOST_VALUES:
+        raise GarbledError(f"has {containers} brackets and {values} commas, over {MOST_CONTAINERS} and {MOST_VALUES}")
 
 
 def read_tail(body: bytes) -> Tail:
     """Read the last entries of a bulletin."""
-    document = _object(canonical.loads(body, limit=len(body)), {"head", "length", "entries"})
+    document = _object(_loaded(body), {"head", "length", "entries"})
     entries = tuple(read_entry(canonical.dumps(entry)) for entry in _list(document["entries"]))
     pin = Pin(_whole(document["length"], canonical.MAX_SAFE_INTEGER), _text(document["head"]))
     if entries and Pin(entries[-1].sequence + 1, entries[-1].digest()) != pin:
         raise ProtocolError("is not that of the last entry", where="head")
-    return Tail(entries, pin)
+    return Tail(entries, pin, len(body))
 
 
 def read_statement(body: bytes) -> AccountStatement:
     """Read a user's account."""
     names = {"user", "cap_micro_epsilon", "spent_micro_epsilon", "remaining_micro_epsilon", "charges"}
-    document = _object(canonical.loads(body, limit=len(body)), names)
+    document = _object(_loaded(body), names)
     charges: dict[str, int] = {}
     for item in _list(document["charges"]):
         charge = _object(item, {"round", "micro_epsilon"})
@@ -104,7 +121,7 @@ def read_statement(body: bytes) -> AccountStatement:
 
 def read_receipt(body: bytes) -> Receipt:
     """Read the receipt for a report."""
-    document = _object(canonical.loads(body), {"user", "round", "charged"})
+    document = _object(_loaded(body), {"user", "round", "charged"})
     return Receipt(
         _whole(document["user"], MAX_USER - 1), _text(document["round"]), _whole(document["charged"], LARGEST)
     )
@@ -112,16 +129,14 @@ def read_receipt(body: bytes) -> Receipt:
 
 def read_enrolled(body: bytes) -> Enrolled:
     """Read the number and token of one new user, or those of many."""
-    document = _object(
-        canonical.loads(body, limit=len(body)), {"user", "users", "cap_micro_epsilon", "token", "tokens"}
-    )
+    document = _object(_loaded(body), {"user", "users", "cap_micro_epsilon", "token", "tokens"})
     token = document["token"]
     tokens = [token] if token is not None else _list(document["tokens"])
     return Enrolled(_whole(document["user"], MAX_USER - 1), tuple(_text(each) for each in tokens))
 
 
 def read_document(body: bytes) -> JsonObject:
-    """Read any JSON object."""
+    """Read any JSON object, which may have fractions in it."""
     return _object(json.loads(body), None)
 
 
@@ -133,7 +148,7 @@ def read_documents(body: bytes) -> list[JsonObject]:
 def read_problem(status: int, body: bytes) -> Problem:
     """Read a problem document; of anything else the status says enough."""
     try:
-        document = _object(canonical.loads(body), None)
+        document = _object(_loaded(body), None)
         name, detail = document.get("type", ""), document.get("detail", "")
     except (ProtocolError, RecursionError):
         name = detail = ""
@@ -141,9 +156,16 @@ def read_problem(status: int, body: bytes) -> Problem:
     return Problem(status, name.removeprefix(_PROBLEM) if known else "", detail if isinstance(detail, str) else "")
 
 
+def _loaded(body: bytes) -> canonical.Json:
+    try:
+        return canonical.loads(body, limit=len(body))
+    except ProtocolError as error:
+        raise GarbledError(error.what, where=error.where, remedy=error.remedy) from None
+
+
 def _object(value: object, names: set[str] | None) -> JsonObject:
     if not isinstance(value, dict) or (names is not None and set(cast("JsonObject", value)) != names):
-        raise ProtocolError("has not the members that it should have", where="answer")
+        raise GarbledError("has not the members that it should have", where="answer")
     return cast("JsonObject", value)
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 import httpx
 
 from askance_client.consent import AccountStatement
 from askance_client.refusals import Refusal
 from askance_client.transport import documents as answers
+from askance_client.transport.body import AS_IT_IS, read_body
 from askance_client.transport.documents import Enrolled, JsonObject, Problem, Receipt, Tail
 from askance_client.transport.errors import UnreachableError
 from askance_client.transport.patience import PATIENCE, Patience, seconds_of
@@ -20,13 +21,23 @@ from askance_protocol import canonical
 from askance_protocol.errors import UsageError
 from askance_protocol.rounds.spec import VERSION
 
-MOST_BYTES: Final = 64 << 20
-"""Bytes of any answer. A bulletin may have many entries; nothing else comes near."""
+MOST_BYTES: Final = 32 << 20
+"""Bytes of any answer: a server gives a longer bulletin in pieces. Twice the largest entry."""
+SMALL_BYTES: Final = 64 << 10
+"""Bytes of a receipt or of a problem."""
+ACCOUNT_BYTES: Final = 8 << 20
+"""Bytes of an account, which lists a user's charges."""
+_TOKEN_BYTES: Final = 1 << 10
 MOST_SECONDS: Final = 300.0
-"""Seconds until any answer has ended: one that comes in drops never does."""
+"""Seconds until a request has its answer, attempts and pauses together: one that comes in drops never ends."""
+_APART: Final = 1 << 15
+"""Bytes from which an answer is read in a thread, so that other users of the process go on meanwhile."""
 _HEADER: Final = "Askance-Protocol"
+T = TypeVar("T")
 _PERMANENT: Final = frozenset({400, 401, 403, 404, 405, 409, 413, 415, 422})
 """Statuses after which it is of no use to ask again."""
+_LOST: Final = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError)
+"""An attempt without an answer. The last are of headers that the libraries below do not expect."""
 
 
 class Server:
@@ -46,7 +57,7 @@ class Server:
             base_url=self.url,
             transport=transport,
             verify=self.url.startswith("https:"),  # To read the authorities takes 40 ms, and http has no use for them.
-            headers={_HEADER: str(VERSION)},
+            headers={_HEADER: str(VERSION), "Accept-Encoding": AS_IT_IS},
             timeout=httpx.Timeout(30, connect=10),
             limits=httpx.Limits(max_connections=connections),
             follow_redirects=False,
@@ -70,55 +81,58 @@ class Server:
 
     async def entries(self, study: str, after: int) -> Tail | Problem | Refusal:
         """Read the entries of a study's bulletin that follow entry `after`."""
-        answer = await self._ask("GET", f"/v1/studies/{study}/bulletin?after={after}")
-        return answers.read(answer, answers.read_tail)
+        answer = await self._ask("GET", f"/v1/studies/{study}/bulletin?after={after}", most=MOST_BYTES)
+        return await _read(answer, answers.read_tail)
 
     async def statement(self, token: str) -> AccountStatement | Problem | Refusal:
         """Read what the user with this token has spent, by the server's account."""
-        answer = await self._ask("GET", "/v1/me", token=token)
-        return answers.read(answer, answers.read_statement)
+        answer = await self._ask("GET", "/v1/me", token=token, most=ACCOUNT_BYTES)
+        return await _read(answer, answers.read_statement)
 
     async def send(self, round_: str, token: str, body: bytes) -> Receipt | Problem | Refusal:
         """Send a report: the very same bytes, until there is an answer."""
         answer = await self._ask("POST", f"/v1/rounds/{round_}/reports", token=token, body=body)
-        return answers.read(answer, answers.read_receipt)
+        return await _read(answer, answers.read_receipt)
 
     async def enrol(self, token: str, users: int = 1) -> Enrolled | Problem | Refusal:
         """Enrol new users."""
-        body = canonical.dumps({"users": users})
-        answer = await self._ask("POST", "/v1/enrolments", token=token, body=body)
-        return answers.read(answer, answers.read_enrolled)
+        body, most = canonical.dumps({"users": users}), min(SMALL_BYTES + users * _TOKEN_BYTES, MOST_BYTES)
+        answer = await self._ask("POST", "/v1/enrolments", token=token, body=body, most=most)
+        return await _read(answer, answers.read_enrolled)
 
     async def document(self, path: str) -> JsonObject | Problem | Refusal:
         """Read any other public document, which may have fractions in it."""
-        answer = await self._ask("GET", path)
-        return answers.read(answer, answers.read_document)
+        answer = await self._ask("GET", path, most=MOST_BYTES)
+        return await _read(answer, answers.read_document)
 
     async def studies(self) -> list[JsonObject] | Problem | Refusal:
         """Read the list of all studies."""
-        answer = await self._ask("GET", "/v1/studies")
-        return answers.read(answer, answers.read_documents)
+        answer = await self._ask("GET", "/v1/studies", most=MOST_BYTES)
+        return await _read(answer, answers.read_documents)
 
     async def metric(self, name: str) -> int:
         """Read one figure of /metrics; 0 if it is not there."""
-        answer = await self._ask("GET", "/metrics")
-        lines = [] if isinstance(answer, Problem) else answer.decode("utf-8", "replace").splitlines()
+        answer = await self._ask("GET", "/metrics", most=MOST_BYTES)
+        lines = answer.decode("utf-8", "replace").splitlines() if isinstance(answer, bytes) else []
         values = [line.removeprefix(f"{name} ") for line in lines if line.startswith(f"{name} ")]
-        return int(float(values[0])) if values else 0
+        try:
+            return int(float(values[0])) if values else 0
+        except (ValueError, OverflowError):
+            return 0
 
     async def command(
         self, path: str, token: str, document: Mapping[str, canonical.Json] | None = None
     ) -> JsonObject | Problem | Refusal:
         """Send a request that only an operator may make; it is never repeated."""
         body = b"" if document is None else canonical.dumps(document)
-        answer = await self._ask("POST", path, token=token, body=body, attempts=1)
-        return answers.read(answer, answers.read_document)
+        answer = await self._ask("POST", path, token=token, body=body, most=MOST_BYTES, attempts=1)
+        return await _read(answer, answers.read_document)
 
     async def deliver(self, round_: str, token: str, body: bytes) -> JsonObject | Problem | Refusal:
         """Send a gateway's batch of reports, in raw columns."""
         kind = "application/octet-stream"
         answer = await self._ask("POST", f"/v1/rounds/{round_}/batches", token=token, body=body, kind=kind)
-        return answers.read(answer, answers.read_document)
+        return await _read(answer, answers.read_document)
 
     async def _ask(
         self,
@@ -128,40 +142,48 @@ class Server:
         token: str = "",
         body: bytes = b"",
         kind: str = "application/json",
+        most: int = SMALL_BYTES,
         attempts: int | None = None,
-    ) -> bytes | Problem:
-        """Ask until there is an answer: its body, or the problem that the server has with it for good."""
+    ) -> bytes | Problem | Refusal:
+        """Ask until there is an answer of `most` bytes: its body, or the problem that the server has for good."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         if body:
             headers["Content-Type"] = kind
-        most = attempts or self._patience.attempts
-        for attempt in range(most):
-            retry_after = 0.0
-            try:
-                status, answer, retry_after = await self._once(method, path, headers, body)
-            except (httpx.RequestError, TimeoutError):
-                pass
-            else:
-                if 200 <= status < 300:
-                    return answer
-                if status in _PERMANENT or 300 <= status < 400:
-                    return answers.read_problem(status, answer)
-            if attempt + 1 < most:
-                await asyncio.sleep(self._patience.pause(attempt, retry_after))
-        raise UnreachableError(f"gave no answer in {most} attempts", where=self.url)
+        attempts, retry_after = attempts or self._patience.attempts, 0.0
+        try:
+            async with asyncio.timeout(MOST_SECONDS):
+                for attempt in range(attempts):
+                    if attempt:
+                        await asyncio.sleep(self._patience.pause(attempt - 1, retry_after))
+                    retry_after = 0.0
+                    try:
+                        status, answer, retry_after = await self._once(method, path, headers, body, most)
+                    except _LOST:
+                        continue
+                    if isinstance(answer, Refusal) or 200 <= status < 300:
+                        return answer
+                    if status in _PERMANENT or 300 <= status < 400:
+                        return answers.read_problem(status, answer)
+        except TimeoutError:
+            raise UnreachableError(f"gave no answer in {MOST_SECONDS:.0f} seconds", where=self.url) from None
+        raise UnreachableError(f"gave no answer in {attempts} attempts", where=self.url)
 
-    async def _once(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes, float]:
-        async with (
-            asyncio.timeout(MOST_SECONDS),
-            self._client.stream(method, path, headers=headers, content=body or None) as response,
-        ):
-            pieces, size = list[bytes](), 0
-            async for piece in response.aiter_bytes():
-                size += len(piece)
-                if size > MOST_BYTES:
-                    raise httpx.ReadError("the answer is too long")
-                pieces.append(piece)
-            return response.status_code, b"".join(pieces), seconds_of(response.headers.get("retry-after", ""))
+    async def _once(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes, most: int
+    ) -> tuple[int, bytes | Refusal, float]:
+        async with self._client.stream(method, path, headers=headers, content=body or None) as response:
+            good = response.is_success
+            answer = await read_body(response, min(most, MOST_BYTES) if good else SMALL_BYTES)
+            if isinstance(answer, Refusal) and not good:
+                answer = b""  # Of a problem the status says enough.
+            return response.status_code, answer, seconds_of(response.headers.get("retry-after", ""))
+
+
+async def _read(answer: bytes | Problem | Refusal, reader: Callable[[bytes], T]) -> T | Problem | Refusal:
+    """Read an answer; a long one in a thread."""
+    if isinstance(answer, bytes) and len(answer) > _APART:
+        return await asyncio.to_thread(answers.read, answer, reader)
+    return answers.read(answer, reader)
 
 
 def _url(text: str) -> str:
