@@ -69,7 +69,7 @@ demo: install
 	$(BIN)/askance demo $(DEMO)
 
 vectors: install
-	$(BIN)/python tests/vectors/generate.py
+	$(BIN)/python -m tests.vectors.generate
 
 benchmark: install
 	$(BIN)/python benchmarks/documents.py
