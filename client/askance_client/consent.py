@@ -37,6 +37,8 @@ class Spending:
     """What other copies of this wallet were once seen to have spent."""
     heard: Mapping[str, int] = field(default_factory=dict[str, int])
     """What each round cost that another copy was once seen to have answered: not again, where the server forgets it."""
+    again: Mapping[str, int] = field(default_factory=dict[str, int])
+    """What each round cost a second time: the server took another draw than the one that this wallet has sent it."""
 
     def after(self, statement: AccountStatement) -> Spending:
         """This spending, with the reports that the server has from her and this wallet does not know of."""
@@ -56,7 +58,7 @@ class Spending:
     @property
     def spent(self) -> int:
         """Micro-ε spent, by the highest account."""
-        return sum(self.charges.values()) + self.elsewhere
+        return sum(self.charges.values()) + sum(self.again.values()) + self.elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,9 @@ def _unaffordable(
     """The cap that does not cover the round: what the study promised at most, or her own."""
     charge = round_.charge_of(user)
     accounts = (spending.charges, spending.heard, statement.charges)
-    in_study = sum(max(account.get(other, 0) for account in accounts) for other in history.rounds)
+    in_study = sum(
+        max(account.get(other, 0) for account in accounts) + spending.again.get(other, 0) for other in history.rounds
+    )
     if in_study + charge > history.study.cap:
         left, cap = to_text(max(history.study.cap - in_study, 0)), to_text(history.study.cap)
         what = f"ε = {to_text(charge)} is asked, {left} is left of the {cap} that the study promised at most"

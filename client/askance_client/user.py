@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from askance_client.bulletin_reader import BulletinReader
 from askance_client.consent import AccountStatement, PublicFacts, decide, is_asked, refuse_study
-from askance_client.history import History
+from askance_client.history import History, Pin
 from askance_client.pace import PACE, Pace
 from askance_client.refusals import Reason, Refusal
 from askance_client.transport import Problem, Receipt, Server, UnreachableError
@@ -107,12 +107,12 @@ class User:
         if refusal is not None:
             return [refusal]
         history, facts = reader.history, PublicFacts(identity.user, self._example.schema, self._simulated)
-        refusal = refuse_study(history, self._wallet.pin(reader.study), facts)
+        refusal = refuse_study(history, await self._pin(history), facts)
         if refusal is not None:
             return [refusal]
-        results = list[Result]()
+        results, reports = list[Result](), self._wallet.reports
         for id_ in history.rounds:
-            report: StoredReport | Refusal | None = self._wallet.stored(id_)
+            report: StoredReport | Refusal | None = reports.get(id_)
             if report is None and id_ in history.open_rounds() and is_asked(history, id_, identity.user):
                 report = await self._draw_and_store(history, server, id_, facts, identity)
             if isinstance(report, Refusal):
@@ -120,6 +120,18 @@ class User:
             elif report is not None:
                 results.append(await self._send(server, report, identity))
         return results
+
+    async def _pin(self, history: History) -> Pin | None:
+        """Store how far she has read, before anything else is asked of the server; what she had read before, if less.
+
+        Not what she has answered, so that she notices a second history between reading and answering. If the power
+        fails, it may be forgotten: a synchronized write for each user and entry would cost as much as the reports.
+        """
+        before = self._wallet.pin(history.id)
+        if before == history.pin:
+            return before
+        await self._wallet.group_commit(lambda: self._wallet.note_history(history.id, history.heads), durable=False)
+        return self._wallet.pin(history.id)
 
     async def _draw_and_store(
         self, history: History, server: Server, id_: str, facts: PublicFacts, identity: Identity
@@ -150,16 +162,12 @@ class User:
         decision = decide(history, id_, facts, spending, statement)
         if statement.user == facts.user:
             # Also where she refuses: what others have spent in her name stays spent. Not what is said of somebody else.
-            self._wallet.note_history(history.id, history.pin, spending.elsewhere)
-            self._wallet.note_heard(
-                {round_: cost for round_, cost in spending.heard.items() if round_ in history.rounds}
-            )
+            heard = {round_: cost for round_, cost in spending.heard.items() if round_ in history.rounds}
+            self._wallet.note_elsewhere(spending.elsewhere, heard)
         if isinstance(decision, Refusal):
             return decision
         charge = decision.charge_of(facts.user)
-        return self._wallet.draw_and_store(
-            history.id, history.pin, spending.elsewhere, id_, charge, lambda: self._draw(decision, facts.user)
-        )
+        return self._wallet.draw_and_store(history.id, id_, charge, lambda: self._draw(decision, facts.user))
 
     def _draw(self, round_: PreparedRound, user: int) -> bytes:
         """Draw her report. This is the one place where her example is looked at."""
@@ -169,15 +177,17 @@ class User:
         """Send the stored bytes, unless there was an answer for good."""
         if report.state is ReportState.ACKNOWLEDGED:
             return Answered(report.round, report.charge)
-        if report.state is ReportState.DECLINED:
-            return Unanswered(report.round, "declined", final=True)
+        if report.state in {ReportState.DECLINED, ReportState.CONFLICT}:
+            return Unanswered(report.round, report.state.value, final=True)
         answer = await server.send(report.round, identity.token, report.body)
         if isinstance(answer, Refusal):
             return Refusal(answer.reason, answer.detail, report.round)
         if isinstance(answer, Problem):
             final = answer.name in _FINAL
             if final:
-                await self._settle(report, ReportState.DECLINED)
+                # Another draw was taken, so two were seen, and both are charged. A server that lies shuts the wallet.
+                other = answer.name == "conflict"
+                await self._settle(report, ReportState.CONFLICT if other else ReportState.DECLINED)
             return Unanswered(report.round, answer.name or str(answer.status), final)
         if answer != Receipt(identity.user, report.round, report.charge):
             return Refusal(Reason.WRONG_RECEIPT, "the receipt names another report or another price", report.round)

@@ -51,7 +51,6 @@ from askance_client import (
     count,
 )
 from askance_client.consent import AccountStatement
-from askance_client.history import Pin
 from askance_client.pace import AT_ONCE
 from askance_client.transport import Problem, Receipt
 from askance_client.wallet import StoredReport, WalletFile
@@ -182,11 +181,9 @@ class MarkedWallet(Wallet):
         super().__init__(file, owner)
         self.mark = mark
 
-    def draw_and_store(
-        self, study: str, pin: Pin, elsewhere: int, round_: str, charge: int, draw: Callable[[], bytes]
-    ) -> StoredReport:
+    def draw_and_store(self, study: str, round_: str, charge: int, draw: Callable[[], bytes]) -> StoredReport:
         """As it is."""
-        kept = super().draw_and_store(study, pin, elsewhere, round_, charge, draw)
+        kept = super().draw_and_store(study, round_, charge, draw)
         self.mark(Where.DRAWN)
         return kept
 
@@ -267,13 +264,11 @@ class StoresLate(MarkedWallet):
         super().__init__(file, owner, mark)
         self._late: dict[str, Callable[[], StoredReport]] = {}
 
-    def draw_and_store(
-        self, study: str, pin: Pin, elsewhere: int, round_: str, charge: int, draw: Callable[[], bytes]
-    ) -> StoredReport:
+    def draw_and_store(self, study: str, round_: str, charge: int, draw: Callable[[], bytes]) -> StoredReport:
         """In memory, for the time being."""
         body = draw()
         store = super().draw_and_store
-        self._late[round_] = lambda: store(study, pin, elsewhere, round_, charge, lambda: body)
+        self._late[round_] = lambda: store(study, round_, charge, lambda: body)
         self.mark(Where.DRAWN)
         return StoredReport(round_, charge, body, ReportState.STORED)
 

@@ -48,7 +48,9 @@ from tests.protocol.studies import SCHEMA, part, study
 ROOT = Path(__file__).parent.parent.parent
 STUDY = "a" * 64
 HEAD = "b" * 64
+HEADS = ("c" * 64, HEAD)
 PIN = Pin(2, HEAD)
+CHECKSUM = f"x'{'00' * 16}'"
 
 
 @pytest.fixture
@@ -70,7 +72,8 @@ def id_of(number: int) -> str:
 
 
 def keep(wallet: Wallet, round_: int = 1, charge: int = MICRO, body: bytes = b"drawn", elsewhere: int = 0) -> bytes:
-    return wallet.draw_and_store(STUDY, PIN, elsewhere, id_of(round_), charge, lambda: body).body
+    wallet.note_elsewhere(elsewhere, {})
+    return wallet.draw_and_store(STUDY, id_of(round_), charge, lambda: body).body
 
 
 def never() -> bytes:
@@ -147,6 +150,7 @@ def test_a_new_wallet_needs_a_cap(tmp_path: Path) -> None:
 def test_what_is_kept_is_there_when_the_file_is_opened_again(tmp_path: Path) -> None:
     with closing(wallet_at(tmp_path)) as wallet:
         wallet.enrolled(Identity("http://askance.test", 3, "token"))
+        wallet.note_history(STUDY, HEADS)
         keep(wallet, elsewhere=5)
         wallet.settle(id_of(1), ReportState.ACKNOWLEDGED)
     with closing(wallet_at(tmp_path)) as wallet:
@@ -186,7 +190,7 @@ def test_what_she_declared_is_stored_for_good(tmp_path: Path) -> None:
 
 def test_keeping_twice_gives_the_first_bytes_and_draws_nothing(wallet: Wallet) -> None:
     assert keep(wallet, body=b"first") == b"first"
-    again = wallet.draw_and_store(STUDY, PIN, 0, id_of(1), 5 * MICRO, never)
+    again = wallet.draw_and_store(STUDY, id_of(1), 5 * MICRO, never)
 
     assert again.body == b"first"
     assert again.charge == MICRO
@@ -214,7 +218,7 @@ def test_what_does_not_fit_is_not_kept_and_the_last_millionth_does(wallet: Walle
 
 def test_an_error_while_drawing_keeps_nothing(wallet: Wallet) -> None:
     with pytest.raises(AssertionError, match="nothing is drawn"):
-        wallet.draw_and_store(STUDY, PIN, 5, id_of(1), MICRO, never)
+        wallet.draw_and_store(STUDY, id_of(1), MICRO, never)
 
     assert wallet.stored(id_of(1)) is None
     assert wallet.pin(STUDY) is None
@@ -232,15 +236,30 @@ def test_what_was_acknowledged_stays_so(wallet: Wallet) -> None:
 
 
 def test_a_pin_only_grows(wallet: Wallet) -> None:
-    for length in (1, 3, 2):
-        wallet.note_history(STUDY, Pin(length, id_of(length)), 0)
+    heads = [id_of(length) for length in range(1, 5)]
+    assert [wallet.note_history(STUDY, heads[:length]) for length in (1, 3, 2, 3)] == [True, True, False, True]
 
     assert wallet.pin(STUDY) == Pin(3, id_of(3))
 
 
+def test_a_history_that_does_not_go_on_with_what_was_read_is_not_stored(wallet: Wallet) -> None:
+    heads = [id_of(length) for length in range(1, 5)]
+    wallet.note_history(STUDY, heads[:2])
+    other = [*heads[:1], *map(id_of, range(12, 16))]
+
+    assert not wallet.note_history(STUDY, other)
+    assert wallet.pin(STUDY) == Pin(2, id_of(2))
+    assert wallet.note_history("d" * 64, other)
+    assert wallet.note_history(STUDY, heads)
+
+
 # ----------------------------------------------------------------------------------------- what the file itself forbids
 
-_COPY = "SELECT owner, round, charge, x'00', state FROM reports"
+_COPY = "SELECT owner, round, study, charge, x'00', state, checksum FROM reports"
+
+
+def _added(charge: int, *, round_: str = id_of(9), state: str = "kept", checksum: str = CHECKSUM) -> str:
+    return f"INSERT INTO reports VALUES (0, '{round_}', NULL, {charge}, x'00', '{state}', {checksum})"
 
 
 @pytest.mark.parametrize(
@@ -255,12 +274,19 @@ _COPY = "SELECT owner, round, charge, x'00', state FROM reports"
         (f"INSERT INTO reports {_COPY} WHERE true ON CONFLICT DO UPDATE SET body = excluded.body", "never changed"),
         ("UPDATE OR REPLACE reports SET body = x'00'", "never changed"),
         ("DELETE FROM reports", "never forgotten"),
-        (f"INSERT INTO reports VALUES (0, '{id_of(9)}', {CAP - MICRO - 4}, x'00', 'kept')", "beyond the cap"),
-        (f"INSERT OR REPLACE INTO reports VALUES (0, '{id_of(9)}', {CAP}, x'00', 'kept')", "beyond the cap"),
-        (f"INSERT INTO reports VALUES (0, '{id_of(9)}', 0, x'00', 'kept')", "CHECK"),
-        (f"INSERT INTO reports VALUES (0, '{id_of(9)}', -1, x'00', 'kept')", "CHECK"),
-        ("INSERT INTO reports VALUES (0, 'short', 1, x'00', 'kept')", "CHECK"),
-        (f"INSERT INTO reports VALUES (0, '{id_of(9)}', 1, x'00', 'lost')", "CHECK"),
+        (_added(CAP - MICRO - 4), "beyond the cap"),
+        (_added(CAP).replace("INSERT", "INSERT OR REPLACE"), "beyond the cap"),
+        (_added(0), "CHECK"),
+        (_added(-1), "CHECK"),
+        (_added(1, round_="short"), "CHECK"),
+        (_added(1, state="lost"), "CHECK"),
+        (_added(1, checksum="x'00'"), "CHECK"),
+        (_added(1, checksum="NULL"), "NOT NULL"),
+        ("UPDATE owners SET report_count = 0", "stays spent"),
+        ("UPDATE owners SET heard_count = heard_count - 1", "CHECK|stays spent"),
+        ("DELETE FROM heads", "stays read"),
+        (f"UPDATE heads SET head = '{id_of(9)}'", "stays read"),
+        ("INSERT OR REPLACE INTO heads SELECT * FROM heads", "stays read"),
         ("UPDATE owners SET elsewhere = 4", "stays spent"),
         ("UPDATE owners SET elsewhere = elsewhere - 1", "stays spent"),
         ("UPDATE owners SET cap = cap + 1", "for a lifetime"),
@@ -273,6 +299,7 @@ _COPY = "SELECT owner, round, charge, x'00', state FROM reports"
 )
 def test_no_program_makes_the_file_forget_what_was_spent(tmp_path: Path, statement: str, why: str) -> None:
     with closing(wallet_at(tmp_path)) as wallet:
+        wallet.note_history(STUDY, HEADS)
         keep(wallet, elsewhere=5)
     with pytest.raises(sqlite3.IntegrityError, match=why):
         by_hand(tmp_path, statement)
@@ -282,11 +309,10 @@ def test_no_program_makes_the_file_forget_what_was_spent(tmp_path: Path, stateme
         assert spent(wallet) == MICRO + 5
 
 
-def test_another_program_may_spend_and_it_counts(tmp_path: Path) -> None:
+def test_what_another_program_writes_without_its_checksum_is_noticed_and_nothing_is_drawn(tmp_path: Path) -> None:
     with closing(wallet_at(tmp_path)) as wallet:
-        by_hand(tmp_path, "INSERT INTO reports VALUES (0, ?, ?, x'00', 'kept')", id_of(9), CAP)
-        assert spent(wallet) == CAP
-        with pytest.raises(BeyondCapError):
+        by_hand(tmp_path, _added(CAP))
+        with pytest.raises(DamagedWalletError, match="not as it was written"):
             keep(wallet)
 
 
@@ -390,9 +416,10 @@ def test_what_the_server_will_never_take_stays_spent_and_is_not_sent_again(
         liar.says.clear()
         liar.heard.clear()
 
-        assert answers(user, liar) == [Unanswered(round_, "declined", final=True)]
+        other_draw = name == "conflict"
+        assert answers(user, liar) == [Unanswered(round_, name if other_draw else "declined", final=True)]
         assert len(liar.bodies) == 1
-        assert spent(wallet) == MICRO
+        assert spent(wallet) == (2 * MICRO if other_draw else MICRO)
 
 
 # ------------------------------------------------------------------------------------------------ files that there are
@@ -496,7 +523,7 @@ def test_the_tables_are_in_the_wheel(tmp_path: Path) -> None:
     with ZipFile(wheel) as archive:
         schema = archive.read("askance_client/wallet/schema.sql").decode()
 
-    assert schema.count("CREATE TRIGGER") == 8
+    assert schema.count("CREATE TRIGGER") == 12
 
 
 def test_a_new_wallet_has_the_tables_of_one_of_version_0_1_that_was_opened(tmp_path: Path) -> None:
@@ -528,7 +555,36 @@ def stamped(path: Path) -> None:
 def newer(path: Path) -> None:
     Wallet.open(path, cap=CAP).close()
     with closing(sqlite3.connect(path)) as db, db:
+        db.execute("CREATE TABLE more (x)")
         db.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+
+
+def misnumbered(path: Path) -> None:
+    Wallet.open(path, cap=CAP).close()
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+
+
+def mislabelled(path: Path) -> None:
+    Wallet.open(path, cap=CAP).close()
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("PRAGMA application_id = 0")
+
+
+def without_its_triggers(path: Path) -> None:
+    Wallet.open(path, cap=CAP).close()
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("DROP TRIGGER within_the_cap")
+
+
+def never_filled(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("CREATE TABLE mine (x)")
+        db.execute("DROP TABLE mine")
+
+
+def nobodys(path: Path) -> None:
+    WalletFile.open(path).close()
 
 
 def overwritten(path: Path) -> None:
@@ -543,6 +599,13 @@ def overwritten(path: Path) -> None:
         (lambda path: path.write_bytes(b"\0" * 4096), "damaged"),
         (foreign, "is no wallet .*name another file"),
         (stamped, "is no wallet .*name another file"),
+        (lambda path: path.touch(), "damaged.* 0 bytes"),
+        (lambda path: path.write_bytes(b"S"), "damaged.* 1 bytes"),
+        (never_filled, "damaged.*empty database"),
+        (misnumbered, "damaged.*tables are not those of its version"),
+        (mislabelled, "damaged.*tables are not those of its version"),
+        (without_its_triggers, "damaged.*tables are not those of its version"),
+        (nobodys, "has no owner 0"),
         (newer, f"is of version {SCHEMA_VERSION + 1}.*update askance"),
         (overwritten, "damaged"),
     ],
@@ -601,7 +664,7 @@ def test_an_owner_that_is_not_there_and_one_that_is_there_twice_are_refused(tmp_
 def test_an_error_of_sqlite_is_told_by_its_code_and_not_by_its_words(wallet: Wallet) -> None:
     """A check or another trigger that fails is not taken for the cap, and a closed file is no damaged one."""
     with pytest.raises(WalletError) as check:
-        wallet.draw_and_store(STUDY, PIN, 0, "beyond the cap", 1, lambda: b"drawn")
+        wallet.draw_and_store(STUDY, "beyond the cap", 1, lambda: b"drawn")  # No id of a round has 14 letters.
     wallet.close()
     with pytest.raises(WalletError) as closed:
         wallet.stored(id_of(1))
@@ -661,9 +724,9 @@ def test_what_is_done_together_is_one_commit(tmp_path: Path) -> None:
     ("fails", "error"),
     [
         (lambda wallet: keep(wallet, 7, CAP + 1), BeyondCapError),
-        (lambda wallet: wallet.note_history("short", PIN, 0), WalletError),
-        (lambda wallet: wallet.note_history(STUDY, PIN, 1 << 70), OverflowError),
-        (lambda wallet: wallet.draw_and_store(STUDY, PIN, 0, id_of(7), 1, never), AssertionError),
+        (lambda wallet: wallet.note_history("short", HEADS), WalletError),
+        (lambda wallet: wallet.note_elsewhere(1 << 70, {id_of(7): 1}), OverflowError),
+        (lambda wallet: wallet.draw_and_store(STUDY, id_of(7), 1, never), AssertionError),
     ],
 )
 def test_one_work_that_fails_does_not_take_the_others_back(

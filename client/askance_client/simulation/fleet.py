@@ -184,6 +184,8 @@ class _ShardRun:
             if refusal is not None:
                 self.progress.results[refusal.reason.value] += len(self.shard.rows)
                 break
+            # Before anybody is visited; her own visit finds it done, or the file has read another history before.
+            await self.file.group_commit(self._note_history, durable=False)
             owners = self._to_visit()
             if len(owners):
                 fruitless = 0 if await self._visit_all(owners) else fruitless + 1
@@ -198,6 +200,11 @@ class _ShardRun:
         self.progress.spent, self.progress.ended = self.file.most_spent(), True
         self.tell(self.progress)
         return self.progress
+
+    def _note_history(self) -> None:
+        history = self.reader.history
+        if self.file.pin(history.id) != history.pin:
+            self.file.note_heads(history.id, history.heads)
 
     def _to_visit(self) -> NDArray[np.intp]:
         """The users who are asked in an open round and were not visited, or have a report that is not acknowledged."""

@@ -25,7 +25,8 @@ from askance_client.wallet.errors import (
     WalletError,
     WalletInUseError,
 )
-from askance_client.wallet.file import SCHEMA_VERSION, WalletFile
+from askance_client.wallet.file import WalletFile
+from askance_client.wallet.layout import SCHEMA_VERSION
 from askance_client.wallet.records import Identity, ReportState, StoredReport
 from askance_client.wallet.wallet import Wallet
 

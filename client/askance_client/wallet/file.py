@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from importlib.resources import files
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from askance_client.wallet.errors import WalletError, unwritable, wallet_error
-from askance_client.wallet.records import Identity
+from askance_client.history import Pin
+from askance_client.wallet.errors import FROM_SQLITE, damaged, translated, wallet_error
+from askance_client.wallet.layout import (
+    SCHEMA_VERSION,
+    check_file,
+    check_tables,
+    create,
+    owner_row,
+    upgrade,
+)
+from askance_client.wallet.records import Account, Identity, Owner, ReportState, StoredReport
+from askance_client.wallet.tables import FILE, HEADS, HEARD, OWNERS, REPORTS, Cell, Table
 from askance_protocol.budget import whole_micro
 
-SCHEMA_VERSION: Final = 2
-_APPLICATION: Final = 0x41534B57  # "ASKW", in the header of the file
 _SECONDS: Final = 60.0
 """How long to wait for another process that writes."""
+_HELD: Final = 1024
+"""Number of accounts that are held in memory: of the owners that are being visited."""
 
 T = TypeVar("T")
 _Work = tuple[Callable[[], Any], "asyncio.Future[Any]"]
@@ -29,29 +38,32 @@ class WalletFile:
     """A file of wallets. Open one with `WalletFile.open`."""
 
     @classmethod
-    def open(cls, path: Path | str) -> WalletFile:
-        """Open a file, or create it readable by its owner only."""
+    def open(cls, path: Path | str, *, first: Sequence[Owner] = ()) -> WalletFile:
+        """Open a file, or create it, with its `first` owners and readable by its owner only, if it is not there."""
         path = Path(path)
-        if not _create(path):
-            _check_private(path)
-        try:
+        if not path.exists():
+            create(path, first)
+        check_file(path)
+        with translated(path):
             db = sqlite3.connect(path, timeout=_SECONDS, isolation_level=None)
-        except sqlite3.Error as error:
-            raise wallet_error(path, error) from None
-        try:
-            _prepare(db, path)
-        except sqlite3.Error as error:
-            db.close()
-            raise wallet_error(path, error) from None
-        except BaseException:
-            db.close()
-            raise
-        return cls(path, db)
+            try:
+                _prepare(db, path)
+                file = cls(path, db)
+                file.check()
+            except BaseException:
+                db.close()
+                raise
+        return file
 
     def __init__(self, path: Path, db: sqlite3.Connection) -> None:
         self.path, self._db = path, db
         self._waiting: list[_Work] = []
         self._durable = False
+        self._id = b""
+        self._version = -1
+        self._accounts: dict[int, Account] = {}
+        self._pins: dict[str, Pin] = {}
+        """What was read and found whole, as long as no other program writes to the file."""
 
     def close(self) -> None:
         """Close the file, and with it all wallets that are in it."""
@@ -59,34 +71,80 @@ class WalletFile:
 
     # ------------------------------------------------------------------------------------------------ transactions
 
-    def row(self, query: str, parameters: tuple[object, ...]) -> tuple[Any, ...] | None:
-        """The one row of a query, if there is one."""
-        rows = self.rows(query, parameters)
-        return rows[0] if rows else None
-
-    def rows(self, query: str, parameters: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
-        """All rows of a query."""
+    def rows(self, query: str, parameters: Sequence[Cell] = ()) -> list[tuple[Any, ...]]:
+        """All rows of a query, as they stand in the file."""
         try:
             return self._db.execute(query, parameters).fetchall()
-        except sqlite3.Error as error:
+        except FROM_SQLITE as error:
             raise wallet_error(self.path, error) from None
+
+    def read(self, table: Table, condition: str = "", parameters: Sequence[Cell] = ()) -> list[tuple[Any, ...]]:
+        """Rows of a table, each compared with its checksum, which is left out."""
+        rows = self.rows(f"{table.select} {condition}", parameters)
+        for row in rows:
+            if row[-1] != table.checksum(self._id, row[:-1]):
+                raise damaged(self.path, f"a row of {table.name} is not as it was written")
+        return [row[:-1] for row in rows]
+
+    def insert(self, table: Table, row: Sequence[Cell]) -> None:
+        """Add a row, in a transaction that is open."""
+        self._db.execute(table.insert, table.inserted(self._id, row))
+
+    def update(self, table: Table, row: Sequence[Cell]) -> None:
+        """Change a row, in a transaction that is open."""
+        self._db.execute(table.update, table.updated(self._id, row))
 
     @contextmanager
     def transaction(self) -> Generator[sqlite3.Connection]:
         """Make the changes of a block, on disk when it ends, or none of them; as part of a transaction that is open."""
-        outermost = not self._db.in_transaction
-        try:
-            if outermost:
-                self._db.execute("BEGIN IMMEDIATE")  # From here on no other process decides.
+        if self._is_open:
             yield self._db
-            if outermost:
-                self._db.execute("COMMIT")
+            return
+        try:
+            self._db.execute("BEGIN IMMEDIATE")  # From here on no other process decides.
+            self._look_again()
+            yield self._db
+            self._db.execute("COMMIT")
         except BaseException as error:
-            if outermost and self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            if isinstance(error, sqlite3.Error):
+            self._forget()
+            self._roll_back()
+            if isinstance(error, FROM_SQLITE):
                 raise wallet_error(self.path, error) from None
             raise
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether a transaction is open: where the file is closed, none is."""
+        try:
+            return self._db.in_transaction
+        except sqlite3.ProgrammingError:
+            return False
+
+    def _roll_back(self) -> None:
+        """Take back the transaction, if it is still open. If that fails, stop: nothing may be added to it."""
+        try:
+            if self._is_open:
+                self._db.execute("ROLLBACK")
+        finally:
+            if self._is_open:
+                self._db.close()
+
+    def _look_again(self) -> None:
+        """Forget what was read, if another program has written since."""
+        ((version,),) = self._db.execute("PRAGMA data_version").fetchall()
+        if version != self._version:
+            self._forget()
+            self._version = version
+
+    def _look_again_outside(self) -> None:
+        # Within a transaction no other program writes.
+        if not self._is_open:
+            with translated(self.path):
+                self._look_again()
+
+    def _forget(self) -> None:
+        self._accounts.clear()
+        self._pins.clear()
 
     async def group_commit(self, work: Callable[[], T], *, durable: bool = True) -> T:
         """Run this in one transaction with the other requests of this turn of the loop; it is on disk afterwards.
@@ -107,7 +165,7 @@ class WalletFile:
         results: list[object] = []
         try:
             with self._synchronous(durable), self.transaction():
-                results += [_attempt(work) for work, _ in waiting]
+                results += [self._attempt(work) for work, _ in waiting]
         except Exception as error:
             results = [error] * len(waiting)
         for (_, done), result in zip(waiting, results, strict=True):
@@ -129,33 +187,146 @@ class WalletFile:
         finally:
             self._db.execute("PRAGMA synchronous = FULL")
 
+    def _attempt(self, work: Callable[[], T]) -> T | Exception:
+        """Do one of several works of a transaction, whole or not at all."""
+        self._db.execute("SAVEPOINT work")
+        try:
+            result = work()
+        except Exception as error:
+            self._forget()
+            # Where SQLite had to roll back everything, there is no savepoint any more; and then no COMMIT succeeds.
+            self._db.execute("ROLLBACK TO work")
+            return wallet_error(self.path, error) if isinstance(error, FROM_SQLITE) else error
+        self._db.execute("RELEASE work")
+        return result
+
+    # --------------------------------------------------------------------------------------------------- what it holds
+
+    def check(self) -> None:
+        """Look at all that is there once: the counts of owners, and what was read of bulletins."""
+        with self._one_state():
+            ids = self.rows("SELECT id FROM file")
+            if len(ids) != 1 or not isinstance(ids[0][0], bytes):
+                raise damaged(self.path, "it does not say which file it is")
+            ((self._id,),) = ids
+            counted = self.read(FILE)
+            ((owners,),) = self.rows("SELECT count(*) FROM owners")
+            if counted != [(1, self._id, owners, len(self.read(HEADS)))]:
+                raise damaged(self.path, "rows are gone")
+
+    @contextmanager
+    def _one_state(self) -> Generator[None]:
+        """Let all reads of a block see the same state of the file."""
+        if self._is_open:
+            yield
+            return
+        with translated(self.path):
+            try:
+                self._db.execute("BEGIN")
+                yield
+            finally:
+                self._roll_back()  # There is nothing to commit.
+
+    def account(self, id_: int) -> Account | None:
+        """All that is known of an owner's spending, and that nothing of it is missing; None if she is not here."""
+        self._look_again_outside()
+        if id_ in self._accounts:
+            return self._accounts[id_]
+        with self._one_state():
+            rows = self.read(OWNERS, "WHERE id = ?", (id_,))
+            if not rows:
+                return None
+            owner = Owner(*rows[0])
+            reports = self.read(REPORTS, "WHERE owner = ?", (id_,))
+            heard = self.read(HEARD, "WHERE owner = ?", (id_,))
+        if (len(reports), len(heard)) != (owner.report_count, owner.heard_count):
+            raise damaged(self.path, "rows are gone")
+        account = Account(
+            owner,
+            {
+                round_: StoredReport(round_, charge, body, ReportState(state), study)
+                for _, round_, study, charge, body, state in reports
+            },
+            {round_: charge for _, round_, charge in heard},
+        )
+        self._hold(account)
+        return account
+
+    def _hold(self, account: Account) -> None:
+        if len(self._accounts) >= _HELD:
+            self._accounts.clear()
+        self._accounts[account.owner.id] = account
+
+    def write(self, before: Account, after: Account) -> None:
+        """Change what is known of an owner, in a transaction that is open: what is new, and what is another now."""
+        id_ = after.owner.id
+        for round_, report in after.reports.items():
+            known = before.reports.get(round_)
+            if known is not report:
+                row = (id_, round_, report.study, report.charge, report.body, report.state.value)
+                (self.insert if known is None else self.update)(REPORTS, row)
+        for round_ in after.heard.keys() - before.heard.keys():
+            self.insert(HEARD, (id_, round_, after.heard[round_]))
+        owner = replace(after.owner, report_count=len(after.reports), heard_count=len(after.heard))
+        if owner != before.owner:
+            self.update(OWNERS, owner_row(owner))
+        self._hold(replace(after, owner=owner))
+
+    # ----------------------------------------------------------------------------------- what was read of bulletins
+
+    def pin(self, study: str) -> Pin | None:
+        """How much of a study's history was read with this file; None if nothing."""
+        self._look_again_outside()
+        if study not in self._pins:
+            rows = self.read(HEADS, "WHERE study = ? ORDER BY length DESC LIMIT 1", (study,))
+            if not rows:
+                return None
+            self._pins[study] = Pin(*rows[0][1:])
+        return self._pins[study]
+
+    def heads(self, study: str) -> dict[int, str]:
+        """The digest of each entry of a study that was read, by the number of entries up to it."""
+        return {length: head for _, length, head in self.read(HEADS, "WHERE study = ?", (study,))}
+
+    def note_heads(self, study: str, heads: Sequence[str]) -> bool:
+        """Note the digest of each entry of a history; False, and nothing is noted, if another one was read before."""
+        with self.transaction():
+            known = self.heads(study)
+            if any(length > len(heads) or heads[length - 1] != head for length, head in known.items()):
+                return False
+            new = [(length, head) for length, head in enumerate(heads, 1) if length not in known]
+            for length, head in new:
+                self.insert(HEADS, (study, length, head))
+            ((one, id_, owners, count),) = self.read(FILE)
+            self.update(FILE, (one, id_, owners, count + len(new)))
+            self._pins.pop(study, None)
+        return True
+
     # ------------------------------------------------------------------------------------------------- its owners
 
     def owners(self) -> list[int]:
         """The owners whose wallets are in this file."""
-        return [owner for (owner,) in self.rows("SELECT id FROM owners ORDER BY id")]
+        return [row[0] for row in self.read(OWNERS, "ORDER BY id")]
 
     def add_all(self, owners: Sequence[tuple[int, int, Identity | None]]) -> None:
         """Add wallets: for each the owner, the cap in micro-ε, and the identity if she has enrolled. All or none."""
-        rows = [
-            (
-                owner,
-                whole_micro(cap, where="cap", least=1),
-                *((identity.server, identity.user, identity.token) if identity else (None,) * 3),
-            )
-            for owner, cap, identity in owners
-        ]
-        with self.transaction() as db:
-            db.executemany("INSERT INTO owners (id, cap, server, user_number, token) VALUES (?, ?, ?, ?, ?)", rows)
+        rows = [owner_row(new_owner(*each)) for each in owners]
+        with self.transaction():
+            for row in rows:
+                self.insert(OWNERS, row)
+            ((one, id_, count, heads),) = self.read(FILE)
+            self.update(FILE, (one, id_, count + len(rows), heads))
 
     def moved(self, server: str) -> None:
         """Change the address of the server that knows all owners: it is found elsewhere now."""
-        with self.transaction() as db:
-            db.execute("UPDATE owners SET server = ? WHERE server <> ?", (server, server))
+        with self.transaction():
+            for row in self.read(OWNERS, "WHERE server <> ?", (server,)):
+                self.update(OWNERS, owner_row(replace(Owner(*row), server=server)))
+            self._accounts.clear()
 
     def numbers(self) -> list[int]:
         """Each owner's number at the server."""
-        return [number for (number,) in self.rows("SELECT user_number FROM owners ORDER BY id")]
+        return [Owner(*row).user_number or 0 for row in self.read(OWNERS, "ORDER BY id")]
 
     def reported(self, round_: str) -> list[int]:
         """Owners who need not be asked again: the server has accepted or refused their report to this round."""
@@ -167,82 +338,34 @@ class WalletFile:
         return [owner for (owner,) in self.rows("SELECT DISTINCT owner FROM reports WHERE state = 'kept'")]
 
     def most_spent(self) -> int:
-        """The most that one of the owners has spent, in micro-ε."""
-        query = "SELECT coalesce(max(spent), 0) FROM (SELECT sum(charge) AS spent FROM reports GROUP BY owner)"
-        ((most,),) = self.rows(query)
+        """The most that one of the owners has spent with reports of her own and in conflict with them, in micro-ε."""
+        spent = "SELECT sum(charge * (1 + (state = 'conflict'))) AS spent FROM reports GROUP BY owner"
+        ((most,),) = self.rows(f"SELECT coalesce(max(spent), 0) FROM ({spent})")  # noqa: S608 -- the line above
         return int(most)
 
 
-def _attempt(work: Callable[[], T]) -> T | Exception:
-    """Run a statement; one that fails is rolled back alone."""
-    try:
-        return work()
-    except Exception as error:
-        return error
+def new_owner(id_: int, cap: int, identity: Identity | None = None) -> Owner:
+    """An owner who has spent nothing yet, with what she will ever spend in micro-ε."""
+    owner = Owner(id_, whole_micro(cap, where="cap", least=1))
+    if identity is None:
+        return owner
+    return replace(owner, server=identity.server, user_number=identity.user, token=identity.token)
 
 
 # ----------------------------------------------------------------------------------------------- opening and checking
 
 
-def _create(path: Path) -> bool:
-    """Create the file, unless it is there: before SQLite writes, so that its rights are right from the start."""
-    try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-    except FileExistsError:
-        return False
-    except OSError as error:
-        raise unwritable(path, str(error.strerror)) from None
-    return True
-
-
-def _check_private(path: Path) -> None:
-    mode = path.stat().st_mode
-    if os.name == "posix" and mode & 0o077:
-        raise WalletError("can be read by others", where=str(path), remedy=f"chmod 600 {path}")
-
-
 def _prepare(db: sqlite3.Connection, path: Path) -> None:
-    """Check the file, make it durable, and create the tables if it is new. Another program's file stays as it is."""
-    _is_new(db, path)
+    """Check the file, make it durable, and bring it to this version. Another program's file stays as it is."""
+    version = check_tables(db, path)
     _write_ahead(db)
     db.execute("PRAGMA synchronous = FULL")
     db.execute("PRAGMA foreign_keys = ON")
-    db.execute("BEGIN IMMEDIATE")
-    if _is_new(db, path):
-        for statement in _schema():
-            db.execute(statement)
-        db.execute(f"PRAGMA application_id = {_APPLICATION}")
-    ((version,),) = db.execute("PRAGMA user_version").fetchall()
     if version < SCHEMA_VERSION:
-        # Version 2: what she declared that she has.
-        db.execute("ALTER TABLE owners ADD COLUMN declared TEXT")
-        db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-    db.execute("COMMIT")
-
-
-def _schema() -> Generator[str]:
-    """The statements of schema.sql. `executescript` would commit the transaction that they belong to."""
-    statement = ""
-    for line in files("askance_client.wallet").joinpath("schema.sql").read_text("utf-8").splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
-
-
-def _is_new(db: sqlite3.Connection, path: Path) -> bool:
-    """Whether the file is empty; an error if its content is not this program's."""
-    # One statement, so that it sees one state of the file.
-    query = "SELECT * FROM pragma_application_id, pragma_user_version, (SELECT count(*) FROM sqlite_schema)"
-    ((application, version, tables),) = db.execute(query).fetchall()
-    if application == 0 and tables == 0:
-        return True
-    if application != _APPLICATION:
-        raise WalletError("is no wallet", where=str(path), remedy="name another file")
-    if version > SCHEMA_VERSION:
-        what = f"is of version {version}, this program knows {SCHEMA_VERSION}"
-        raise WalletError(what, where=str(path), remedy="update askance")
-    return False
+        db.execute("BEGIN IMMEDIATE")
+        if check_tables(db, path) < SCHEMA_VERSION:  # Another process may have been first.
+            upgrade(db, path)
+        db.execute("COMMIT")
 
 
 def _write_ahead(db: sqlite3.Connection) -> None:

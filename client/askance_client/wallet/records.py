@@ -1,7 +1,8 @@
-"""Records of a wallet: its owner's identity at a server, and the reports that she has drawn."""
+"""Records of a wallet: its owner, her identity at a server, and the reports that she has drawn."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -27,6 +28,8 @@ class ReportState(StrEnum):
     """The server has given its receipt."""
     DECLINED = "declined"
     """The server will never take it. What it cost stays spent: it has been seen."""
+    CONFLICT = "conflict"
+    """The server has taken another draw of hers to this round. Both have been seen, so its cost is counted twice."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -37,3 +40,38 @@ class StoredReport:
     charge: int
     body: bytes
     state: ReportState
+    study: str | None = None
+    """Digest of the study; None where version 0.1 of this program drew the report."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Owner:
+    """A row of the table of owners, in the order of its columns. It holds her token, so it has no readable form."""
+
+    id: int
+    cap: int
+    elsewhere: int = 0
+    server: str | None = None
+    user_number: int | None = None
+    token: str | None = None
+    declared: str | None = None
+    report_count: int = 0
+    heard_count: int = 0
+
+    @property
+    def identity(self) -> Identity | None:
+        """Her number and token at her server; None before she has enrolled."""
+        if self.server is None or self.user_number is None or self.token is None:
+            return None
+        return Identity(self.server, self.user_number, self.token)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Account:
+    """All that a file knows of what one owner has spent, read at one time and found whole."""
+
+    owner: Owner
+    reports: Mapping[str, StoredReport]
+    """By the round's id."""
+    heard: Mapping[str, int]
+    """What each round cost that a copy of this wallet has answered."""
