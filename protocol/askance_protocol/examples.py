@@ -1,10 +1,15 @@
 """One user's example, and columns of many: the same integers both ways.
 
 Bits are packed: bit i of a vector is bit i of one Python integer, and bit i mod 64 of word i // 64 in a column.
+
+A Python integer is as long as its value is large, and so is the time to shift, add or multiply it. So an example also
+holds each value in a form whose size the schema says: an int64 for a number, a byte for each bit of a vector. They are
+made once, with the example; queries look at these alone (see `queries/nodes`).
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,6 +22,7 @@ from askance_protocol.errors import ProtocolError
 from askance_protocol.schema import AnyField, BitsField, CategoryField, IntegerField, LabelField, RealField, Schema
 
 Column = NDArray[np.uint64] | Integers
+Bits = NDArray[np.uint8]
 
 _WORD_BITS: Final = 64
 
@@ -27,17 +33,22 @@ class Example:
 
     schema: Schema
     values: tuple[int, ...]
+    _bits: Mapping[str, Bits] = dataclasses.field(init=False, compare=False)
+    _numbers: Mapping[str, np.int64] = dataclasses.field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         if len(self.values) != len(self.schema.fields):
             raise ProtocolError("does not have one value for each field", where="example")
-        for field, value in zip(self.schema.fields, self.values, strict=True):
-            if (
-                type(value) is not int
-                or not field.least <= value <= field.most
-                or (value == 0 and field.kind == "label")
-            ):
-                raise field.refuse("is not a value of this field", "read examples with Example.of")
+        bits, numbers = dict[str, Bits](), dict[str, np.int64]()
+        for part, value in zip(self.schema.fields, self.values, strict=True):
+            if type(value) is not int or not part.least <= value <= part.most or (value == 0 and part.kind == "label"):
+                raise part.refuse("is not a value of this field", "read examples with Example.of")
+            if isinstance(part, BitsField):
+                bits[part.name] = bits_of(value, part.width)
+            else:
+                numbers[part.name] = np.int64(value)
+        object.__setattr__(self, "_bits", bits)
+        object.__setattr__(self, "_numbers", numbers)
 
     @classmethod
     def of(cls, schema: Schema, record: Mapping[str, object]) -> Example:
@@ -46,6 +57,14 @@ class Example:
 
     def __getitem__(self, name: str) -> int:
         return self.values[self.schema.position[name]]
+
+    def bits(self, name: str) -> Bits:
+        """The bits of a vector, a byte each: as many whatever they are."""
+        return self._bits[name]
+
+    def number(self, name: str) -> np.int64:
+        """What a field holds that is no vector, in 64 bits whatever it is."""
+        return self._numbers[name]
 
     def __repr__(self) -> str:
         return f"Example({len(self.values)} private values)"
@@ -121,6 +140,12 @@ def words_for(width: int) -> int:
 def words_of(value: int, width: int) -> list[int]:
     """A bit vector's words, lowest first."""
     return [value >> _WORD_BITS * word & (1 << _WORD_BITS) - 1 for word in range(words_for(width))]
+
+
+def bits_of(value: int, width: int) -> Bits:
+    """A bit vector with a byte for each bit, the lowest first."""
+    packed = np.frombuffer(value.to_bytes(-(-width // 8), "little"), np.uint8)
+    return _frozen(np.unpackbits(packed, count=width, bitorder="little"))
 
 
 def _column_of(field: AnyField, values: list[int]) -> Column:

@@ -24,11 +24,9 @@ def rows_for(cells: int) -> int:
 
 
 def encode(answer: int, row: int) -> int:
-    """The input of binary response for one answer: 0 for none, ±(cell + 1) for a cell."""
-    if answer == 0:
-        return NEITHER
-    sign = -1 if answer < 0 else 1
-    return NEITHER + sign * (-1) ** ((abs(answer) - 1) & row).bit_count()
+    """The input of binary response for one answer, 0 for none or ±(cell + 1) for a cell; the same steps for each."""
+    odd = ((abs(answer) - 1) & row).bit_count() & 1 ^ (answer < 0)
+    return NEITHER + (answer != 0) * (1 - 2 * odd)
 
 
 def encode_all(answers: NDArray[np.signedinteger[Any]], public_rows: NDArray[np.uint16]) -> NDArray[np.uint8]:

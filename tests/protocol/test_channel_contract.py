@@ -9,6 +9,7 @@ import pickle
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -25,6 +26,7 @@ from askance_protocol.queries import Query
 from askance_protocol.randomness import SimulatedRandom, Words
 from askance_protocol.rounds import Part
 from askance_protocol.values import read
+from tests.protocol.steps import ways
 from tests.protocol.studies import HEIGHT, MASKED_BIT, MASKED_CELL, SCHEMA, TABLE, WHICH, WHICH_SIGNED, prepared
 
 SPECS: Final[Mapping[str, BaseChannelSpec]] = {"table": TABLE}
@@ -105,6 +107,14 @@ def sampling_is_choosing(channel: Channel) -> None:
         assert decided.tolist() == [channel.choose(one, word) for word in words]
 
 
+def choosing_takes_the_same_steps(channel: Channel) -> None:
+    """For every input and every outcome, so that time tells neither. `test_steps` has the clock, and more controls."""
+    inputs = {0, channel.inputs // 2, channel.inputs - 1}
+    words = (0, WORD // 3, WORD // 2, WORD - 1)
+
+    assert ways([partial(channel.choose, given, word) for given in inputs for word in words]) == 1
+
+
 def scores_are_unbiased(channel: Channel) -> None:
     """Σ_w Pr[w|u] · f(w) = target(u), over the rationals; what no score undoes is refused."""
     table = channel.table()
@@ -142,6 +152,7 @@ CONTRACT: Final[list[Callable[[Channel], None]]] = [
     rows_are_complete,
     epsilon_is_certified,
     sampling_is_choosing,
+    choosing_takes_the_same_steps,
     scores_are_unbiased,
     proportions_are_those_of_the_score,
 ]
@@ -245,6 +256,13 @@ class Shortcut(Leaky):
         return super().decide(given, np.maximum(words, np.uint64(1)) - np.uint64(1))
 
 
+class Walked(Leaky):
+    __slots__ = ()
+
+    def choose(self, given: int, word: int) -> int:
+        return next(outcome for end, outcome in self.segments(given) if word < end)
+
+
 class Biased(Leaky):
     __slots__ = ()
 
@@ -271,6 +289,7 @@ class Planted:
         Planted(Incomplete, rows_are_complete),
         Planted(Understated, epsilon_is_certified),
         Planted(Shortcut, sampling_is_choosing),
+        Planted(Walked, choosing_takes_the_same_steps),
         Planted(Biased, scores_are_unbiased),
         Planted(Optimistic, proportions_are_those_of_the_score),
     ],

@@ -163,6 +163,7 @@ def test_every_way_to_sample_agrees_at_every_cut_point(build: Builder, asked: in
         inputs = np.full(len(words), given)
 
         assert chosen == [next(outcome for end, outcome in channel.segments(given) if word < end) for word in words]
+        assert chosen == [Channel.choose(channel, given, word) for word in words]
         assert chosen == channel.decide(inputs, np.array(words, np.uint64)).tolist()
         assert chosen == channel.sample(inputs, InjectedWords(words)).outcomes.tolist()
 

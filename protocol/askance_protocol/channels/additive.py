@@ -113,6 +113,11 @@ class AdditiveNoise(Channel):
             yield self._at_most(outcome - self.pad - given), outcome
         yield WORD, self.outcomes - 1
 
+    def choose(self, given: int, word: int) -> int:
+        """Compare the word with every cut-point of the noise, add the noise to the input, and clamp."""
+        noise = int(np.count_nonzero(_noise_cuts(self) <= np.uint64(word))) - self.reach
+        return min(max(self.check_input(given) + noise + self.pad, 0), self.outcomes - 1)
+
     def decide(self, given: Inputs, words: Words) -> Outcomes:
         """Find the noise of each word, add it to the input, and clamp."""
         return self._clamped(given, np.searchsorted(_noise_cuts(self), words, side="right") - self.reach)

@@ -116,6 +116,10 @@ class BinaryResponse(Channel):
         yield self.threshold(given), 1
         yield WORD, 0
 
+    def choose(self, given: int, word: int) -> int:
+        """One comparison with a threshold that is looked up: as a product, it would take longer for a larger input."""
+        return int(np.uint64(word) < _thresholds(self)[self.check_input(given)])
+
     def decide(self, given: Inputs, words: Words) -> Outcomes:
         """Outcome 1 where the word is below the input's threshold."""
         return (words < _thresholds(self)[given]).view(np.uint8)
@@ -137,7 +141,12 @@ class BinaryResponse(Channel):
 
 @lru_cache(maxsize=256)
 def _thresholds(channel: BinaryResponse) -> NDArray[np.uint64]:
-    return np.array([channel.threshold(step) for step in range(channel.inputs)], np.uint64)
+    """t(u) of every input. (e·n + r)·u div n = e·u + r·u div n: no product leaves 64 bits."""
+    each, rest = divmod(2 * channel.keep - WORD, channel.steps)
+    steps = np.arange(channel.inputs, dtype=np.uint64)
+    return (
+        np.uint64(WORD - channel.keep) + np.uint64(each) * steps + np.uint64(rest) * steps // np.uint64(channel.steps)
+    )
 
 
 class BinarySpec(EpsilonSpec):

@@ -106,11 +106,19 @@ class Channel(ABC):
         return Fraction(self.weights(given)[self.check_outcome(outcome)], WORD)
 
     def choose(self, given: int, word: int) -> int:
-        """The outcome that one word chooses: the definition that every faster way must equal."""
-        return next(outcome for end, outcome in self.segments(self.check_input(given)) if word < end)
+        """The outcome that one word chooses: the definition that every faster way must equal.
+
+        All segments are walked, and the one that holds the word adds its outcome. A walk that ended there would take
+        as long as the noise is large: then an outcome and its time together give the input away.
+        """
+        chosen = begin = 0
+        for end, outcome in self.segments(self.check_input(given)):
+            chosen += outcome * ((begin <= word) & (word < end))
+            begin = end
+        return chosen
 
     def randomize(self, given: int, source: RandomSource) -> int:
-        """One user's report: one word, whatever the input."""
+        """One user's report: one word and the same steps, whatever the input and the outcome."""
         return self.choose(given, source.word())
 
     def sample(self, given: Inputs, source: RandomSource) -> Sample:

@@ -100,6 +100,11 @@ class KaryResponse(Channel):
         for cell in range(self.k):
             yield certain + (cell + 1) * self.lie, cell
 
+    def choose(self, given: int, word: int) -> int:
+        """Compare the word with every cut-point; beyond none of them it tells the truth."""
+        beyond = int(np.count_nonzero(_cuts(self) <= np.uint64(word)))
+        return (beyond - 1, self.check_input(given))[beyond == 0]
+
     def decide(self, given: Inputs, words: Words) -> Outcomes:
         """The truth for the first words; the rest are dealt out evenly."""
         certain = np.uint64(self.truth - self.lie)
@@ -111,6 +116,13 @@ class KaryResponse(Channel):
         named = _guide(self)[leads]
         outcomes = np.where(named == self.k, given, named).astype(self.outcome_type)
         return outcomes, np.flatnonzero(named > self.k)
+
+
+@lru_cache(maxsize=32)
+def _cuts(channel: KaryResponse) -> NDArray[np.uint64]:
+    """The first word of each cell's equal share."""
+    lie = np.uint64(channel.lie)
+    return np.uint64(channel.truth - channel.lie) + lie * np.arange(channel.k, dtype=np.uint64)
 
 
 @lru_cache(maxsize=32)

@@ -38,6 +38,8 @@ class TabulatedChannel(Channel):
     kind: ClassVar[str] = "table"
     rows: tuple[tuple[int, ...], ...]
     _certified: int = field(init=False, compare=False, repr=False)
+    _cuts: NDArray[np.uint64] = field(init=False, compare=False, repr=False)
+    """For each input, the first word beyond each outcome but the last."""
 
     def __post_init__(self) -> None:
         if len(self.rows) < 2 or len(self.rows[0]) < 2:
@@ -46,6 +48,7 @@ class TabulatedChannel(Channel):
         for given, row in enumerate(self.rows):
             _check_row(row, len(self.rows[0]), f"weights[{given}]")
         object.__setattr__(self, "_certified", certified_micro_epsilon(extremes(zip(*self.rows, strict=True))))
+        object.__setattr__(self, "_cuts", np.array(self.rows, np.uint64).cumsum(axis=1)[:, :-1])
 
     @property
     def inputs(self) -> int:
@@ -66,12 +69,16 @@ class TabulatedChannel(Channel):
         """One segment for each outcome, in their order."""
         return zip(accumulate(self.rows[given]), range(self.outcomes), strict=True)
 
+    def choose(self, given: int, word: int) -> int:
+        """Compare the word with every cut-point of its input. Those of all inputs are at hand, whichever is asked."""
+        return int(np.count_nonzero(self._cuts[self.check_input(given)] <= np.uint64(word)))
+
     def decide(self, given: Inputs, words: Words) -> Outcomes:
         """Search the cut-points of each input."""
         outcomes = np.empty(len(given), self.outcome_type)
         for one in np.unique(given):
             mine = np.flatnonzero(given == one)
-            outcomes[mine] = np.searchsorted(_cuts(self, int(one)), words[mine], side="right")
+            outcomes[mine] = np.searchsorted(self._cuts[one], words[mine], side="right")
         return outcomes
 
 
@@ -91,11 +98,6 @@ def _check_row(row: Sequence[object], length: int, where: str) -> None:
         total += weight
     if total != WORD:
         raise ProtocolError(f"sums to {total}, not to 2^64 = {WORD}", where=where)
-
-
-@lru_cache(maxsize=1024)
-def _cuts(channel: TabulatedChannel, given: int) -> NDArray[np.uint64]:
-    return np.array([end for end, _ in channel.segments(given)][:-1], np.uint64)
 
 
 class TableSpec(BaseChannelSpec):

@@ -10,6 +10,14 @@ an expression against a schema, no example makes it raise, overflow or loop.
   ±(2⁵³ − 1): then Python integers, int64 columns and a browser's numbers all compute the same.
 - A lookup outside its table gives the declared default.
 
+A server that sends questions and clocks the answers learns for which examples evaluation takes longer. So the same
+steps are taken whatever the example:
+
+- A number is 64 bits wide, an `np.int64`. A Python integer grows with its value, and what is done with it takes longer.
+- A vector is read in its whole length, a byte for each bit, and multiplied with public weights at once.
+- All parts of a node are evaluated. What follows from them is computed or picked by an index, never by a branch.
+- What is kept between answers (`Expression.array`, tables of channels) is made of the question, never of an answer.
+
 Each expression is one frozen class with its JSON form as fields, `value` for one example and `column` for many.
 `bounds` and `check` read only public data.
 """
@@ -17,7 +25,8 @@ Each expression is one frozen class with its JSON form as fields, `value` for on
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -38,6 +47,8 @@ Bounds: TypeAlias = tuple[int, int]
 class Expression(Value):
     """A node of a query."""
 
+    __slots__ = ("_array",)
+
     def parts(self) -> Iterator[Expression]:
         """The nodes directly below this one."""
         return iter(())
@@ -45,6 +56,19 @@ class Expression(Value):
     def entries(self) -> int:
         """The number of table entries and weights that this node carries."""
         return 0
+
+    def numbers(self) -> Iterable[int]:
+        """The numbers that this node multiplies with or looks up; none for most."""
+        return ()
+
+    def array(self) -> Integers:
+        """These numbers as an array: made once, and kept in a slot as a document keeps its bytes."""
+        kept: Integers | None = getattr(self, "_array", None)
+        if kept is None:
+            kept = np.array(tuple(self.numbers()), np.int64)
+            kept.flags.writeable = False
+            object.__setattr__(self, "_array", kept)
+        return kept
 
     def refuse(self, what: str, remedy: str = "") -> ProtocolError:
         """An error at this node."""
@@ -60,7 +84,7 @@ class BaseTest(Expression):
 
     @abstractmethod
     def value(self, example: Example) -> bool:
-        """Whether the test holds of one example."""
+        """Whether the test holds of one example: by the same steps, whichever it is."""
 
     @abstractmethod
     def column(self, columns: Columns) -> Truths:
@@ -75,8 +99,8 @@ class BaseNumber(Expression):
         """The least and the largest value that it can take; refuses what this schema cannot answer."""
 
     @abstractmethod
-    def value(self, example: Example) -> int:
-        """The number's value on one example."""
+    def value(self, example: Example) -> np.int64:
+        """The number's value on one example: by the same steps, whichever it is."""
 
     @abstractmethod
     def column(self, columns: Columns) -> Integers:
@@ -89,6 +113,23 @@ def bits_field(node: Expression, schema: Schema, name: str) -> BitsField:
     if not isinstance(field, BitsField):
         raise node.refuse(f"{name!r} is not a bit vector")
     return field
+
+
+def product(example: Example, name: str, weights: Integers, first: int = 0) -> np.int64:
+    """Σ weight · bit over the bits first, first + 1, … of a vector."""
+    total: np.int64 = example.bits(name)[first : first + len(weights)].dot(weights)
+    return total
+
+
+@lru_cache(maxsize=1 << 12)
+def wide(constant: int) -> np.int64:
+    """A constant of a query in 64 bits, made once. Never a value: which ones are kept would be seen."""
+    return np.int64(constant)
+
+
+def clamp(value: np.int64, low: int, high: int) -> np.int64:
+    """The value, or the nearer end where it lies outside low .. high; as wide as the value is."""
+    return min(max(value, wide(low)), wide(high))
 
 
 def bit_column(words: NDArray[Any], index: int) -> Integers:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
@@ -18,6 +18,9 @@ from askance_protocol.queries.nodes import (
     Expression,
     bit_column,
     bits_field,
+    clamp,
+    product,
+    wide,
 )
 from askance_protocol.schema import BitsField, Schema
 from askance_protocol.values import Name, SafeInteger, Value
@@ -37,9 +40,9 @@ class Integer(BaseNumber):
         """The integer itself."""
         return self.of, self.of
 
-    def value(self, example: Example) -> int:
+    def value(self, example: Example) -> np.int64:
         """The integer itself."""
-        return self.of
+        return wide(self.of)
 
     def column(self, columns: Columns) -> Integers:
         """The integer, for each example."""
@@ -59,9 +62,9 @@ class FieldValue(BaseNumber):
             raise self.refuse(f"{self.field!r} is a bit vector", "take a `slice` or a `dot` of it")
         return field.least, field.most
 
-    def value(self, example: Example) -> int:
+    def value(self, example: Example) -> np.int64:
         """The integer that the field holds."""
-        return example[self.field]
+        return example.number(self.field)
 
     def column(self, columns: Columns) -> Integers:
         """The integer that the field holds."""
@@ -82,9 +85,13 @@ class Slice(BaseNumber):
             raise self.refuse(f"reaches beyond the bits of {self.field!r}")
         return 0, (1 << self.width) - 1
 
-    def value(self, example: Example) -> int:
-        """The selected bits, shifted down."""
-        return example[self.field] >> self.first & (1 << self.width) - 1
+    def numbers(self) -> Iterable[int]:
+        """The powers of two, the lowest first."""
+        return (1 << bit for bit in range(self.width))
+
+    def value(self, example: Example) -> np.int64:
+        """The selected bits, each times its power of two."""
+        return product(example, self.field, self.array(), self.first)
 
     def column(self, columns: Columns) -> Integers:
         """The selected bits of each example, each in its place."""
@@ -110,9 +117,13 @@ class Dot(BaseNumber):
         """One entry for each weight."""
         return len(self.weights)
 
-    def value(self, example: Example) -> int:
-        """The sum of the weights of the bits that are set."""
-        return sum(weight for index, weight in enumerate(self.weights) if example[self.field] >> index & 1)
+    def numbers(self) -> Iterable[int]:
+        """The weights."""
+        return self.weights
+
+    def value(self, example: Example) -> np.int64:
+        """Every weight times its bit, set or not."""
+        return product(example, self.field, self.array())
 
     def column(self, columns: Columns) -> Integers:
         """The sum of the weights of the bits that are set."""
@@ -151,9 +162,9 @@ class Affine(BaseNumber):
         _safe(self, sum(min(low, 0) for low, _ in summands), sum(max(high, 0) for _, high in summands))
         return sum(low for low, _ in summands), sum(high for _, high in summands)
 
-    def value(self, example: Example) -> int:
+    def value(self, example: Example) -> np.int64:
         """The constant and the weighted numbers, added up."""
-        return self.constant + sum(term.weight * term.of.value(example) for term in self.terms)
+        return sum((term.of.value(example) * term.weight for term in self.terms), start=wide(self.constant))
 
     def column(self, columns: Columns) -> Integers:
         """The constant and the weighted numbers, added up."""
@@ -185,16 +196,17 @@ class Lookup(BaseNumber):
             reached.append(self.default)
         return min(reached), max(reached)
 
-    def value(self, example: Example) -> int:
-        """The entry at the index, or the default."""
-        index = self.index.value(example)
-        return self.table[index] if 0 <= index < len(self.table) else self.default
+    def numbers(self) -> Iterable[int]:
+        """The table with the default on both sides, where an index beyond its ends is clamped to."""
+        return (self.default, *self.table, self.default)
+
+    def value(self, example: Example) -> np.int64:
+        """The entry at the index, or the default: looked up alike."""
+        return self.array()[1 + clamp(self.index.value(example), -1, len(self.table))]
 
     def column(self, columns: Columns) -> Integers:
-        """The entry for each example, from the table with the default behind its end."""
-        index = self.index.column(columns)
-        missed = (index < 0) | (index >= len(self.table))
-        return np.array([*self.table, self.default], np.int64)[np.where(missed, len(self.table), index)]
+        """The entry for each example."""
+        return self.array()[1 + self.index.column(columns).clip(-1, len(self.table))]
 
 
 class If(BaseNumber):
@@ -217,7 +229,7 @@ class If(BaseNumber):
         (low, high), (other_low, other_high) = self.then.bounds(schema), self.otherwise.bounds(schema)
         return min(low, other_low), max(high, other_high)
 
-    def value(self, example: Example) -> int:
+    def value(self, example: Example) -> np.int64:
         """Evaluate both, then choose."""
         return (self.otherwise.value(example), self.then.value(example))[self.test.value(example)]
 
@@ -249,9 +261,9 @@ class Clamp(BaseNumber):
         low, high = self.of.bounds(schema)
         return min(max(low, self.low), self.high), min(max(high, self.low), self.high)
 
-    def value(self, example: Example) -> int:
+    def value(self, example: Example) -> np.int64:
         """Evaluate the number, then clamp it."""
-        return min(max(self.of.value(example), self.low), self.high)
+        return clamp(self.of.value(example), self.low, self.high)
 
     def column(self, columns: Columns) -> Integers:
         """Evaluate the number, then clamp it."""

@@ -25,6 +25,7 @@ from askance_protocol.queries.language import (
     AnyTest,
     Expression,
 )
+from askance_protocol.queries.nodes import clamp
 from askance_protocol.schema import Schema
 from askance_protocol.values import Value, read
 
@@ -82,7 +83,7 @@ class RealQuery(Value):
 
     def answer(self, example: Example) -> int:
         """The numerator, clamped."""
-        return min(max(self.numerator.value(example), -self.denominator), self.denominator)
+        return int(clamp(self.numerator.value(example), -self.denominator, self.denominator))
 
     def answers(self, columns: Columns) -> Integers:
         """The clamped numerator of each example."""
@@ -121,8 +122,9 @@ class CellQuery(Value):
     def answer(self, example: Example) -> int:
         """Zero for none; else the number of the cell, counted from one, with its sign."""
         cell = self.cell.value(example)
-        sign = -1 if self.negative is not None and self.negative.value(example) else 1
-        return sign * (cell + 1) if 0 <= cell < self.cells else 0
+        inside = (cell >= 0) & (cell < self.cells)
+        sign = 1 if self.negative is None else 1 - 2 * self.negative.value(example)
+        return int((cell + 1) * inside * sign)
 
     def answers(self, columns: Columns) -> Integers:
         """The signed cell number of each example, zero for none."""
@@ -168,7 +170,7 @@ class PreparedQuery:
     cost: Cost
 
     def answer(self, example: Example) -> int:
-        """The answer for one example."""
+        """The answer for one example, by the same steps whichever it is."""
         _same(self.schema, example.schema)
         return self.query.answer(example)
 

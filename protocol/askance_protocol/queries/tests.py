@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import numpy as np
@@ -11,12 +11,13 @@ from pydantic import Field
 
 from askance_protocol.arrays import Truths
 from askance_protocol.errors import ProtocolError
-from askance_protocol.examples import Columns, Example, words_of
+from askance_protocol.examples import Columns, Example, bits_of, words_of
 from askance_protocol.queries.nodes import (
     BaseTest,
     Expression,
     bit_column,
     bits_field,
+    product,
 )
 from askance_protocol.schema import CategoryField, Schema
 from askance_protocol.values import WHOLE, Name
@@ -58,7 +59,7 @@ class Bit(BaseTest):
 
     def value(self, example: Example) -> bool:
         """Whether the bit is set."""
-        return bool(example[self.field] >> self.index & 1)
+        return bool(example.bits(self.field)[self.index])
 
     def column(self, columns: Columns) -> Truths:
         """Whether the bit is set, for each example."""
@@ -83,9 +84,14 @@ class Parity(BaseTest):
         """One entry for each 64-bit word of the mask."""
         return -(-len(self.mask) // 16)
 
+    def numbers(self) -> Iterable[int]:
+        """The bits of the mask, up to the highest that is set."""
+        mask = int(self.mask, 16)
+        return bits_of(mask, mask.bit_length()).tolist()
+
     def value(self, example: Example) -> bool:
-        """Whether an odd number of the selected bits is set."""
-        return bool((example[self.field] & int(self.mask, 16)).bit_count() & 1)
+        """Whether an odd number of the selected bits is set: the mask's bits times the vector's."""
+        return bool(product(example, self.field, self.array()) & 1)
 
     def column(self, columns: Columns) -> Truths:
         """The parity of the selected bits of each example: fold their words into one, then count its bits."""
@@ -114,7 +120,7 @@ class Is(BaseTest):
 
     def value(self, example: Example) -> bool:
         """Compare the index that is held with that of the category."""
-        return example[self.field] == _category(example.schema, self.field, self.category)
+        return bool(example.number(self.field) == _category(example.schema, self.field, self.category))
 
     def column(self, columns: Columns) -> Truths:
         """Compare the index that is held with that of the category."""
@@ -134,7 +140,7 @@ class Label(BaseTest):
 
     def value(self, example: Example) -> bool:
         """Whether the label has this sign."""
-        return example[_label(example.schema)] == self.sign
+        return bool(example.number(_label(example.schema)) == self.sign)
 
     def column(self, columns: Columns) -> Truths:
         """Whether the label of each example has this sign."""
@@ -183,9 +189,8 @@ class And(_Several):
     op: Literal["and"] = "and"
 
     def value(self, example: Example) -> bool:
-        """Evaluate every test, then join."""
-        truths = [test.value(example) for test in self.of]
-        return all(truths)
+        """Evaluate every test, then count: `all` would stop at the first that fails."""
+        return sum([test.value(example) for test in self.of]) == len(self.of)
 
     def column(self, columns: Columns) -> Truths:
         """Evaluate every test on all examples, then join."""
@@ -198,9 +203,8 @@ class Or(_Several):
     op: Literal["or"] = "or"
 
     def value(self, example: Example) -> bool:
-        """Evaluate every test, then join."""
-        truths = [test.value(example) for test in self.of]
-        return any(truths)
+        """Evaluate every test, then count: `any` would stop at the first that holds."""
+        return sum([test.value(example) for test in self.of]) > 0
 
     def column(self, columns: Columns) -> Truths:
         """Evaluate every test on all examples, then join."""
@@ -214,7 +218,7 @@ class Xor(_Several):
 
     def value(self, example: Example) -> bool:
         """Whether an odd number of the tests holds."""
-        return bool(sum(test.value(example) for test in self.of) & 1)
+        return bool(sum([test.value(example) for test in self.of]) & 1)
 
     def column(self, columns: Columns) -> Truths:
         """Evaluate every test on all examples, then join."""
