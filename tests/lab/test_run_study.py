@@ -87,10 +87,11 @@ def test_the_engine_changes_nothing(name: str, workers: int) -> None:
 def test_without_a_seed_the_noise_is_real_and_so_differs() -> None:
     strategy = STRATEGIES["mean"]
     spec, population = study(strategy, users="all"), synthetic("mean", {}, 1)
-    one, other = (run_study(spec, strategy, population, 1000, None) for _ in range(2))
+    # Two counts of some hundreds are equal one time in fifty; seven are equal one time in fifty to the sixth.
+    one, *others = (run_study(spec, strategy, population, 1000, None) for _ in range(7))
 
-    assert one.entries[:2] == other.entries[:2]
-    assert one.entries[3] != other.entries[3]
+    assert all(one.entries[:2] == other.entries[:2] for other in others)
+    assert any(one.entries[3] != other.entries[3] for other in others)
 
 
 @pytest.mark.parametrize(
