@@ -9,7 +9,9 @@ from askance_protocol import Example, RealField, Schema
 
 async def main(url: str, token: str, *studies: str) -> None:
     schema = Schema(fields=(RealField(name="value", low=-1, high=1, denominator=1000),))
-    anna = User(Example.of(schema, {"value": 0.25}), Wallet.open("anna.wallet", cap=1_000_000))
+    wallet = Wallet.open("anna.wallet", cap=1_000_000)
+    wallet.declare(schema)
+    anna = User(Example.of(schema, {"value": 0.25}), wallet)
     async with Server(url) as server:
         print(await anna.enrol(server, token))
         for study in studies:

@@ -68,6 +68,8 @@ class PublicFacts:
     user: int
     schema: Schema
     simulated: bool
+    declared: Schema | None = None
+    """The fields that she has declared to her wallet; None: her example alone says what she may be asked."""
 
 
 def refuse_study(history: History, pin: Pin | None, facts: PublicFacts) -> Refusal | None:
@@ -78,10 +80,18 @@ def refuse_study(history: History, pin: Pin | None, facts: PublicFacts) -> Refus
         return Refusal(Reason.SIMULATED, "gateways may speak for the users of this study")
     if history.study.example != facts.schema:
         return Refusal(Reason.OTHER_SCHEMA, "the study's examples have other fields than yours")
+    undeclared = undeclared_fields(history.study.example, facts.declared)
+    if undeclared:
+        return Refusal(Reason.OTHER_SCHEMA, f"you have not declared {', '.join(undeclared)}")
     if len(history.rounds) > MOST_ROUNDS:
         what = f"the study has {len(history.rounds)} rounds, and {MOST_ROUNDS} are answered at most"
         return Refusal(Reason.TOO_MANY_ROUNDS, what)
     return None
+
+
+def undeclared_fields(asked: Schema, declared: Schema | None) -> list[str]:
+    """Names of the fields of `asked` that are not declared so: of another name, or of other values."""
+    return [] if declared is None else [field.name for field in asked.fields if field not in declared.fields]
 
 
 def is_asked(history: History, id_: str, user: int) -> bool:

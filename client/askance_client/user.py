@@ -81,13 +81,13 @@ class User:
         """Get a number from a server, with a token that allows to enrol; not if she has one."""
         return await enrol(self._wallet, server, token)
 
-    async def take_part(self, server: Server, study: str) -> list[Result]:
-        """Answer what a study asks now."""
-        return await self.answer(BulletinReader(server, study))
+    async def take_part(self, server: Server, study: str | BulletinReader) -> list[Result]:
+        """Answer what a study asks now: that of this name, or the one that a reader of this server has read before."""
+        return await self.answer(_reader(server, study))
 
-    async def follow(self, server: Server, study: str, *, every: float = 1.0) -> list[Result]:
+    async def follow(self, server: Server, study: str | BulletinReader, *, every: float = 1.0) -> list[Result]:
         """Answer until the study has ended, and return each round's last result. `every`: seconds between two looks."""
-        reader, results = BulletinReader(server, study), dict[str | None, Result]()
+        reader, results = _reader(server, study), dict[str | None, Result]()
         while True:
             # What was stored is sent when the server is back.
             with suppress(UnreachableError):
@@ -106,7 +106,8 @@ class User:
         refusal = await reader.refresh() if refresh else reader.refusal
         if refusal is not None:
             return [refusal]
-        history, facts = reader.history, PublicFacts(identity.user, self._example.schema, self._simulated)
+        history, declared = reader.history, self._wallet.declared
+        facts = PublicFacts(identity.user, self._example.schema, self._simulated, declared)
         refusal = refuse_study(history, await self._pin(history), facts)
         if refusal is not None:
             return [refusal]
@@ -207,6 +208,11 @@ class User:
             what = f"is known to {identity.server}, not to {server.url}"
             raise NotEnrolledError(what, where="user", remedy="if that server has moved, say so: wallet.moved(url)")
         return identity
+
+
+def _reader(server: Server, study: str | BulletinReader) -> BulletinReader:
+    """A reader of the study that was named; one that has shown it to her goes on from what she has seen."""
+    return study if isinstance(study, BulletinReader) else BulletinReader(server, study)
 
 
 def count(results: Iterable[Result]) -> Counter[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +29,13 @@ from askance_client.transport import Problem
 from askance_protocol import canonical
 from askance_protocol.budget import MICRO
 from askance_protocol.rounds import PreparedRound, RoundSpec, StudySpec, prepare_round
+from askance_protocol.schema import BitsField, IntegerField, Schema
 from tests.client.liar import ENROLMENT, HOST, TOKEN, USER, Change, Liar
 from tests.client.lies import EVIL, LIES, Lie, charged, earlier_round_cost, instead, member, redirect, says
 from tests.client.people import CAP, HERS, OTHERS, SECONDS, answers, enrolled, reasons, run, wallet_at
-from tests.protocol.studies import part, study
+from tests.protocol.studies import SCHEMA, part, study
 
+BOOLEAN = SCHEMA.field("b")
 ALL = [pytest.param(lie, id=lie.name) for lie in LIES]
 OTHER = "2" * 64
 
@@ -157,6 +159,87 @@ def test_a_lie_is_refused_alike_whatever_she_holds(liar: Liar, tmp_path: Path, l
         with_wallet.close()
 
     assert seen[0] == seen[1]
+
+
+# ------------------------------------------------------------------------------------- lies about what she may be asked
+
+
+def without(name: str) -> Schema:
+    """Her fields but for one."""
+    return Schema(fields=tuple(field for field in SCHEMA.fields if field.name != name))
+
+
+def wider(name: str) -> Schema:
+    """Her fields, but one of them has other values."""
+    return Schema(fields=tuple(IntegerField(name="i", low=0, high=9) if f.name == name else f for f in SCHEMA.fields))
+
+
+@pytest.mark.parametrize(
+    ("declared", "named"), [(without("b"), "b"), (wider("i"), "i"), (Schema(fields=(BOOLEAN,)), "x, i, height, y")]
+)
+def test_a_study_about_fields_that_she_has_not_declared_is_refused_by_their_names(
+    liar: Liar, wallet: Wallet, declared: Schema, named: str
+) -> None:
+    """Whatever her file holds: a study that wants her column `b` reads it only where she has declared it."""
+    wallet.declare(declared)
+    results = told(liar, wallet, Lie("none", None, lambda liar: liar.ask(part())))
+
+    assert results == [Refusal(Reason.OTHER_SCHEMA, f"you have not declared {named}")]
+    assert liar.bodies == []
+    assert wallet.spending.charges == {}
+
+
+@pytest.mark.parametrize("declared", [SCHEMA, Schema(fields=(*SCHEMA.fields, BitsField(name="secret", width=9)))])
+def test_a_study_about_declared_fields_is_answered(liar: Liar, wallet: Wallet, declared: Schema) -> None:
+    wallet.declare(declared)
+    told(liar, wallet, Lie("none", None, lambda liar: liar.ask(part())))
+
+    assert len(liar.bodies) == 1
+
+
+def test_one_who_trusts_every_study_answers_about_what_she_has_not_declared(
+    liar: Liar, wallet: Wallet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control."""
+    monkeypatch.setattr("askance_client.user.refuse_study", trusts_any_study)
+    wallet.declare(without("b"))
+    told(liar, wallet, Lie("none", None, lambda liar: liar.ask(part())))
+
+    assert len(liar.bodies) == 1
+
+
+def swapped(liar: Liar) -> str:
+    """She names one study, and its bulletin is another's, as sound as hers: with a cap of 500, say."""
+    named = liar.id
+    liar.study.update(study(simulated=False, title="Another study", cap=500 * MICRO).to_json())
+    liar.entries.clear()
+    liar.publish({"kind": "study", "study": liar.study})
+    liar.ask(part())
+    return named
+
+
+@pytest.mark.parametrize("how", ["take_part", "follow", "answer", "a reader"])
+def test_the_study_that_was_named_is_the_one_that_is_answered_on_every_way(
+    liar: Liar, wallet: Wallet, how: str
+) -> None:
+    async def ask(named: str) -> list[Result]:
+        async with liar.server() as server:
+            ways: dict[str, Callable[[], Awaitable[list[Result]]]] = {
+                "take_part": lambda: user.take_part(server, named),
+                "follow": lambda: user.follow(server, named, every=0),
+                "answer": lambda: user.answer(BulletinReader(server, named)),
+                "a reader": lambda: user.follow(server, BulletinReader(server, named), every=0),
+            }
+            return await ways[how]()
+
+    user = User(HERS, wallet)
+    enrolled(user, liar)
+    named = swapped(liar)
+
+    assert reasons(run(ask(named))) == [Reason.OTHER_STUDY]
+    assert liar.bodies == []
+    # The control: the other study, by its own name.
+    assert [type(each) for each in answers(user, liar)] == [Answered]
 
 
 # ---------------------------------------------------------------------------- lies to somebody who has seen something

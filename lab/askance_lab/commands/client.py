@@ -1,18 +1,45 @@
-"""`askance client`: take part in a study as one person, with an example from your file and a wallet of your own."""
+"""`askance client`: take part in a study as one person, with an example from your file and a wallet of your own.
+
+Theory of operation
+-------------------
+A person consents to what she can name: the fields that she has declared, and a study by its digest. So nothing is asked
+of her file before she has agreed, and the study that is shown is the one that is answered: both come from one reader of
+one bulletin, whose first entry has the named digest. Whatever else the server says of its studies is not looked at.
+
+She agrees on a terminal, or by `--yes`, which goes with something that she named: `--study`, or the fields that she
+declared by `--schema`. What she agrees to first is kept in her wallet as her declaration. A study that she has answered
+before is not shown again: her wallet has pinned its history.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
-from askance_client import Answered, Reason, Refusal, Result, Server, Unanswered, User, Wallet, enrol
+from askance_client import (
+    Answered,
+    BulletinReader,
+    Identity,
+    Reason,
+    Refusal,
+    Result,
+    Server,
+    Unanswered,
+    User,
+    Wallet,
+    enrol,
+)
+from askance_client.consent import PublicFacts, refuse_study
+from askance_client.tables import read_schema
+from askance_lab.commands.shared.consent_text import consent_text
 from askance_lab.commands.shared.exit_codes import Exit
 from askance_lab.commands.shared.options import (
     DEFAULT_SERVER,
@@ -22,8 +49,8 @@ from askance_lab.commands.shared.options import (
     examples,
     read_token,
 )
-from askance_lab.commands.shared.participation import next_study, population_for
-from askance_lab.remote.study_client import unwrap
+from askance_lab.commands.shared.participation import next_study, population_for, study_name
+from askance_lab.remote.study_client import raise_refused, unwrap
 from askance_protocol.budget import limit_from_text, to_text
 from askance_protocol.errors import DataError, UsageError
 
@@ -47,13 +74,15 @@ class ClientOptions:
     simulated: bool
     once: bool
     moved: bool
+    schema: Path | None
+    yes: bool
 
 
 @app.command(
     epilog=examples(
         "askance client --data me.csv --cap 1 --enrolment-token askance-data/enrolment.token",
-        "askance client --data people.csv --row 3 --wallet third.wallet --cap 1",
-        "askance client --data me.csv --server http://127.0.0.1:9000 --once --json",
+        "askance client --data people.csv --row 3 --wallet third.wallet --cap 1 --schema fields.json --yes",
+        "askance client --data me.csv --server http://127.0.0.1:9000 --study ID --yes --once --json",
     )
 )
 def client(
@@ -68,6 +97,19 @@ def client(
     wallet: Annotated[
         Path, typer.Option("--wallet", metavar="FILE", help="Your wallet; it is made if there is none.")
     ] = Path("askance.wallet"),
+    schema: Annotated[
+        Path | None,
+        typer.Option(
+            "--schema",
+            metavar="FILE",
+            help="JSON file of the fields that you may be asked about; your wallet keeps them.  "
+            "[default: those of the first study that you agree to]",
+        ),
+    ] = None,
+    yes: Annotated[
+        bool,
+        typer.Option("--yes", help="Agree without being asked: to the study of --study, or to any about your fields."),
+    ] = False,
     cap: Annotated[
         str | None, typer.Option("--cap", help="ε that a new wallet will ever spend; an old one has its cap already.")
     ] = None,
@@ -86,41 +128,78 @@ def client(
 ) -> None:
     """Take part in a study as one person: your example stays in its file, your spending in your wallet.
 
+    Before anything is drawn you read title, questions, fields and prices, and are asked.
+
     Exit code 5 means that a round asked for more than your budget, 6 that the server did not play by the rules.
     """
     if not data.exists():
         raise DataError("is not there", where=str(data), remedy="name the file that holds your example: --data FILE")
     if cap is None and not wallet.exists():
         raise UsageError("is new and has no cap", where=str(wallet), remedy="say what it may ever spend: --cap 1")
-    results = asyncio.run(
-        _take_part(ClientOptions(server, study, data, row, wallet, cap, enrolment, wait, simulated, once, moved))
-    )
+    if not yes and not sys.stdin.isatty():
+        remedy = "agree by --yes, to what you name: --study ID or --schema FILE"
+        raise UsageError("is asked for on a terminal, and there is none", where="consent", remedy=remedy)
+    name = study_name(study) if study else ""
+    options = ClientOptions(server, name, data, row, wallet, cap, enrolment, wait, simulated, once, moved, schema, yes)
+    results = asyncio.run(_take_part(options))
     echo_results(results, as_json=as_json)
     raise typer.Exit(exit_of(results))
 
 
 async def _take_part(options: ClientOptions) -> list[Result]:
+    declared = None if options.schema is None else read_schema(options.schema)
     wallet = Wallet.open(options.wallet, cap=None if options.cap is None else limit_from_text(options.cap))
     try:
+        if declared is not None:
+            wallet.declare(declared)
+        if options.yes and not options.study and wallet.declared is None:
+            remedy = "say what you may be asked about: --schema FILE; or which study you agree to: --study ID"
+            raise UsageError("agrees to nothing that you have named", where="--yes", remedy=remedy)
         async with Server(options.server) as server:
             if options.moved:
                 wallet.moved(server.url)
             # First, because a round is planned over users who are there.
-            unwrap(await enrol(wallet, server, read_token(options.enrolment, "enrolment token")))
-            study = await _study(server, options)
-            user = User(
-                population_for(study, 0, options.data).example(options.row - 1), wallet, simulated=options.simulated
-            )
-            part = user.take_part if options.once else user.follow
-            return await part(server, study["id"])
+            identity = unwrap(await enrol(wallet, server, read_token(options.enrolment, "enrolment token")))
+            reader = BulletinReader(server, options.study or await next_study(options.server, set(), options.wait))
+            refusal = await reader.refresh()
+            if refusal is not None and refusal.reason is Reason.UNREADABLE:
+                raise_refused(refusal)
+            refusal = refusal or _refuse(reader, wallet, identity, simulated=options.simulated)
+            if refusal is not None:
+                return [refusal]
+            if not _agreed(reader, wallet, identity, yes=options.yes):
+                typer.echo("askance: you did not agree; nothing was drawn, and nothing was sent", err=True)
+                return []
+            return await _answer(server, reader, wallet, options)
     finally:
         wallet.close()
 
 
-async def _study(server: Server, options: ClientOptions) -> Mapping[str, Any]:
-    if options.study:
-        return unwrap(await server.document(f"/v1/studies/{options.study}"))
-    return await next_study(options.server, set(), options.wait)
+def _refuse(reader: BulletinReader, wallet: Wallet, identity: Identity, *, simulated: bool) -> Refusal | None:
+    """The reason to answer nothing of the study, whatever she would say to it; her example is not needed for it."""
+    history = reader.history
+    facts = PublicFacts(identity.user, history.study.example, simulated, wallet.declared)
+    return refuse_study(history, wallet.pin(reader.study), facts)
+
+
+def _agreed(reader: BulletinReader, wallet: Wallet, identity: Identity, *, yes: bool) -> bool:
+    """Show the study, and ask. One that she has answered before she has agreed to."""
+    history = reader.history
+    if any(wallet.stored(id_) is not None for id_ in history.rounds):
+        return True
+    typer.echo(consent_text(history, identity.user, wallet.spending), err=True)
+    return yes or typer.confirm("Take part?", err=True)
+
+
+async def _answer(server: Server, reader: BulletinReader, wallet: Wallet, options: ClientOptions) -> list[Result]:
+    """Now that she has agreed, read her row, and answer."""
+    study = reader.history.study
+    if wallet.declared is None:
+        wallet.declare(study.example)
+    example = population_for(study, 0, options.data, wallet.declared).example(options.row - 1)
+    user = User(example, wallet, simulated=options.simulated)
+    part = user.take_part if options.once else user.follow
+    return await part(server, reader)
 
 
 def echo_results(results: Sequence[Result], *, as_json: bool) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
+from askance_client.population import Population
 from askance_client.simulation.fleet import FleetShard, enrol_shard, run_fleet, shards_of
+from askance_client.tables import read_schema
 from askance_lab.commands.shared.options import (
     DEFAULT_SERVER,
     ConnectionsOption,
@@ -21,10 +23,17 @@ from askance_lab.commands.shared.options import (
     examples,
     read_token,
 )
-from askance_lab.commands.shared.participation import next_study, percentiles, population_for
+from askance_lab.commands.shared.participation import (
+    next_study,
+    percentiles,
+    population_for,
+    published_study,
+)
 from askance_lab.commands.shared.progress import ProgressBar
 from askance_protocol.budget import limit_from_text
 from askance_protocol.errors import UsageError
+from askance_protocol.rounds import StudySpec
+from askance_protocol.text import printable
 
 SCHEMA_VERSION: Final = 1
 
@@ -63,6 +72,10 @@ def fleet(
             help="CSV, Parquet or NumPy file with a row for each user, instead of simulated users.",
         ),
     ] = None,
+    schema: Annotated[
+        Path | None,
+        typer.Option("--schema", metavar="FILE", help="JSON file of the fields that a study may ask about, no others."),
+    ] = None,
     cap: Annotated[str, typer.Option("--cap", help="ε that each user's own wallet will ever spend.")] = "1",
     studies: Annotated[
         int, typer.Option("--studies", min=1, help="Number of studies to take part in, before it stops.")
@@ -77,9 +90,12 @@ def fleet(
 ) -> None:
     """Let many users take part in the next studies of a server, each with a wallet of her own.
 
+    The users are yours: with --data, --schema says what a study may ask of their rows.
+
     Run it again after an interruption: the same wallets send the same reports, and nobody spends twice.
     """
     token = read_token(enrolment, "enrolment token")
+    declared = None if schema is None else read_schema(schema)
     rows = share_of(range(first, first + users), share)
     whole = FleetShard(server.rstrip("/"), rows, wallets, limit_from_text(cap), token, connections, rate)
     shards = shards_of(whole, processes)
@@ -88,8 +104,10 @@ def fleet(
         asyncio.run(enrol_shard(shard))
     typer.echo(f"askance: {len(rows):,} users are enrolled and wait for studies", err=True)
     for _ in range(studies):
-        study = asyncio.run(next_study(server, {each["study"] for each in done}, wait))
-        done.append(_take_part(shards, study, seed, data))
+        name = asyncio.run(next_study(server, {each["study"] for each in done}, wait))
+        study = asyncio.run(published_study(server, name))
+        typer.echo(f"askance: {asked_of(study)}", err=True)
+        done.append(_take_part(shards, study, population_for(study, seed, data, declared)))
     if as_json:
         typer.echo(json.dumps({"schema_version": SCHEMA_VERSION, "users": len(rows), "studies": done}))
         return
@@ -108,17 +126,21 @@ def share_of(rows: range, share: str) -> range:
     return rows[len(rows) * (int(number) - 1) // int(shares) : len(rows) * int(number) // int(shares)]
 
 
-def _take_part(shards: Sequence[FleetShard], study: Mapping[str, Any], seed: int, data: Path | None) -> dict[str, Any]:
-    population = population_for(study, seed, data)
-    with ProgressBar(study["study"]["strategy"], sum(len(shard.rows) for shard in shards)) as bar:
-        ended = run_fleet(
-            shards, study["id"], population, lambda progress: bar.at(progress.results.total(), progress.results)
-        )
+def asked_of(study: StudySpec) -> str:
+    """What a study asks about: users who are somebody's rows have no other way to read it."""
+    fields = ", ".join(field.name for field in study.example.fields)
+    return f"study {study.digest()[:8]} ({printable(study.title)}) asks about {fields}"
+
+
+def _take_part(shards: Sequence[FleetShard], study: StudySpec, population: Population) -> dict[str, Any]:
+    name = study.digest()
+    with ProgressBar(study.strategy, sum(len(shard.rows) for shard in shards)) as bar:
+        ended = run_fleet(shards, name, population, lambda progress: bar.at(progress.results.total(), progress.results))
         bar.at(ended.results.total())
         bar.end(ended.results)
     return {
-        "study": study["id"],
-        "strategy": study["study"]["strategy"],
+        "study": name,
+        "strategy": study.strategy,
         "results": dict(ended.results),
         "max_spent_micro_epsilon": ended.spent,
         "seconds": round(bar.seconds, 3),

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from askance_client import BulletinReader, Problem, Refusal, RemoteError, Server
+from askance_protocol import canonical
 from askance_protocol.canonical import Json
 from askance_protocol.errors import Code
-from askance_protocol.rounds import Cause, Notice, StudyEnded, StudyState
+from askance_protocol.rounds import Cause, Notice, StudyEnded, StudyState, read_study
 from askance_protocol.text import printable
 
 T = TypeVar("T")
@@ -86,9 +87,17 @@ async def enrol_many(server: Server, token: str, users: int) -> int:
 async def create(
     server: Server, token: str, strategy: str, parameters: Mapping[str, Json], title: str, *, simulated: bool = True
 ) -> OpenedStudy:
-    """Create a study."""
+    """Create a study; the one that the server names has to be the one that was asked for."""
     asked = {"title": title, "strategy": strategy, "parameters": parameters, "simulated": simulated}
     study = unwrap(await server.command("/v1/studies", token, asked))
+    opened = read_study(canonical.dumps(study["study"]))
+    if opened.digest() != study["id"] or {**asked, "parameters": dict(parameters)} != {
+        "title": opened.title,
+        "strategy": opened.strategy,
+        "parameters": dict(opened.parameters),
+        "simulated": opened.simulated,
+    }:
+        raise RemoteError("has opened another study than was asked for", where="server", remedy="see its log")
     return OpenedStudy(study["id"], study["gateway_token"] or "")
 
 

@@ -1,49 +1,76 @@
-"""What `askance fleet` and `askance client` share: which study to take part in, with which examples, how fast."""
+"""What `askance fleet` and `askance client` share: which study to take part in, with which examples, how fast.
+
+A study is known by its name alone, which is the digest of its document. What a server says of a study elsewhere, in a
+list for instance, is a hint where to look: what is shown, asked and answered is what the bulletin of that name says.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import json
+import re
 import time
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from askance_client import Server
+from askance_client import BulletinReader, RemoteError, Server
+from askance_client.consent import undeclared_fields
 from askance_client.population import Population
 from askance_client.tables import from_file
-from askance_lab.remote.study_client import unwrap
+from askance_lab.remote.study_client import raise_refused, unwrap
 from askance_protocol.errors import UsageError
+from askance_protocol.rounds import StudySpec
 from askance_protocol.schema import Schema
 
 _POLL: Final = 0.2
+_NAME: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
-async def next_study(url: str, done: Set[str], wait: float) -> Mapping[str, Any]:
-    """The oldest study that takes reports and is not among those done; waits until there is one."""
+def study_name(text: str) -> str:
+    """A study's name, as an option gives it."""
+    if _NAME.fullmatch(text) is None:
+        raise UsageError("is no name of a study", where="--study", remedy="give the 64 digits that the study has as id")
+    return text
+
+
+async def next_study(url: str, done: Set[str], wait: float) -> str:
+    """Name of the oldest study that takes reports and is not among those done; waits until there is one."""
     end = time.monotonic() + wait
     async with Server(url) as server:
         while time.monotonic() < end:
             for study in unwrap(await server.studies()):
                 if study["state"] in {"running", "sealed"} and study["id"] not in done:
-                    return study
+                    if not isinstance(study["id"], str) or _NAME.fullmatch(study["id"]) is None:
+                        raise RemoteError("lists a study without a name", where="server", remedy="is it another one?")
+                    return study["id"]
             await asyncio.sleep(_POLL)
     raise UsageError(f"no study appeared in {wait:g} s", where="--wait", remedy="open one: askance demo --server URL")
 
 
-def population_for(study: Mapping[str, Any], seed: int, data: Path | None) -> Population:
-    """The users of a study: the rows of a file, or simulated as its strategy wants them."""
-    spec = study["study"]
+async def published_study(url: str, name: str) -> StudySpec:
+    """The study of this name, from its bulletin. Its digest is the name, whatever the server says beside it."""
+    async with Server(url) as server:
+        reader = BulletinReader(server, name)
+        raise_refused(await reader.refresh())
+        return reader.history.study
+
+
+def population_for(study: StudySpec, seed: int, data: Path | None, declared: Schema | None = None) -> Population:
+    """The users of a study: the rows of a file, in which it gets to declared fields alone, or as its strategy wants."""
+    undeclared = undeclared_fields(study.example, declared)
+    if undeclared:
+        what = f"study {study.digest()[:8]} asks about {', '.join(undeclared)}, which is not declared"
+        raise UsageError(what, where="--schema", remedy="nothing was answered: choose another study with --study")
     if data is not None:
-        return from_file(data, schema=Schema.model_validate_json(json.dumps(spec["example"])))
+        return from_file(data, schema=study.example)
     # They plan, which takes scipy: a person with an example of her own has the base install alone.
     from askance_lab.data.made_up import made_up  # noqa: PLC0415
     from askance_server.core.study import strategy_named  # noqa: PLC0415
     from askance_server.strategies.registry import registry  # noqa: PLC0415
 
-    return made_up(strategy_named(registry(), spec["strategy"]), spec["parameters"], seed)
+    return made_up(strategy_named(registry(), study.strategy), study.parameters, seed)
 
 
 def percentiles(seconds: Sequence[float]) -> dict[str, float]:
