@@ -35,6 +35,13 @@ MAX_BATCH: Final = 1_000_000
 MAX_OUTCOME: Final = 1 << 32
 
 _REPORT: Final = re.compile(rb'\s*\{\s*"outcome"\s*:\s*(0|[1-9][0-9]{0,9})\s*\}\s*')
+_COLUMNS: Final = re.compile(
+    rb'[ \t\n\r]*\{[ \t\n\r]*"(users|outcomes)"[ \t\n\r]*:[ \t\n\r]*\[([0-9, \t\n\r]*)\][ \t\n\r]*,'
+    rb'[ \t\n\r]*"(users|outcomes)"[ \t\n\r]*:[ \t\n\r]*\[([0-9, \t\n\r]*)\][ \t\n\r]*\}[ \t\n\r]*'
+)
+_BEYOND: Final = {b"users": MAX_USER, b"outcomes": MAX_OUTCOME}
+_PIECE: Final = 1 << 16
+"""Bytes of a column that are read at a time."""
 _HEADER: Final = struct.Struct("<4sBBHQ")
 _MAGIC: Final = b"ASKB"
 _VERSION: Final = 1
@@ -99,7 +106,44 @@ def encode_columns(batch: ReportBatch) -> bytes:
 
 
 def decode_columns(body: bytes) -> ReportBatch:
-    """Read reports from JSON columns."""
+    """Read reports from JSON columns.
+
+    The usual form is read piece by piece: a million reports as one document would keep every other thread of the
+    process waiting, because the parser does not let go of Python's lock.
+    """
+    usual = _COLUMNS.fullmatch(body)
+    if usual is not None and usual[1] != usual[3]:
+        try:
+            columns = {
+                usual[1]: _pieces(usual[2], _BEYOND[usual[1]]),
+                usual[3]: _pieces(usual[4], _BEYOND[usual[3]]),
+            }
+        except (ValueError, OverflowError):
+            pass  # The place of the fault is looked for below.
+        else:
+            return ReportBatch(columns[b"users"].astype(np.uint64), columns[b"outcomes"].astype(np.uint32), True)
+    return _decode_document(body)
+
+
+def _pieces(column: bytes, beyond: int) -> Integers:
+    """The integers of one column; ValueError if it is not one of integers within range."""
+    pieces = list[Integers]()
+    begin = 0
+    while begin <= len(column):
+        end = column.find(b",", begin + _PIECE)
+        end = len(column) if end < 0 else end
+        values = json.loads(b"[%b]" % column[begin:end])
+        if not values and end - begin < len(column):
+            raise ValueError("a number is missing beside a comma")
+        pieces.append(np.array(values, np.int64))
+        begin = end + 1
+    numbers = np.concatenate(pieces)
+    if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < beyond:
+        raise ValueError("a number is out of range")
+    return numbers
+
+
+def _decode_document(body: bytes) -> ReportBatch:
     try:
         columns: Any = json.loads(body, object_pairs_hook=_members, parse_constant=_not_a_number)
     except ProtocolError:

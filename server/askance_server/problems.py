@@ -50,10 +50,33 @@ class ProblemType:
 
 
 _AGAIN_SOON: Final = MappingProxyType({"Retry-After": "1"})
+# What is on its way still is not read, so the connection is of no further use.
+_HANGS_UP: Final = MappingProxyType({"Connection": "close"})
 
 _ALL: Final = (
     ProblemType(
         "invalid-request", 422, "The request is not valid", "Correct what the detail names; see /openapi.json."
+    ),
+    ProblemType(
+        "malformed-request",
+        400,
+        "The request is not HTTP as it is spoken here",
+        "Correct what the detail names; a library for HTTP does.",
+        _HANGS_UP,
+    ),
+    ProblemType(
+        "request-timeout",
+        408,
+        "The request took too long to arrive",
+        "Send it again, all of it at once.",
+        _HANGS_UP,
+    ),
+    ProblemType(
+        "head-too-large",
+        431,
+        "The request's line and headers are too large",
+        "Send fewer and shorter headers.",
+        _HANGS_UP,
     ),
     ProblemType("invalid-report", 422, "The report is not valid", 'Send {"outcome": i}, an outcome that the part has.'),
     ProblemType(
@@ -91,8 +114,7 @@ _ALL: Final = (
         413,
         "The body is too large",
         "Send less at a time.",
-        # What is on its way still is not read, so the connection is of no further use.
-        MappingProxyType({"Connection": "close"}),
+        _HANGS_UP,
     ),
     ProblemType("study-over", 409, "The study has ended", "Nothing: what a study has come to stays as it is."),
     ProblemType(

@@ -103,6 +103,8 @@ class Settings(BaseModel):
     study_limit: Annotated[int, Field(ge=1, description="how many studies may run at a time")] = 1_000
     round_limit: Annotated[int, Field(ge=1, le=1_000_000, description="how many rounds a study may have")] = 10_000
     user_limit: Annotated[int, Field(ge=1, le=1 << 40, description="how many users may enrol")] = 1_000_000_000
+    connection_limit: Annotated[int, Field(ge=1, description="how many connections there may be")] = 10_000
+    """Fewer where the process may not have as many descriptors: see `hosting`."""
     log_level: Annotated[LogLevel, Field(description="debug, info, warning or error")] = "info"
     log_format: Annotated[LogFormat, Field(description="auto, json or text")] = "auto"
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Callable
 from contextlib import suppress
+from random import Random
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from askance_protocol import reports
 from askance_protocol.coins import MAX_USER
 from askance_protocol.errors import ProtocolError
 from askance_protocol.reports import (
@@ -190,3 +193,51 @@ def test_a_batch_has_a_limit() -> None:
     users = np.zeros(MAX_BATCH + 1, np.uint64)
     with pytest.raises(ProtocolError, match="over the limit"):
         ReportBatch(users, users.astype(np.uint32), simulated=True)
+
+
+# ------------------------------------------------------------------------------------------------- columns in pieces
+
+BATCHES = [
+    b'{"users":[1,2,3,44],"outcomes":[0,1,0,1]}',
+    b' {"outcomes" : [ ] , "users":[]} ',
+    b'{"users":[1],"users":[1]}',
+    b'{"users":[281474976710655,9999999999999999999999],"outcomes":[4294967295,4294967296]}',
+]
+
+
+def decoded(decode: Callable[[bytes], ReportBatch], body: bytes) -> object:
+    """The columns, or what is said to be wrong."""
+    try:
+        batch = decode(body)
+    except ProtocolError as error:
+        return str(error)
+    return batch.users.tolist(), batch.outcomes.tolist(), batch.simulated
+
+
+def disagreements(decode: Callable[[bytes], ReportBatch]) -> list[bytes]:
+    """Bodies, changed in up to three places, of which `decode` says something else than the reader of documents."""
+    random, found = Random(1), list[bytes]()
+    for _ in range(6_000):
+        body = bytearray(random.choice(BATCHES))
+        for _ in range(random.randrange(4)):
+            at, letter = random.randrange(len(body)), random.choice(b'0123456789,[]{}": \t.-e')
+            body[at : at + random.randrange(2)] = bytes([letter] * random.randrange(2))
+        if decoded(decode, bytes(body)) != decoded(reports._decode_document, bytes(body)):
+            found.append(bytes(body))
+    return found
+
+
+@pytest.mark.parametrize("piece", [0, 1, 2, 3, 1 << 16])
+def test_columns_that_are_read_in_pieces_are_those_of_the_whole_document(
+    monkeypatch: pytest.MonkeyPatch, piece: int
+) -> None:
+    monkeypatch.setattr(reports, "_PIECE", piece)
+
+    assert disagreements(decode_columns) == []
+
+
+def test_the_control_a_reader_of_pieces_that_looks_for_nothing_beside_a_comma_is_found() -> None:
+    def careless(body: bytes) -> ReportBatch:
+        return decode_columns(body.replace(b"[,", b"["))
+
+    assert disagreements(careless) != []

@@ -16,7 +16,7 @@ import askance_server
 from askance_server import create_app
 from askance_server.settings import Settings
 
-DESCRIPTION = "681baf69cebc24b2e1b751e5e466d8424d6fc5fbcd1cbaf64315852defd25b03"
+DESCRIPTION = "c0cff8eb15f2075454ba85ac0cb52b243ba4ac1522060e71bd23a1338e248b67"
 """SHA-256 of /openapi.json without the version of this program. A change of the contract is a change here."""
 
 

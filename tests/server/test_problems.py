@@ -46,6 +46,9 @@ each_problem = pytest.mark.parametrize("name", PROBLEMS)
 # The contract: changing one of these breaks clients.
 STATUS = {
     "invalid-request": 422,
+    "malformed-request": 400,
+    "request-timeout": 408,
+    "head-too-large": 431,
     "invalid-report": 422,
     "unauthorized": 401,
     "forbidden": 403,

@@ -20,10 +20,10 @@ from askance_lab.commands.shared.urls import is_loopback
 from askance_server import logs
 from askance_server.app import create_app
 from askance_server.auth import TokenFiles
+from askance_server.hosting import uvicorn_config
 from askance_server.settings import Settings, bind, read_settings, unknown_variables, url_of
 
 SCHEMA_VERSION: Final = 1
-_GRACE: Final = 10
 
 app = typer.Typer()
 
@@ -106,18 +106,8 @@ def _run(settings: Settings, listener: socket.socket, announce: Callable[[], Non
             """The application's own end: its log cannot be written, so nothing more may be acknowledged."""
             self.gave_up = self.should_exit = True
 
-    server = AnnouncingServer(
-        uvicorn.Config(
-            create_app(settings, stop=lambda: server.give_up()),  # noqa: PLW0108 - it does not exist yet
-            lifespan="on",
-            ws="none",
-            log_config=None,  # everything goes through our filter
-            access_log=False,  # who reported when is nobody's business, and it halves the throughput
-            server_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=_GRACE,
-        )
-    )
+    application = create_app(settings, stop=lambda: server.give_up())  # noqa: PLW0108 - it does not exist yet
+    server = AnnouncingServer(uvicorn_config(application, settings.connection_limit))
     try:
         server.run([listener])
     except SystemExit:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from fastapi import Depends, Header, Path, Request
+from fastapi import Depends, Path, Request
 
 from askance_server.aggregator import Aggregator
 from askance_server.api.description import DIGEST
-from askance_server.auth import EnrolmentToken, OperatorToken, UserToken, bearer
+from askance_server.api.gate import TokenGate
+from askance_server.auth import EnrolmentToken, GatewayToken, OperatorToken, UserToken
 from askance_server.problems import ProblemError
 
 JSON: Final = "application/json"
 
 DigestInPath = Annotated[str, Path(pattern=DIGEST)]
-Authorization = Annotated[str, Header()]
 
 
 async def aggregator_of(request: Request) -> Aggregator:
@@ -26,31 +26,10 @@ async def aggregator_of(request: Request) -> Aggregator:
 TheAggregator = Annotated[Aggregator, Depends(aggregator_of)]
 
 
-def token_text(authorization: str) -> str:
-    """The token in a header that was decoded as HTTP decodes it."""
-    return bearer(authorization.encode("latin-1"))
-
-
-async def operator_token(aggregator: TheAggregator, authorization: Authorization = "") -> OperatorToken:
-    """An operator's token."""
-    return aggregator.keys.read(token_text(authorization), OperatorToken)
-
-
-async def user_token(aggregator: TheAggregator, authorization: Authorization = "") -> UserToken:
-    """A user's token that was not revoked."""
-    token = aggregator.keys.read(token_text(authorization), UserToken)
-    token.require_epoch(aggregator.ledger.epoch(token.user))
-    return token
-
-
-async def enrolment_token(aggregator: TheAggregator, authorization: Authorization = "") -> EnrolmentToken:
-    """A token to enrol users."""
-    return aggregator.keys.read(token_text(authorization), EnrolmentToken)
-
-
-OperatorOnly = Annotated[OperatorToken, Depends(operator_token)]
-UserOnly = Annotated[UserToken, Depends(user_token)]
-EnrollerOnly = Annotated[EnrolmentToken, Depends(enrolment_token)]
+OperatorOnly = Annotated[OperatorToken, Depends(TokenGate(OperatorToken))]
+UserOnly = Annotated[UserToken, Depends(TokenGate(UserToken))]
+EnrollerOnly = Annotated[EnrolmentToken, Depends(TokenGate(EnrolmentToken))]
+GatewayOnly = Annotated[GatewayToken, Depends(TokenGate(GatewayToken))]
 
 
 async def json_body(request: Request) -> None:

@@ -53,6 +53,8 @@ _VERSION_HEADER: Final[dict[str, Any]] = {
     "description": "The version that the client speaks. Without it, the server's.",
     "schema": {"type": "string", "enum": [str(PROTOCOL_VERSION)]},
 }
+_EVERYWHERE: Final = ("version-mismatch", "malformed-request", "request-timeout", "head-too-large", "body-too-large")
+"""Problems that a request meets before anybody knows what it asks for."""
 _SOURCES: Final = (("/v1/studies", "post", "201"), ("/v1/studies/{study}", "get", "200"))
 _FOUND_IN_STUDY: Final = {"study": "$response.body#/id", "round_": "$response.body#/rounds/0/id"}
 """Where a study's document has the ids that other paths ask for; a study may have no round."""
@@ -165,7 +167,7 @@ def _links(paths: dict[str, Any]) -> dict[str, Any]:
 
 
 def _complete_operation(path: str, operation: dict[str, Any]) -> None:
-    names: list[str] = ["version-mismatch", "body-too-large", "internal"]
+    names: list[str] = [*_EVERYWHERE, "internal"]
     given = operation.get("parameters", [])
     parameters = [each for each in given if each["name"] != "authorization"]
     if len(parameters) < len(given):
@@ -207,9 +209,8 @@ def _report_path() -> dict[str, Any]:
         "budget-exceeded",
         "round-not-open",
         "not-in-cohort",
-        "body-too-large",
         "unsupported-media-type",
-        "version-mismatch",
+        *_EVERYWHERE,
         "queue-full",
         "not-ready",
     )

@@ -6,18 +6,21 @@ of 64 bytes at most, queues the report and answers when the report is on disk. E
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from askance_protocol.canonical import DIGEST
 from askance_protocol.errors import AskanceError, ProtocolError
 from askance_protocol.reports import MAX_REPORT_BYTES, decode_report
 from askance_server import problems
 from askance_server.aggregator import Aggregator
-from askance_server.api.version import HEADER, VERSION, version_problem
-from askance_server.ledger import Verdict
-from askance_server.problems import PROBLEMS, ProblemError, problem_of
+from askance_server.api.gate import trust
+from askance_server.api.version import HEADER, VERSION, headers_of
+from askance_server.ledger import NotFoundError, Verdict
+from askance_server.problems import PROBLEMS, ProblemError, ProblemOccurrence, problem_of
 
 PREFIX: Final = "/v1/rounds/"
 SUFFIX: Final = "/reports"
@@ -41,7 +44,11 @@ class ReportPath:
         if scope["type"] == "http" and scope["method"] == "POST":
             path: str = scope["path"]
             if path.startswith(PREFIX) and path.endswith(SUFFIX):
-                status, kind, body = await _answer(scope, receive, path[len(PREFIX) : -len(SUFFIX)])
+                try:
+                    status, kind, body = await _answer(scope, receive, path[len(PREFIX) : -len(SUFFIX)])
+                except asyncio.CancelledError:
+                    # The server stops and has waited long enough. Whether the report counts, a retry will tell.
+                    status, kind, body = _document(ProblemOccurrence("not-ready", "the server stops"))
                 await send(_start(status, kind, body))
                 await send({"type": "http.response.body", "body": body})
                 return
@@ -56,20 +63,26 @@ async def _answer(scope: Scope, receive: Receive, round_: str) -> _Answer:
         found = problem_of(error)
         if found.name == "internal":
             raise
-        document = problems.problem(found.name, found.detail, **found.extra)
-        return PROBLEMS[found.name].status, problems.MEDIA_TYPE.encode(), json.dumps(document).encode()
+        return _document(found)
+
+
+def _document(found: ProblemOccurrence) -> _Answer:
+    document = problems.problem(found.name, found.detail, **found.extra)
+    return PROBLEMS[found.name].status, problems.MEDIA_TYPE.encode(), json.dumps(document).encode()
 
 
 async def _report(scope: Scope, receive: Receive, round_: str) -> _Answer:
     """Check what is public first, then queue; the receipt comes when the report is on disk."""
     aggregator: Aggregator = scope["app"].state.aggregator
-    headers = dict(scope["headers"])
-    if headers.get(HEADER, VERSION) != VERSION:
-        raise ProblemError("version-mismatch", version_problem(headers[HEADER]))
+    headers = headers_of(scope)
     if headers.get(b"content-type", _JSON).split(b";")[0].strip().lower() != _JSON:
         raise ProblemError("unsupported-media-type", "send the report as application/json")
     token = aggregator.keys.user_token(headers.get(b"authorization"))
     token.require_epoch(aggregator.ledger.epoch(token.user))
+    trust(scope)
+    if DIGEST.fullmatch(round_) is None:
+        # The ledger is asked for what can be a name only: a database refuses some texts as no text at all.
+        raise NotFoundError("there is no such round")
     prepared = aggregator.ledger.round(round_)
     outcome = _outcome(await _body(receive), prepared.outcomes)
     verdict = await aggregator.committer.submit(round_, token.user, outcome)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Final
+
 import numpy as np
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 
 from askance_protocol.reports import decode_columns, decode_raw
 from askance_protocol.rounds import PreparedPart, RoundState
@@ -11,21 +14,23 @@ from askance_protocol.tally import Tally
 from askance_server.aggregator import Aggregator
 from askance_server.api.dependencies import (
     JSON,
-    Authorization,
     DigestInPath,
+    GatewayOnly,
     OperatorOnly,
     TheAggregator,
     media_type,
-    token_text,
 )
 from askance_server.api.description import BATCH_BODY
+from askance_server.api.gate import BodyLimit, GatedRoute
 from askance_server.api.models import BatchVerdicts, EstimateModel, RoundModel, TallyModel
-from askance_server.auth import GatewayToken
 from askance_server.core.estimators import estimate
 from askance_server.ledger import Verdict, Verdicts
 from askance_server.problems import OF_VERDICT, ProblemError, responses
 
-router = APIRouter(prefix="/v1")
+_AT_ONCE: Final = 64 << 10
+"""Bytes of JSON that are read on the event loop; more would keep others waiting."""
+
+router = APIRouter(prefix="/v1", route_class=GatedRoute)
 
 
 @router.get("/rounds/{round_}", responses=responses("not-found"))
@@ -68,18 +73,18 @@ async def close_round(round_: DigestInPath, aggregator: TheAggregator, _: Operat
     "/rounds/{round_}/batches",
     responses=responses("not-found", "unauthorized", "forbidden", "invalid-request", "unsupported-media-type"),
     openapi_extra=BATCH_BODY,
+    dependencies=[Depends(BodyLimit(None))],
 )
 async def post_batch(
-    round_: DigestInPath, request: Request, aggregator: TheAggregator, authorization: Authorization = ""
+    round_: DigestInPath, request: Request, aggregator: TheAggregator, token: GatewayOnly
 ) -> BatchVerdicts:
     """Reports of many simulated users, from a gateway that speaks for them."""
-    token = aggregator.keys.read(token_text(authorization), GatewayToken)
     prepared = aggregator.ledger.round(round_)
     nobody = np.zeros(0, np.uint64)
     token.require(prepared.spec.study, simulated=prepared.study.simulated, users=nobody)
     kind, body = media_type(request), await request.body()
     if kind == JSON:
-        batch = decode_columns(body)
+        batch = decode_columns(body) if len(body) < _AT_ONCE else await asyncio.to_thread(decode_columns, body)
     elif kind == "application/octet-stream":
         batch = decode_raw(body)
     else:

@@ -14,6 +14,7 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from askance_protocol.rounds import ENDED, StudyEnded
 from askance_server.aggregator import Aggregator
 from askance_server.api.dependencies import DigestInPath, OperatorOnly, TheAggregator, json_body
+from askance_server.api.gate import BodyLimit, GatedRoute
 from askance_server.api.models import BulletinModel, NewStudy, ResultModel, StudyModel
 from askance_server.api.rounds import round_model
 from askance_server.auth import GatewayToken
@@ -23,14 +24,17 @@ from askance_server.problems import responses
 # Not `str.isdigit`, for which ² is a digit.
 _EVENT_ID: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 
-router = APIRouter(prefix="/v1")
+_MOST_BYTES: Final = 256 << 10
+"""Bytes of a study's description: a strategy has few parameters."""
+
+router = APIRouter(prefix="/v1", route_class=GatedRoute)
 
 
 @router.post(
     "/studies",
     status_code=201,
     responses=responses("invalid-request", "unauthorized", "unsupported-media-type", "too-many-studies"),
-    dependencies=[Depends(json_body)],
+    dependencies=[Depends(json_body), Depends(BodyLimit(_MOST_BYTES))],
 )
 async def create_study(new: NewStudy, aggregator: TheAggregator, _: OperatorOnly) -> StudyModel:
     """Publish a study. A strategy's first round is open when this returns, or the study says why it failed."""

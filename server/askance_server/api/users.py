@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Path
 
 from askance_protocol.coins import MAX_USER
 from askance_server.api.dependencies import EnrollerOnly, TheAggregator, UserOnly, json_body
+from askance_server.api.gate import GatedRoute
 from askance_server.api.models import ChargeModel, Enrolment, Me, NewUsers, RenewedToken
 from askance_server.auth import UserToken
 from askance_server.problems import ProblemError, responses
@@ -15,7 +16,7 @@ from askance_server.problems import ProblemError, responses
 MAX_TOKENS: Final = 10_000
 """Users who are given a token each when they enrol at once."""
 
-router = APIRouter(prefix="/v1")
+router = APIRouter(prefix="/v1", route_class=GatedRoute)
 
 
 @router.post(

@@ -1,13 +1,36 @@
-"""The protocol's version in requests and responses: a header that names it. Without it, this version is meant."""
+"""Headers of a request, each once, and the one that names the protocol's version; without it, this version is meant."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
+from starlette.types import Scope
+
 from askance_protocol.rounds.spec import VERSION as PROTOCOL_VERSION
+from askance_server.problems import ProblemError
 
 HEADER: Final = b"askance-protocol"
 VERSION: Final = str(PROTOCOL_VERSION).encode()
+ONCE: Final = frozenset({b"authorization", b"content-type", b"content-length", b"expect", b"host", HEADER})
+"""Headers of which two would mean two things: one reader may take the first, another the last (RFC 9110, 5.3)."""
+
+
+def headers_of(scope: Scope) -> dict[bytes, bytes]:
+    """The headers of a request that speaks this version, and says nothing twice that can be said once."""
+    given: list[tuple[bytes, bytes]] = scope["headers"]
+    headers = dict(given)
+    if len(headers) < len(given) and (twice := said_twice(given)):
+        raise ProblemError("malformed-request", twice)
+    if headers.get(HEADER, VERSION) != VERSION:
+        raise ProblemError("version-mismatch", version_problem(headers[HEADER]))
+    return headers
+
+
+def said_twice(headers: list[tuple[bytes, bytes]]) -> str:
+    """Which header stands twice that must not; nothing if none does."""
+    counts = Counter(name for name, _ in headers)
+    return next((f"there are {counts[name]} headers {name.decode()}" for name in sorted(ONCE) if counts[name] > 1), "")
 
 
 def version_problem(asked: bytes) -> str:

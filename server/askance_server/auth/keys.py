@@ -67,13 +67,12 @@ class Keys:
         signed = token.role.encode() + b"." + payload
         return (signed + _tag(self._macs[token.role], signed)).decode()
 
-    def read(self, text: str, kind: type[T], *, now: float | None = None) -> T:
-        """The token in `text`, if it is genuine, of this kind and not expired."""
+    def read(self, text: str, *kinds: type[T], now: float | None = None) -> T:
+        """The token in `text`, if it is genuine, of one of these kinds and not expired."""
         token = self._genuine(text)
-        if not isinstance(token, kind):
-            raise ForbiddenError(
-                f"this takes a token of the role {kind.role}, and this one is of the role {token.role}"
-            )
+        if not isinstance(token, kinds):
+            wanted = " or ".join(kind.role for kind in kinds)
+            raise ForbiddenError(f"this takes a token of the role {wanted}, and this one is of the role {token.role}")
         if isinstance(token, EnrolmentToken) and token.expires is not None:
             _require_fresh(token.expires, time.time() if now is None else now)
         return token

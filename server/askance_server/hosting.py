@@ -1,0 +1,49 @@
+"""How the application is run: uvicorn with guarded connections, and as many of them as there are descriptors for."""
+
+from __future__ import annotations
+
+import resource
+from typing import Final
+
+import uvicorn
+from fastapi import FastAPI
+
+from askance_server.api.connections import ConnectionLimits, guarded
+
+GRACE: Final = 10
+"""Seconds that requests have to end when the server is told to stop."""
+
+_FILES: Final = 48
+"""Descriptors kept for all that is no connection: the ledger, its log, keys, what a library opens."""
+_MOST_DESCRIPTORS: Final = 1 << 16
+_BACKLOG: Final = 2048
+
+
+def uvicorn_config(app: FastAPI, connections: int) -> uvicorn.Config:
+    """The configuration of `askance serve`: quiet, without what is not used, with at most this many connections."""
+    descriptors = raise_descriptors()
+    # Those that wait to be accepted are accepted all at once, before any of them can be refused.
+    backlog = min(_BACKLOG, descriptors // 4)
+    limits = ConnectionLimits(connections=max(1, min(connections, descriptors - backlog - _FILES)))
+    return uvicorn.Config(
+        app,
+        http=guarded(limits),
+        lifespan="on",
+        ws="none",
+        backlog=backlog,
+        log_config=None,  # everything goes through our filter
+        access_log=False,  # who reported when is nobody's business, and it halves the throughput
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=GRACE,
+    )
+
+
+def raise_descriptors() -> int:
+    """Raise this process's limit of descriptors as far as it may; the limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
+    if soft == resource.RLIM_INFINITY or soft >= most:
+        return most
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    return most

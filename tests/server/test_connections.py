@@ -1,0 +1,288 @@
+"""What a peer may take of a server's time, memory and sockets, over the loopback; uvicorn's protocol is the control."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Generator
+from dataclasses import replace
+from typing import Final
+
+import pytest
+from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from askance_server.api.connections import EXTENSION, ConnectionLimits, GuardedProtocol, guarded
+from tests.harness.hosted import answer_to, connect, hosted, parts_of, rest_of
+from tests.harness.marks import SECONDS
+
+QUICK: Final = ConnectionLimits(
+    head_seconds=0.2, body_seconds=0.2, idle_seconds=0.2, answer_seconds=0.2, linger_seconds=0.2, stream_seconds=0.0
+)
+PATIENT: Final = ConnectionLimits()
+GET: Final = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+BIG: Final = 64 << 20
+"""Bytes that no socket's buffer holds."""
+
+
+async def application(scope: Scope, receive: Receive, send: Send) -> None:
+    """`/trust` shows a token, `/wait` is never answered, `/big` is long, `/stream` does not end, `/read` reads."""
+    path, sent = scope["path"], b"done"
+    if path == "/trust":
+        scope["extensions"][EXTENSION].trust()
+    if path == "/wait":
+        await asyncio.sleep(SECONDS)
+    if path == "/read":
+        read, more = 0, True
+        while more:
+            message = await receive()
+            read, more = read + len(message.get("body", b"")), message.get("more_body", False)
+        sent = str(read).encode()
+    length = [(b"content-length", str(BIG if path == "/big" else len(sent)).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": [] if path == "/stream" else length})
+    if path == "/stream":
+        await send({"type": "http.response.body", "body": b"one", "more_body": True})
+        await asyncio.sleep(SECONDS)
+    if path == "/big":
+        for _ in range(BIG >> 20):
+            await send({"type": "http.response.body", "body": bytes(1 << 20), "more_body": True})
+        sent = b""
+    await send({"type": "http.response.body", "body": sent})
+
+
+@contextlib.contextmanager
+def serving(limits: ConnectionLimits) -> Generator[tuple[int, type[GuardedProtocol]]]:
+    protocol = guarded(limits)
+    with hosted(application, protocol, lifespan=False) as port:
+        yield port, protocol
+
+
+def read_one(connection: socket.socket) -> bytes:
+    """One answer of `application`, whose body is `done`."""
+    got = b""
+    while not got.endswith(b"done"):
+        piece = connection.recv(1 << 16)
+        assert piece, got
+        got += piece
+    return got
+
+
+def is_open(connection: socket.socket) -> bool:
+    """Whether the server still listens on a connection: it answers a request there."""
+    try:
+        connection.sendall(GET)
+        read_one(connection)
+    except (OSError, AssertionError):
+        return False
+    return True
+
+
+def wait_until(what: str, holds: object) -> None:
+    end = time.monotonic() + SECONDS
+    while not callable(holds) or not holds():
+        assert time.monotonic() < end, what
+        time.sleep(0.01)
+
+
+# ---------------------------------------------------------------------------------------------------------------- time
+
+UNFINISHED: Final = {
+    "nothing": (b"", b""),
+    "half a line": (b"GE", b"408"),
+    "half a head": (b"GET / HTTP/1.1\r\nHost: x\r\nX-A: ", b"408"),
+    "a head and an empty line too few": (GET[:-2], b"408"),
+    "half a body": (b"POST /read HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nhalf", b"408"),
+    "half a chunk": (b"POST /read HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nhalf", b"408"),
+    "a request, and nothing more": (GET, b"200"),
+    "a request and half a line": (GET + b"GE", b"200"),
+    "a request with a token, and nothing more": (GET.replace(b"/ ", b"/trust "), b"200"),
+    "empty lines": (b"\r\n" * 9, b""),
+}
+
+
+@pytest.mark.parametrize("what", UNFINISHED)
+def test_a_connection_on_which_nothing_comes_any_more_is_closed_and_what_was_begun_is_answered(what: str) -> None:
+    sent, status = UNFINISHED[what]
+    with serving(QUICK) as (port, protocol), connect(port) as connection:
+        connection.sendall(sent)
+        answer = rest_of(connection)
+
+        assert answer[9:12] == status
+        assert sum(protocol.pool.ended.values()) == 1
+
+
+def test_the_control_uvicorns_own_protocol_waits_for_ever_where_a_request_is_not_finished() -> None:
+    with hosted(application, HttpToolsProtocol, lifespan=False) as port, contextlib.ExitStack() as stack:
+        waiting = {what: stack.enter_context(connect(port)) for what in ("nothing", "half a head", "half a body")}
+        for what, connection in waiting.items():
+            connection.sendall(UNFINISHED[what][0])
+            connection.settimeout(2)
+        for connection in waiting.values():
+            with pytest.raises(TimeoutError):
+                connection.recv(1)
+
+
+@pytest.mark.parametrize("drip", [b"X", b"X: y\r\n"])
+def test_a_head_in_drops_has_no_more_time_than_one_that_stops(drip: bytes) -> None:
+    with serving(QUICK) as (port, _), connect(port) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n")
+        answers = list[bytes]()
+        reader = threading.Thread(target=lambda: answers.append(rest_of(connection)))
+        reader.start()
+        with contextlib.suppress(OSError):
+            while reader.is_alive():
+                connection.sendall(drip)
+                reader.join(0.02)
+        reader.join(SECONDS)
+
+    assert answers[0].startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_body_that_goes_on_coming_has_the_time_that_its_bytes_buy() -> None:
+    with serving(replace(QUICK, body_rate=1)) as (port, _), connect(port) as connection:
+        connection.sendall(b"POST /read HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 40\r\n\r\n")
+        for _ in range(40):
+            # Five times the seconds that a body without bytes has.
+            connection.sendall(b"x")
+            time.sleep(0.025)
+
+        assert rest_of(connection).endswith(b"40")
+
+
+def test_the_server_takes_as_long_as_it_needs_to_answer() -> None:
+    with serving(QUICK) as (port, protocol), connect(port) as connection:
+        connection.sendall(GET.replace(b"/ ", b"/wait "))
+        connection.settimeout(2)
+        with pytest.raises(TimeoutError):
+            connection.recv(1)
+
+        assert not protocol.pool.ended
+
+
+def test_an_answer_that_nobody_reads_is_given_up() -> None:
+    with serving(QUICK) as (port, protocol), connect(port) as connection:
+        connection.sendall(GET.replace(b"/ ", b"/big "))
+        wait_until("it is given up", lambda: protocol.pool.ended["unread"])
+        wait_until("it is closed", lambda: not len(protocol.pool))
+
+
+def test_who_reads_an_answer_slowly_does_not_keep_others_waiting() -> None:
+    with serving(PATIENT) as (port, _), contextlib.ExitStack() as stack:
+        for _ in range(8):
+            stack.enter_context(connect(port)).sendall(GET.replace(b"/ ", b"/big "))
+
+        assert [answer_to(port, GET).endswith(b"done") for _ in range(50)] == [True] * 50
+
+
+# -------------------------------------------------------------------------------------------------------------- number
+
+
+def test_one_connection_too_many_ends_the_one_that_was_of_no_use_for_longest() -> None:
+    with serving(replace(PATIENT, connections=4)) as (port, protocol), contextlib.ExitStack() as stack:
+        first, second, third, fourth = [stack.enter_context(connect(port)) for _ in range(4)]
+        for each in (second, first, fourth):  # `third` says nothing.
+            assert is_open(each)
+        fifth = stack.enter_context(connect(port))
+
+        assert is_open(fifth)
+        assert rest_of(third) == b""
+        assert all(map(is_open, (first, second, fourth, fifth)))
+        assert protocol.pool.ended == {"room": 1}
+
+
+def test_a_connection_with_a_token_outlives_any_number_of_those_without() -> None:
+    with serving(replace(PATIENT, connections=16)) as (port, protocol), contextlib.ExitStack() as stack:
+        trusted = stack.enter_context(connect(port))
+        trusted.sendall(GET.replace(b"/ ", b"/trust "))
+        read_one(trusted)
+        working = stack.enter_context(connect(port))
+        working.sendall(GET.replace(b"/ ", b"/wait "))
+        wait_until("it works", lambda: any(not one.waits for one in list(protocol.pool.unproven)))
+        for _ in range(200):
+            stack.enter_context(connect(port))
+
+        assert is_open(trusted)
+        assert is_open(stack.enter_context(connect(port)))
+        assert len(protocol.pool) <= 16
+        working.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            working.recv(1)
+
+
+def test_streams_without_a_token_are_ended_before_a_newcomer_is() -> None:
+    with serving(replace(QUICK, connections=3)) as (port, protocol), contextlib.ExitStack() as stack:
+        for _ in range(3):
+            stream = stack.enter_context(connect(port))
+            stream.sendall(GET.replace(b"/ ", b"/stream "))
+            while not stream.recv(1 << 16).endswith(b"one\r\n"):
+                pass
+
+        assert answer_to(port, GET).endswith(b"done")
+        assert protocol.pool.ended["room"] == 1
+
+
+def test_if_all_are_at_work_the_newcomer_goes_away_and_nobody_else() -> None:
+    with serving(replace(PATIENT, connections=3)) as (port, protocol), contextlib.ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(connect(port)).sendall(GET.replace(b"/ ", b"/wait "))
+        wait_until("all work", lambda: sum(not one.waits for one in list(protocol.pool.unproven)) == 3)
+        newcomer = stack.enter_context(connect(port))
+        with contextlib.suppress(ConnectionResetError):
+            assert rest_of(newcomer) == b""
+
+        assert len(protocol.pool) == 3
+
+
+# ---------------------------------------------------------------------------------------------------------------- size
+
+
+def test_many_requests_in_one_piece_are_answered_up_to_a_number_and_the_rest_is_refused() -> None:
+    with serving(replace(PATIENT, pipelined=10)) as (port, _):
+        answer = answer_to(port, GET * 5000)
+
+    # One at work, ten behind it.
+    assert [piece[:3] for piece in answer.split(b"HTTP/1.1 ")[1:]] == [b"200"] * 11 + [b"400"]
+
+
+def test_requests_in_one_piece_are_answered_in_their_order() -> None:
+    with serving(PATIENT) as (port, _):
+        bodies = b"".join(
+            b"POST /read HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (n, b"x" * n) for n in range(20)
+        )
+        answer = answer_to(port, bodies)
+
+    assert [int(piece.rpartition(b"\r\n\r\n")[2]) for piece in answer.split(b"HTTP/1.1 ")[1:]] == list(range(20))
+
+
+def test_an_answer_that_comes_before_the_body_arrives_although_nobody_reads_the_body() -> None:
+    with serving(PATIENT) as (port, _), connect(port) as connection:
+        connection.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000000\r\n\r\n")
+        with contextlib.suppress(OSError):
+            for _ in range(64):
+                connection.sendall(bytes(1 << 16))
+        got = b""
+        with contextlib.suppress(ConnectionResetError):
+            got = rest_of(connection)
+
+    assert parts_of(got)[0] == 200
+
+
+def test_a_stop_waits_for_what_works_and_for_nobody_who_does_not_finish() -> None:
+    with serving(PATIENT) as (port, _), contextlib.ExitStack() as stack:
+        idle, head, body = [stack.enter_context(connect(port)) for _ in range(3)]
+        head.sendall(UNFINISHED["half a head"][0])
+        body.sendall(UNFINISHED["half a body"][0])
+        assert is_open(stack.enter_context(connect(port)))
+        del idle
+    # `hosted` would not return: its threads have to end.
+
+
+def test_half_a_line_is_open_behind_a_request_that_came_whole() -> None:
+    with serving(PATIENT) as (port, _), connect(port) as connection:
+        connection.sendall(GET)
+        connection.shutdown(socket.SHUT_WR)
+
+        assert parts_of(rest_of(connection))[2] == b"done"
