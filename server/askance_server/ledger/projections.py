@@ -10,23 +10,26 @@ five methods whose names begin with `_keep` or `_logged`.
 *Threads.* Whatever reads or changes arrays does so alone (`one_at_a_time`). What takes long, preparing a round and
 counting its tallies from the log, does not hold the others up: it reads what never changes.
 
-*Order of writing.* Arrays are changed just before the group is kept. If keeping it fails, the arrays are ahead of the
-log, so the subclass has to refuse everything from then on. Users and entries are kept first and noted afterwards.
+*Order of writing.* First decide, and allocate whatever there is to allocate: an error up to here has changed nothing.
+Then keep, then note: `_write` does both. If anything is raised on the way, be it `MemoryError` or `KeyboardInterrupt`,
+nobody knows any more whether the projections say what is kept. So nothing is answered from then on, neither questions
+nor reports: the process has to end, and the next one reads the log. Nothing was acknowledged that is not kept.
 """
 
 from __future__ import annotations
 
 import threading
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from askance_protocol.arrays import Integers, Truths
 from askance_protocol.budget import Account
+from askance_protocol.coins import MAX_USER
 from askance_protocol.errors import ProtocolError
 from askance_protocol.rounds import (
     Bulletin,
@@ -45,6 +48,7 @@ from askance_server.ledger.base import (
     Charge,
     Fault,
     Ledger,
+    LedgerError,
     NotFoundError,
     NotOpenError,
     OutcomeColumn,
@@ -58,8 +62,10 @@ from askance_server.ledger.base import (
 
 Item = TypeVar("Item", bound=np.generic)
 
+_INTERRUPTED: Final = "the ledger was interrupted while it wrote: start again, and everything acknowledged is there."
 
-@dataclass(slots=True)
+
+@dataclass(frozen=True, slots=True, eq=False)
 class UserBudgets:
     """Cap and spending of every user, by user number."""
 
@@ -75,13 +81,13 @@ class UserBudgets:
         """The cap of the user who enrolled last."""
         return int(self._caps[-1]) if len(self._caps) else None
 
-    def extend(self, count: int, cap: int) -> None:
-        """Add users behind those there are."""
+    def extended(self, count: int, cap: int) -> UserBudgets:
+        """These, and new users behind them. What was spent is shared, not copied."""
+        starts, caps = self._starts, self._caps
         if cap != self.last_cap:
-            self._starts = np.append(self._starts, np.uint64(self.enrolled))
-            self._caps = np.append(self._caps, np.int64(cap))
-        self.enrolled += count
-        self.spent = _lengthened(self.spent, self.enrolled)
+            starts, caps = np.append(starts, np.uint64(self.enrolled)), np.append(caps, np.int64(cap))
+        enrolled = self.enrolled + count
+        return UserBudgets(enrolled, _lengthened(self.spent, enrolled), starts, caps)
 
     def cap_of(self, users: Users) -> Integers:
         """The cap of each of these users."""
@@ -112,9 +118,13 @@ class RoundProjection:
         width = np.uint8 if round_.outcomes < 1 << 8 else np.uint16 if round_.outcomes < 1 << 16 else np.uint32
         return cls(round_, np.zeros(users, width))
 
-    def add(self, users: Users, outcomes: OutcomeColumn) -> None:
+    def marked(self, outcomes: OutcomeColumn) -> NDArray[np.unsignedinteger[Any]]:
+        """These outcomes as `reported` has them."""
+        return (outcomes + 1).astype(self.reported.dtype)
+
+    def add(self, users: NDArray[np.intp], marked: NDArray[np.unsignedinteger[Any]]) -> None:
         """Note reports of different users."""
-        self.reported[users] = outcomes + 1
+        self.reported[users] = marked
         self.received += len(users)
 
     def lengthen(self, users: int) -> NDArray[np.unsignedinteger[Any]]:
@@ -128,6 +138,8 @@ class ProjectedLedger(Ledger):
 
     def __init__(self) -> None:
         self.alone = threading.RLock()
+        self._broken: str | None = None
+        """Why nothing is answered any more."""
         self._spending = UserBudgets()
         self._epochs: dict[int, int] = {}
         self._bulletins: dict[str, Bulletin] = {}
@@ -159,20 +171,52 @@ class ProjectedLedger(Ledger):
     def _logged(self, id_: str) -> Iterator[tuple[Users, OutcomeColumn]]:
         """The accepted reports of a round from the log, group by group."""
 
+    # ------------------------------------------------------------------------------------------------------ writing
+
+    def _write(self, keep: Callable[[], None], note: Callable[[], None]) -> None:
+        """Keep, then note; where that is interrupted, answer nothing any more. All writing goes through here."""
+        self._check_whole()
+        try:
+            keep()
+            note()
+        except BaseException as error:
+            # First what needs no memory: what comes after it may fail as well.
+            self._broken = _INTERRUPTED
+            if not isinstance(error, Exception):
+                raise
+            self._broken = self._explained(error)
+            raise LedgerError(self._broken) from error
+
+    def _explained(self, error: Exception) -> str:
+        """What to tell of an error that stopped the ledger."""
+        return f"{type(error).__name__}: {_INTERRUPTED}"
+
+    def _check_whole(self) -> None:
+        """Refuse to answer from projections that may not be what is kept."""
+        if self._broken is not None:
+            raise LedgerError(self._broken)
+
     # ------------------------------------------------------------------------------------------------------ users
 
     @one_at_a_time
     def enrol(self, count: int, cap: int) -> range:
         """Give new users the next numbers."""
         check_enrolment(count, cap)
+        self._check_whole()
         first = self._spending.enrolled
+        if first + count > MAX_USER:
+            raise ProtocolError(f"{count} more are too many", where="count", remedy=f"{MAX_USER - first} are left")
         if count:
-            self._keep_users(first, count, cap)
-            self._spending.extend(count, cap)
+            after = self._spending.extended(count, cap)
+            self._write(lambda: self._keep_users(first, count, cap), lambda: self._note_users(after))
         return range(first, first + count)
+
+    def _note_users(self, after: UserBudgets) -> None:
+        self._spending = after
 
     def enrolled(self) -> int:
         """Number of users."""
+        self._check_whole()
         return self._spending.enrolled
 
     @one_at_a_time
@@ -191,10 +235,12 @@ class ProjectedLedger(Ledger):
     @one_at_a_time
     def affording(self, users: range, charge: int) -> Truths:
         """Whether each of these users can still pay `charge`."""
+        self._check_whole()
         return self._spending.affording(users, charge)
 
     def epoch(self, user: int) -> int:
         """The epoch of a user's tokens: 0 until they are revoked."""
+        self._check_whole()
         return self._epochs.get(user, 0) if 0 <= user < self._spending.enrolled else -1
 
     @one_at_a_time
@@ -202,11 +248,15 @@ class ProjectedLedger(Ledger):
         """Count the epoch of a user's tokens up by one."""
         self._check_user(user)
         epoch = self.epoch(user) + 1
-        self._keep_epoch(user, epoch)
-        self._epochs[user] = epoch
+
+        def note() -> None:
+            self._epochs[user] = epoch
+
+        self._write(lambda: self._keep_epoch(user, epoch), note)
         return epoch
 
     def _check_user(self, user: int) -> None:
+        self._check_whole()
         if not 0 <= user < self._spending.enrolled:
             raise NotFoundError(f"there is no such user {user}")
 
@@ -215,15 +265,16 @@ class ProjectedLedger(Ledger):
     @one_at_a_time
     def append(self, study: str, entry: Entry) -> Bulletin:
         """Check the entry against the bulletin, keep it, and note what follows from it."""
+        self._check_whole()
         after = self._bulletins.get(study, Bulletin()).append(entry)
         if after.study is None or after.study.digest() != study:
             raise NotFoundError("the entry is of another study")
         if isinstance(entry.notice, RoundClosed):
             check_count(entry.notice, self.received(entry.notice.round))
-        self._keep_entry(study, entry, after)
-        self._note(study, after, [entry])
+        self._write(lambda: self._keep_entry(study, entry, after), lambda: self._note(study, after, [entry]))
         return after
 
+    @one_at_a_time
     def close_round(self, id_: str, reason: CloseReason) -> Bulletin:
         """Close an open round with the number of its reports: nothing is charged in between."""
         study = self._spec(id_).study
@@ -242,16 +293,19 @@ class ProjectedLedger(Ledger):
 
     def studies(self) -> list[str]:
         """The ids of all studies, in the order of their first entries."""
+        self._check_whole()
         return list(self._bulletins)
 
     def bulletin(self, study: str) -> Bulletin:
         """State of a study and of its rounds."""
+        self._check_whole()
         if study not in self._bulletins:
             raise NotFoundError("there is no such study")
         return self._bulletins[study]
 
     def round(self, id_: str) -> PreparedRound:
         """A published round, prepared at its first use."""
+        self._check_whole()
         if id_ not in self._prepared:
             spec = self._spec(id_)
             study = self._bulletins[spec.study].study
@@ -265,6 +319,7 @@ class ProjectedLedger(Ledger):
         return self._states[id_]
 
     def _spec(self, id_: str) -> RoundSpec:
+        self._check_whole()
         if id_ not in self._published:
             raise NotFoundError("there is no such round")
         return self._published[id_]
@@ -273,33 +328,40 @@ class ProjectedLedger(Ledger):
 
     @one_at_a_time
     def charge(self, id_: str, users: Users, outcomes: OutcomeColumn) -> Verdicts:
-        """Decide from the projections, then keep what was accepted."""
+        """Decide from the projections, keep what is accepted, then note it."""
         if len(users) != len(outcomes):
             raise ProtocolError("and users are not equally many", where="outcomes")
         projection = self._projection(id_)
-        verdicts = np.empty(len(users), np.uint8)
-        for turn in _turns(users):
-            verdicts[turn] = self._decide(projection, users[turn], outcomes[turn])
-        accepted = verdicts == Verdict.ACCEPTED
-        if not accepted.all():
-            users, outcomes = users[accepted], outcomes[accepted]
+        verdicts, spent = self._decide(projection, users, outcomes)
+        if verdicts.any() or not _ascend(users):
+            accepted = _accept_firsts(users, outcomes, verdicts)
+            users, outcomes, spent = users[accepted], outcomes[accepted], spent[accepted]
         if len(users):
-            self._keep_group(id_, users, outcomes)
+            rows, reported = users.astype(np.intp), projection.marked(outcomes)
+
+            def note() -> None:
+                projection.add(rows, reported)
+                self._spending.spent[rows] = spent
+
+            self._write(lambda: self._keep_group(id_, users, outcomes), note)
         return verdicts
 
-    def _decide(self, projection: RoundProjection, users: Users, outcomes: OutcomeColumn) -> Verdicts:
-        """Verdicts for reports of different users, and the arrays changed accordingly."""
+    def _decide(self, projection: RoundProjection, users: Users, outcomes: OutcomeColumn) -> tuple[Verdicts, Integers]:
+        """Verdict on each report as if it came alone, and what its user would have spent with it. Changes nothing."""
         known = users < self._spending.enrolled
         if known.all():
             return self._decide_known(projection, users, outcomes)
-        verdicts = np.full(len(users), Verdict.UNKNOWN_USER, np.uint8)
-        verdicts[known] = self._decide_known(projection, users[known], outcomes[known])
-        return verdicts
+        verdicts, spent = np.full(len(users), Verdict.UNKNOWN_USER, np.uint8), np.zeros(len(users), np.int64)
+        verdicts[known], spent[known] = self._decide_known(projection, users[known], outcomes[known])
+        return verdicts, spent
 
-    def _decide_known(self, projection: RoundProjection, users: Users, outcomes: OutcomeColumn) -> Verdicts:
+    def _decide_known(
+        self, projection: RoundProjection, users: Users, outcomes: OutcomeColumn
+    ) -> tuple[Verdicts, Integers]:
         spending = self._spending
-        before = projection.reported[users]
-        spent = spending.spent[users] + charges_of(projection.round, users)
+        rows = users.astype(np.intp)
+        before = projection.reported[rows]
+        spent = spending.spent[rows] + charges_of(projection.round, users)
         over = spent > spending.cap_of(users)
         outside = outcomes >= _limits_of(projection.round, users)
         asked = projection.round.asked(users)
@@ -307,9 +369,7 @@ class ProjectedLedger(Ledger):
         is_open = self._states[projection.round.id] is RoundState.OPEN
         if is_open and asked.all() and not (before.any() or over.any() or outside.any()):
             # The usual group, all of it accepted: nothing to pick out.
-            projection.add(users, outcomes)
-            spending.spent[users] = spent
-            return verdicts
+            return verdicts, spent
         # Later lines win: the order of base.py, read from its end.
         verdicts[over] = Verdict.OVER_BUDGET
         if not is_open:
@@ -318,18 +378,16 @@ class ProjectedLedger(Ledger):
         verdicts[(before != 0) & (before == outcomes.astype(np.int64) + 1)] = Verdict.REPEATED
         verdicts[outside] = Verdict.OUTSIDE
         verdicts[~asked] = Verdict.NOT_ASKED
-        accepted = verdicts == Verdict.ACCEPTED
-        projection.add(users[accepted], outcomes[accepted])
-        spending.spent[users[accepted]] = spent[accepted]
-        return verdicts
+        return verdicts, spent
 
     def _projection(self, id_: str) -> RoundProjection:
         """A round's reports, read from the log at first use; its array is as long as there are users."""
+        self._check_whole()
         projection = self._projections.get(id_)
         if projection is None:
             projection = RoundProjection.of(self.round(id_), self._spending.enrolled)
             for users, outcomes in self._logged(id_):
-                projection.add(users, outcomes)
+                projection.add(users.astype(np.intp), projection.marked(outcomes))
             self._projections[id_] = projection
         projection.lengthen(self._spending.enrolled)
         return projection
@@ -352,6 +410,7 @@ class ProjectedLedger(Ledger):
     @one_at_a_time
     def verify(self) -> list[Fault]:
         """Work out spending and reports from the log alone and compare; follow every bulletin."""
+        self._check_whole()
         return [*self._verify_bulletins(), *self._verify_reports()]
 
     def _verify_bulletins(self) -> Iterator[Fault]:
@@ -405,13 +464,23 @@ def _lengthened(array: NDArray[Item], length: int) -> NDArray[Item]:
     return longer
 
 
-def _turns(users: Users) -> Iterator[NDArray[np.intp] | slice]:
-    """Positions such that no user appears twice in one turn, and each user's reports keep their order."""
-    if (users[1:] > users[:-1]).all() or len(np.unique(users)) == len(users):
-        yield slice(None)
-        return
-    rest = np.arange(len(users))
-    while len(rest):
-        _, first = np.unique(users[rest], return_index=True)
-        yield rest[np.sort(first)]
-        rest = np.delete(rest, first)
+def _accept_firsts(users: Users, outcomes: OutcomeColumn, verdicts: Verdicts) -> NDArray[np.intp]:
+    """Positions of the reports that are accepted: of several by one user the first, and the others are retries of it.
+
+    What is not accepted stays refused whatever else came with it: an account that cannot pay for the first report of a
+    user cannot pay for her second. So one sort by users tells all.
+    """
+    accepted = np.flatnonzero(verdicts == Verdict.ACCEPTED)
+    mine, told = users[accepted], outcomes[accepted]
+    if _ascend(mine) or len(np.unique(mine)) == len(mine):
+        return accepted
+    _, firsts, owners = np.unique(mine, return_index=True, return_inverse=True)
+    verdicts[accepted] = np.where(told == told[firsts][owners], Verdict.REPEATED, Verdict.CONFLICT)
+    accepted = accepted[np.sort(firsts)]
+    verdicts[accepted] = Verdict.ACCEPTED
+    return accepted
+
+
+def _ascend(users: Users) -> bool:
+    """Whether each user comes once, in the order of numbers, as a gateway sends them."""
+    return bool((users[1:] > users[:-1]).all())

@@ -7,8 +7,8 @@ who has spent how much and who has reported what, is held in the arrays of `Proj
 when the file is opened; a checkpoint of the spending, written when a round closes, keeps that short.
 
 *One commit a group.* WAL with `synchronous=FULL`: when `charge` returns, its group is on disk. The arrays are changed
-just before the commit; if the commit fails, the arrays are no longer what the file says, so the ledger refuses
-everything from then on and the process has to end.
+after the commit. Whatever is raised inside a transaction rolls it back; and because a commit that was interrupted may
+have been made or not, the ledger refuses everything from then on and the process has to end (`ProjectedLedger._write`).
 
 *One keeper.* The directory is locked by the process that has it open.
 """
@@ -26,7 +26,7 @@ import numpy as np
 
 from askance_protocol.rounds import Bulletin, Entry, RoundClosed, RoundPublished, read_entry
 from askance_server.ledger.alone import one_at_a_time
-from askance_server.ledger.base import Fault, LedgerError, OutcomeColumn, Users, Verdicts
+from askance_server.ledger.base import Fault, LedgerError, OutcomeColumn, Users
 from askance_server.ledger.projections import ProjectedLedger, charges_of
 from askance_server.ledger.sqlite.log import Log, append_group, write_checkpoint
 from askance_server.ledger.sqlite.opening import FILE, connect, lock, reader
@@ -52,21 +52,24 @@ class SqliteLedger(ProjectedLedger):
     def __init__(self, path: Path, held: int) -> None:
         super().__init__()
         self._path, self._lock = path, held
-        self._broken: str | None = None
         self._db = connect(path)
         self._log = Log(self._db, path)
         self._numbers: dict[str, int] = {}
         """The number in the log of each round."""
         self._since_checkpoint = 0
-        self._load_users()
-        self._load_bulletins()
-        self._load_spending()
+        try:
+            self._load_users()
+            self._load_bulletins()
+            self._load_spending()
+        except BaseException:
+            self._db.close()
+            raise
 
     # ------------------------------------------------------------------------------------------------- rebuilding
 
     def _load_users(self) -> None:
         for users, cap in self._db.execute("SELECT users, cap FROM enrolments ORDER BY first_user"):
-            self._spending.extend(users, cap)
+            self._note_users(self._spending.extended(users, cap))
         self._epochs = dict(self._db.execute("SELECT user, epoch FROM epochs"))
 
     def _load_bulletins(self) -> None:
@@ -119,22 +122,21 @@ class SqliteLedger(ProjectedLedger):
     # ---------------------------------------------------------------------------------------------------- writing
 
     @one_at_a_time
-    def charge(self, id_: str, users: Users, outcomes: OutcomeColumn) -> Verdicts:
-        """Decide from the projections, append what was accepted to the log, and return when it is on disk."""
-        self._check_whole()
-        return super().charge(id_, users, outcomes)
-
-    @one_at_a_time
     def check_writable(self) -> None:
         """Count one more heartbeat."""
-        with self._commit() as db:
-            db.execute("INSERT INTO heartbeat VALUES (1, 1) ON CONFLICT (one) DO UPDATE SET beats = beats + 1")
+        self._write(self._beat, lambda: None)
 
     @one_at_a_time
     def close(self) -> None:
         """Close the file, then release the directory."""
-        self._db.close()
-        os.close(self._lock)
+        try:
+            self._db.close()
+        finally:
+            os.close(self._lock)
+
+    def _beat(self) -> None:
+        with self._commit() as db:
+            db.execute("INSERT INTO heartbeat VALUES (1, 1) ON CONFLICT (one) DO UPDATE SET beats = beats + 1")
 
     def _keep_users(self, first: int, count: int, cap: int) -> None:
         """Extend the last run if the cap is the same, else begin a new one."""
@@ -172,21 +174,23 @@ class SqliteLedger(ProjectedLedger):
         write_checkpoint(db, self._spending.spent[: self._spending.enrolled])
         self._since_checkpoint = 0
 
-    def _check_whole(self) -> None:
-        if self._broken is not None:
-            raise LedgerError(self._broken)
+    def _explained(self, error: Exception) -> str:
+        told = str(error) or type(error).__name__  # A MemoryError says nothing.
+        return (
+            f"{self._path} cannot be written: {told}. Free some space or repair the disk, then start again:"
+            " everything that was acknowledged is on disk."
+        )
 
     @contextlib.contextmanager
     def _commit(self) -> Generator[sqlite3.Connection]:
-        """One transaction. If it cannot be committed, the ledger is not to be used any more."""
-        self._check_whole()
+        """One transaction, rolled back whatever is raised in it: sqlite3.Error, MemoryError, KeyboardInterrupt."""
         try:
             self._db.execute("BEGIN IMMEDIATE")
             yield self._db
             self._db.execute("COMMIT")
-        except sqlite3.Error as error:
-            self._broken = (
-                f"{self._path} cannot be written: {error}. Free some space or repair the disk, then start again:"
-                " everything that was acknowledged is on disk."
-            )
-            raise LedgerError(self._broken) from error
+        except BaseException:
+            # To close the file would roll back as well; but who reads it until then should not find it locked.
+            with contextlib.suppress(Exception):
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+            raise
