@@ -26,7 +26,8 @@ class MemoryLedger(ProjectedLedger):
         return self._entries[study][max(after + 1, 0) :]
 
     def check_writable(self) -> None:
-        """Do nothing: memory is always writable."""
+        """Do nothing: memory is always writable, but for a ledger that has stopped."""
+        self._check_whole()
 
     def close(self) -> None:
         """Do nothing: no files or connections are open."""
