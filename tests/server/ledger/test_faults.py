@@ -9,25 +9,34 @@ import os
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from itertools import count, cycle
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import pytest
 
-from askance_server.ledger.base import Ledger
+from askance_server.ledger.base import Ledger, Verdict
+from askance_server.ledger.postgres import PostgresLedger
+from askance_server.ledger.postgres import ledger as postgres_ledger
 from askance_server.ledger.sqlite import SqliteLedger
 from askance_server.ledger.sqlite import ledger as sqlite
 from tests.server.ledger.faults import (
+    ID,
     OPERATIONS,
     CatchesItsOwnErrorsOnly,
     Embedded,
     Fault,
+    GoesOnInATransaction,
     KeepsWithoutStopping,
     Trials,
     at_line,
     at_query,
     at_statement,
+    charge_in_two_steps,
     cut,
+    prepare,
     raising,
     within_bytes,
 )
@@ -66,15 +75,29 @@ ANY_CUT: Final = [at_query(cut, after=after) for after in (False, True)]
 ANY_STATEMENT: Final = [at_statement(make, after=after) for make in ERRORS for after in (False, True)]
 
 
-def sweep(make: Callable[[], Keeper], operation: str, faults: list[Fault], *, durable: bool = True) -> list[str]:
-    """What is wrong after a fault at each place of an operation. The faults take turns; in torture each has its own."""
+def taking_turns(faults: list[Fault]) -> Fault:
+    """One of these after the other."""
+    turns = cycle(faults)
+
+    def strike(ledger: Ledger, place: int, work: Callable[[], object]) -> tuple[bool, object]:
+        return next(turns)(ledger, place, work)
+
+    return strike
+
+
+def sweep(
+    make: Callable[[], Keeper], operation: str, faults: list[Fault], *, durable: bool = True, every: int = 1
+) -> list[str]:
+    """What is wrong after a fault at each place of an operation. The faults take turns; in torture each has its own.
+
+    Outside of torture only one place in `every` is tried.
+    """
     if not TORTURE:
-        turns = list(faults)
-        faults = [lambda ledger, place, work: turns[place % len(turns)](ledger, place, work)]
+        faults = [taking_turns(faults)]
     wrong: list[str] = []
     for fault in faults:
         trials = Trials(make, OPERATIONS[operation], fault, durable)
-        wrong += trials.run()
+        wrong += trials.run(count(1, 1 if TORTURE else every))
         trials.keeper.ledger.close()
         assert wrong or trials.struck, "a sweep that strikes nowhere proves nothing"
     return wrong
@@ -82,7 +105,7 @@ def sweep(make: Callable[[], Keeper], operation: str, faults: list[Fault], *, du
 
 @operations
 def test_an_error_at_any_line_of_the_embedded_ledger_loses_nothing(directory: Path, operation: str) -> None:
-    assert sweep(lambda: Embedded(directory), operation, ANY_LINE) == []
+    assert sweep(lambda: Embedded(directory), operation, ANY_LINE, every=3) == []
 
 
 @operations
@@ -128,9 +151,39 @@ def test_short_memory_finds_a_ledger_that_catches_errors_of_its_database_only(di
     assert any("not stored, and a retry is told [<Verdict.REPEATED" in fault for fault in found.wrong), found
 
 
+@pytest.mark.slow
 @operations
-@pytest.mark.parametrize("faults", [ANY_LINE[:3], ANY_QUERY, ANY_CUT], ids=["lines", "queries", "cuts"])
+@pytest.mark.parametrize(
+    ("faults", "every"), [(ANY_LINE[:3], 29), (ANY_QUERY, 2), (ANY_CUT, 2)], ids=["lines", "queries", "cuts"]
+)
 def test_an_error_or_a_cut_anywhere_in_the_postgres_ledger_loses_nothing(
-    database: str, operation: str, faults: list[Fault]
+    database: str, operation: str, faults: list[Fault], every: int
 ) -> None:
-    assert sweep(lambda: PostgresKeeper(database), operation, faults) == []
+    assert sweep(lambda: PostgresKeeper(database), operation, faults, every=every) == []
+
+
+def test_the_sweep_finds_a_postgres_ledger_that_charges_in_two_steps(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_ledger, "_store", charge_in_two_steps)
+    assert sweep(lambda: PostgresKeeper(database), "a report", ANY_QUERY) != []
+
+
+def acknowledged_and_lost(url: str, kind: type[PostgresLedger]) -> bool:
+    """Whether a report is lost that is acknowledged by a ledger on whose connection a transaction was left open."""
+    with closing(kind.open(url)) as ledger:
+        prepare(ledger)
+        id_ = ledger.bulletin(ID).rounds[0][0]
+        ledger._mine.link.execute("BEGIN")
+        verdicts = ledger.charge(id_, np.array([1], np.uint64), np.array([1], np.uint32))
+        assert verdicts.tolist() == [Verdict.ACCEPTED]
+    with closing(PostgresLedger.open(url)) as again:
+        return again.received(id_) == 1  # That of `prepare`.
+
+
+def test_nothing_goes_on_in_a_transaction_that_was_left_open(database: str) -> None:
+    assert not acknowledged_and_lost(database, PostgresLedger)
+
+
+def test_a_ledger_that_goes_on_in_a_transaction_that_was_left_open_loses_reports(database: str) -> None:
+    assert acknowledged_and_lost(database, GoesOnInATransaction)

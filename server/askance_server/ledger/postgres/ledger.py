@@ -23,7 +23,8 @@ they are written in the commit of what they follow from, and `verify` compares.
 
 *Failures.* A transaction that the database gave up for the sake of another is tried again. So is what lost its
 connection, if doing it twice does no harm: to read, and to charge, because a report that was stored is then a retry.
-The rest raises `LedgerError`, and the next call connects again. No error repeats what the database says about the
+The rest raises `LedgerError`, and the next call connects again. Whatever else is raised, such as `KeyboardInterrupt`,
+ends the connection, and with it the transaction. No error repeats what the database says about the
 contents of rows: that can be a report.
 """
 
@@ -41,12 +42,13 @@ import psycopg
 from numpy.typing import NDArray
 from psycopg import Cursor
 from psycopg.errors import DeadlockDetected, SerializationFailure
+from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
 from askance_protocol.arrays import Integers, Truths
 from askance_protocol.budget import Account, whole_micro
 from askance_protocol.coins import MAX_USER
-from askance_protocol.errors import ProtocolError
+from askance_protocol.errors import AskanceError, ProtocolError
 from askance_protocol.rounds import (
     Bulletin,
     CloseReason,
@@ -308,13 +310,24 @@ class PostgresLedger(Ledger):
             except psycopg.Error as error:
                 if not (repeatable and link.closed):
                     raise failure(self._url, error) from None
+            except AskanceError:
+                raise  # A refusal: the transaction was rolled back.
+            except BaseException:
+                # MemoryError, KeyboardInterrupt: nobody knows how far the exchange has come. What is open ends with it.
+                link.close()
+                raise
         raise LedgerError(f"{shown(self._url)}: gave a transaction up {ATTEMPTS} times. Try again under less load.")
 
     def _connected(self) -> Link:
         if self._closed:
             raise LedgerError(f"{shown(self._url)}: this ledger was closed. Open it again.")
         link: Link | None = getattr(self._mine, "link", None)
-        return self._take(connect(self._url)) if link is None or link.closed else link
+        if link is not None and link.info.transaction_status is TransactionStatus.IDLE:
+            return link
+        if link is not None:
+            # Lost, or left in the middle of a transaction: what would be done there would be part of it.
+            link.close()
+        return self._take(connect(self._url))
 
     def _take(self, link: Link) -> Link:
         """Give this thread a connection."""
