@@ -15,7 +15,8 @@ test: lint types layers
 # What takes too long for each day: many more lives, kills and requests.
 torture: install
 	ASKANCE_TORTURE=1 $(PYTEST) -rP \
-		tests/server/ledger/test_ledger_machine.py tests/server/ledger/test_crashes.py tests/server/test_description.py \
+		tests/server/ledger/test_ledger_machine.py tests/server/ledger/test_crashes.py tests/server/ledger/test_faults.py \
+		tests/server/test_description.py \
 		tests/client/test_client_kills.py tests/protocol/test_steps.py
 
 # Both images built and the demo brought up in real containers: a Docker engine, or root on Debian.
