@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Final
 
 from fastapi import FastAPI, Request
@@ -20,26 +21,48 @@ from askance_server.aggregator import Aggregator
 from askance_server.api import description, health, rounds, studies, users
 from askance_server.api.limits import Limits
 from askance_server.api.reports import ReportPath
-from askance_server.auth import open_keys, write_tokens
-from askance_server.ledger import open_ledger
+from askance_server.auth import Keys, open_keys, write_tokens
+from askance_server.ledger import Ledger, open_ledger
 from askance_server.problems import ProblemError, ProblemOccurrence, problem_of, problem_response
-from askance_server.settings import Settings
+from askance_server.settings import Settings, SettingsError
 from askance_server.strategies.registry import registry
 
 _LOG = logging.getLogger(__name__)
 
 
-def create_app(settings: Settings | None = None, *, stop: Callable[[], None] | None = None) -> FastAPI:
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What a server holds while it runs: its keys, and its ledger, which no other process of this machine has open."""
+
+    keys: Keys
+    ledger: Ledger
+
+
+def open_resources(settings: Settings) -> Resources:
+    """Open keys and ledger, and write the token files. Whatever refuses this is an error of one line."""
+    try:
+        keys = open_keys(settings.directory, settings.server_key_bytes)
+        write_tokens(settings.directory, keys)
+        return Resources(keys, open_ledger(settings.database))
+    except OSError as error:
+        where, remedy = str(error.filename or settings.directory), "choose another place with --database, or mend it"
+        raise SettingsError(f"cannot be used: {error.strerror}", where=where, remedy=remedy) from None
+
+
+def create_app(
+    settings: Settings | None = None, *, stop: Callable[[], None] | None = None, opened: Resources | None = None
+) -> FastAPI:
     """The application, with default settings if none are given. It holds its ledger open from its start to its stop.
 
     `stop` ends the process in good order, which is called for when the ledger cannot be written; if not given, the
-    process gets SIGTERM.
+    process gets SIGTERM. `opened` is what was opened before, so that whoever starts a server learns what is in the way;
+    if not given, it is opened at the start.
     """
     chosen = Settings() if settings is None else settings
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
-        aggregator = _aggregator(chosen, stop or _terminate)
+        aggregator = _aggregator(chosen, stop or _terminate, opened or open_resources(chosen))
         aggregator.start()
         app.state.aggregator = aggregator
         yield
@@ -66,14 +89,11 @@ def create_app(settings: Settings | None = None, *, stop: Callable[[], None] | N
     return app
 
 
-def _aggregator(settings: Settings, stop: Callable[[], None]) -> Aggregator:
-    directory = settings.directory
-    keys = open_keys(directory, settings.server_key_bytes)
-    write_tokens(directory, keys)
+def _aggregator(settings: Settings, stop: Callable[[], None], opened: Resources) -> Aggregator:
     strategies = registry()
     for name, reason in strategies.broken.items():
         _LOG.warning("the strategy %s cannot be used: %s", name, reason)
-    return Aggregator(settings, open_ledger(settings.database), keys, strategies, stop)
+    return Aggregator(settings, opened.ledger, opened.keys, strategies, stop)
 
 
 def _terminate() -> None:

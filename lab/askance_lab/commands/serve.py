@@ -18,7 +18,7 @@ from askance_lab.commands.shared.extras import require
 from askance_lab.commands.shared.options import ConfigOption, DatabaseOption, JsonOption, examples
 from askance_lab.commands.shared.urls import is_loopback
 from askance_server import logs
-from askance_server.app import create_app
+from askance_server.app import create_app, open_resources
 from askance_server.auth import TokenFiles
 from askance_server.hosting import uvicorn_config
 from askance_server.settings import Settings, bind, read_settings, unknown_variables, url_of
@@ -106,7 +106,9 @@ def _run(settings: Settings, listener: socket.socket, announce: Callable[[], Non
             """The application's own end: its log cannot be written, so nothing more may be acknowledged."""
             self.gave_up = self.should_exit = True
 
-    application = create_app(settings, stop=lambda: server.give_up())  # noqa: PLW0108 - it does not exist yet
+    # Opened here and not in the application's own start, which would end in many lines of the web server's log.
+    opened = open_resources(settings)
+    application = create_app(settings, stop=lambda: server.give_up(), opened=opened)  # noqa: PLW0108 - no server yet
     server = AnnouncingServer(uvicorn_config(application, settings.connection_limit))
     try:
         server.run([listener])

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,7 +28,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 from askance_lab import cli
 
-def create_app(settings, *, stop=None):
+def create_app(settings, *, stop=None, opened=None):
     @asynccontextmanager
     async def lifespan(app):
         {opening}
@@ -36,7 +39,7 @@ def create_app(settings, *, stop=None):
     def healthz(): return {{"port": settings.port}}
     return app
 
-sys.modules["askance_server.app"] = types.SimpleNamespace(create_app=create_app)
+sys.modules["askance_server.app"] = types.SimpleNamespace(create_app=create_app, open_resources=lambda settings: None)
 cli.main()
 """
 
@@ -139,3 +142,208 @@ def test_a_bad_setting_is_a_usage_error_that_names_its_source() -> None:
 
     assert (process.returncode, printed) == (Exit.USAGE, "")
     assert errors.startswith("askance: ASKANCE_PORT: ")
+
+
+# ------------------------------------------------------------------------------------------------------ refused starts
+
+REFUSED: dict[str, tuple[Callable[[Path], tuple[str, ...]], Exit, str]] = {}
+"""What is in the way: how it comes there and which options the start has, its exit code, and what is said."""
+
+
+def refused(code: Exit, says: str) -> Callable[[Callable[[Path], tuple[str, ...]]], Callable[[Path], tuple[str, ...]]]:
+    def add(make: Callable[[Path], tuple[str, ...]]) -> Callable[[Path], tuple[str, ...]]:
+        REFUSED[make.__name__] = make, code, says
+        return make
+
+    return add
+
+
+@refused(Exit.USAGE, "file: cannot be made: File exists (choose another place")
+def a_file_for_a_directory(here: Path) -> tuple[str, ...]:
+    (here / "file").write_text("")
+    return ("--database", "file")
+
+
+@refused(Exit.USAGE, "cannot be made: Not a directory (choose another place")
+def a_directory_in_a_file(here: Path) -> tuple[str, ...]:
+    (here / "file").write_text("")
+    return ("--database", "file/data")
+
+
+@refused(Exit.USAGE, "File name too long (choose another place")
+def a_name_of_a_thousand_letters(here: Path) -> tuple[str, ...]:
+    return ("--database", "a" * 1000)
+
+
+@refused(Exit.USAGE, "server.key: does not hold 64 hexadecimal digits (restore it from a backup")
+def half_a_key(here: Path) -> tuple[str, ...]:
+    made(here, "server.key", "abcdef")
+    return ()
+
+
+@refused(Exit.USAGE, "server.key: others can read it or write it: its mode is 0644 (chmod 600")
+def a_key_that_everybody_can_read(here: Path) -> tuple[str, ...]:
+    made(here, "server.key", "0" * 64).chmod(0o644)
+    return ()
+
+
+@refused(Exit.USAGE, "operator.token: cannot be read: Is a directory (run as")
+def a_directory_for_a_token(here: Path) -> tuple[str, ...]:
+    made(here, "server.key", "0" * 64)
+    (here / "askance-data" / "operator.token").mkdir()
+    return ()
+
+
+@refused(Exit.INTERNAL, "is not a ledger or is damaged: file is not a database. Restore it from a backup")
+def noise_for_a_ledger(here: Path) -> tuple[str, ...]:
+    made(here, "ledger.sqlite", "noise" * 1000)
+    return ()
+
+
+@refused(Exit.INTERNAL, "is not a ledger or is damaged: unable to open database file")
+def a_directory_for_a_ledger(here: Path) -> tuple[str, ...]:
+    (made(here, "x", "").parent / "ledger.sqlite").mkdir()
+    return ()
+
+
+@refused(Exit.INTERNAL, "has schema 999, this program knows")
+def a_ledger_of_a_newer_program(here: Path) -> tuple[str, ...]:
+    with contextlib.closing(sqlite3.connect(made(here, "x", "").with_name("ledger.sqlite"))) as db:
+        db.execute("PRAGMA user_version = 999")
+    return ()
+
+
+@refused(Exit.USAGE, "lock: cannot be used: Is a directory (choose another place")
+def a_directory_for_the_lock(here: Path) -> tuple[str, ...]:
+    (made(here, "x", "").with_name("lock")).mkdir()
+    return ()
+
+
+@refused(Exit.USAGE, f"is in use by process {os.getpid()}. Stop it, or give another directory")
+def another_server(here: Path) -> tuple[str, ...]:
+    path = made(here, "lock", "")
+    descriptor = os.open(path, os.O_RDWR)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    os.write(descriptor, str(os.getpid()).encode())
+    HELD.append(descriptor)
+    return ()
+
+
+@refused(Exit.UNREACHABLE, "See that the server runs and takes connections")
+def no_database(here: Path) -> tuple[str, ...]:
+    return ("--database", "postgresql://ask:s3cret@127.0.0.1:1/nothing")
+
+
+@refused(Exit.INTERNAL, "The database URL cannot be read: write postgresql://user@host:5432/database")
+def a_url_that_is_none(here: Path) -> tuple[str, ...]:
+    return ("--database", "postgresql://ask:s3cret@127.0.0.1/nothing?nonsense=1")
+
+
+@refused(Exit.USAGE, "is taken, and so are the next 19 (choose another with --port")
+def twenty_busy_ports(here: Path) -> tuple[str, ...]:
+    first = 40_000
+    while len(HELD_PORTS) < 20:
+        with contextlib.suppress(OSError):
+            HELD_PORTS.extend(socket.create_server(("127.0.0.1", first + each)) for each in range(len(HELD_PORTS), 20))
+            continue
+        while HELD_PORTS:
+            HELD_PORTS.pop().close()
+        first += 100
+    return ("--port", str(first))
+
+
+@refused(Exit.USAGE, "nowhere.invalid: has no address (try 127.0.0.1)")
+def a_host_without_an_address(here: Path) -> tuple[str, ...]:
+    return ("--host", "nowhere.invalid")
+
+
+@refused(Exit.USAGE, "cannot be listened on: Cannot assign requested address (choose an address of this machine")
+def an_address_of_another_machine(here: Path) -> tuple[str, ...]:
+    return ("--host", "192.0.2.1")
+
+
+HELD: list[int] = []
+HELD_PORTS: list[socket.socket] = []
+
+
+def made(here: Path, name: str, text: str) -> Path:
+    """A file of the data directory, private."""
+    (here / "askance-data").mkdir(mode=0o700, exist_ok=True)
+    file = here / "askance-data" / name
+    file.write_text(text)
+    file.chmod(0o600)
+    return file
+
+
+FORKS = """
+import contextlib, json, os, sys
+from askance_lab import cli
+import askance_lab.commands.serve as serve
+for line in sys.stdin:
+    here, options, late = json.loads(line)
+    if not (child := os.fork()):
+        os.chdir(here)
+        for name, number in (("printed", 1), ("said", 2)):
+            os.dup2(os.open(name, os.O_CREAT | os.O_WRONLY, 0o600), number)
+        if late:
+            serve.open_resources = lambda settings: None
+        sys.argv = ["askance", "serve", *options]
+        try:
+            cli.main()
+        except SystemExit as end:
+            os._exit(end.code)
+        os._exit(99)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+"""Starts as often as asked, each in a process of its own, and loads what they need once."""
+
+
+@pytest.fixture(scope="module")
+def forks() -> Iterator[subprocess.Popen[str]]:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("ASKANCE_")}
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", FORKS], stdin=pipe, stdout=pipe, text=True, env=environ) as process:
+        yield process
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(SECONDS) == 0
+
+
+def start(forks: subprocess.Popen[str], here: Path, *options: str, late: bool = False) -> tuple[int, str, list[str]]:
+    """Exit code, what was printed, and the lines of the error."""
+    assert forks.stdin is not None
+    assert forks.stdout is not None
+    print(json.dumps([str(here), options, late]), file=forks.stdin, flush=True)
+    code = int(forks.stdout.readline())
+    return code, (here / "printed").read_text(), (here / "said").read_text().splitlines()
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_start_that_is_refused_says_in_one_line_why_and_what_to_do(
+    forks: subprocess.Popen[str], what: str, directory: Path
+) -> None:
+    make, code, says = REFUSED[what]
+    try:
+        options = make(directory)
+        port = () if "--port" in options else ("--port", "0")
+        got, printed, lines = start(forks, directory, *port, *options)
+    finally:
+        while HELD:
+            os.close(HELD.pop())
+        while HELD_PORTS:
+            HELD_PORTS.pop().close()
+
+    assert (got, printed, len(lines)) == (code, "", 1), lines
+    assert lines[0].startswith("askance: ")
+    assert says in lines[0]
+    assert "s3cret" not in lines[0]
+
+
+def test_the_control_a_ledger_that_is_opened_by_the_application_is_refused_in_many_lines(
+    forks: subprocess.Popen[str], directory: Path
+) -> None:
+    noise_for_a_ledger(directory)
+    code, printed, lines = start(forks, directory, "--port", "0", late=True)
+
+    assert (code, printed) == (Exit.INTERNAL, "")
+    assert len(lines) > 1
