@@ -27,7 +27,7 @@ from askance_lab.oracles.local import LocalReports, study_for
 from askance_protocol import canonical
 from askance_protocol.channels import BinaryResponse
 from askance_protocol.randomness import SimulatedRandom
-from askance_server.core.study import Waiting, study_of
+from askance_server.core.study import Ended, Waiting, study_of
 from askance_server.driver import Driver
 from askance_server.ledger import open_ledger
 from askance_server.strategies.registry import registry
@@ -128,7 +128,8 @@ def two_round_study(start: Callable[[], None]) -> None:
             users = np.flatnonzero(round_.asked(range(STUDY_USERS)))
             sample = round_.respond_all(users, columns.take(users), SimulatedRandom(1))
             ledger.charge(stand.round, users.astype(np.uint64), sample.outcomes.astype(np.uint32))
-        assert stand.state == "finished", stand  # noqa: S101 - what is counted is the whole study
+        assert isinstance(stand, Ended), stand  # noqa: S101 - what is counted is the whole study
+        assert stand.state == "finished", stand  # noqa: S101
 
 
 def run_in_process(start: Callable[[], None]) -> None:

@@ -18,8 +18,9 @@ from askance_protocol.rounds import PreparedRound, RoundSpec, StudySpec, prepare
 from askance_protocol.rounds.bulletin import RoundAnswered, RoundClosed, RoundPublished, StudyEnded
 from askance_protocol.tally import Tally, tally_round
 from askance_server.core.in_memory import StudyInMemory
+from askance_server.core.replay import ReplayError
 from askance_server.core.strategy import Strategy
-from askance_server.core.study import Ended, Waiting, step
+from askance_server.core.study import Ended, Paused, Waiting, step
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,9 @@ def run_study(
                 view.append(notice)
             case Ended():
                 return view
+            case Paused(reason):
+                # What runs here is not the strategy that the study names.
+                raise ReplayError(reason, where=study.strategy)
 
 
 def collected(block: Block) -> list[Tally]:

@@ -41,9 +41,9 @@ def loads(data: bytes | str, *, limit: int = 1 << 20) -> Json:
     check_length(data, limit)
     try:
         text = data if isinstance(data, str) else data.decode()
-        _check_depth(text)
+        check_depth(text)
         value: Json = json.loads(
-            text, object_pairs_hook=_object, parse_float=_no_float, parse_constant=_no_float, parse_int=_safe_integer
+            text, object_pairs_hook=members, parse_float=_no_float, parse_constant=_no_float, parse_int=_safe_integer
         )
     except json.JSONDecodeError as error:
         raise ProtocolError(f"is not JSON: {error.msg}", where=f"line {error.lineno} column {error.colno}") from None
@@ -106,7 +106,7 @@ def _check_list(values: Sequence[Json], where: str, depth: int) -> None:
         _check(item, f"{where}[{index}]", depth + 1)
 
 
-def _check_depth(text: str) -> None:
+def check_depth(text: str) -> None:
     """Count brackets before parsing, because a recursive parser answers a deep text with a stack overflow."""
     depth = 0
     for match in _BRACKETS.finditer(text):
@@ -121,11 +121,12 @@ def _check_depth(text: str) -> None:
 # What these three refuse may be a report, so they do not repeat it.
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) < len(pairs):
+def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The members of an object; a hook for `json.loads`. Refuses a member that stands twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
         raise ProtocolError("has a member that stands twice", where="object", remedy="name each member once")
-    return members
+    return found
 
 
 def _no_float(_: str) -> NoReturn:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from askance_protocol.errors import ProtocolError
 from askance_server.auth import Keys
 from askance_server.core.strategy import Parameters, Strategy
-from askance_server.core.study import Waiting, check_answerable, study_of
+from askance_server.core.study import Ended, Waiting, check_answerable, study_of
 from askance_server.driver import Driver
 from askance_server.group_commit import GroupCommitter
 from askance_server.ledger import Ledger, LedgerAwayError, LedgerError
@@ -111,8 +111,9 @@ class Aggregator:
             return
         self._running.discard(study)
         self._awaited = {id_: wait for id_, wait in self._awaited.items() if wait[0] != study}
-        if isinstance(waiting, Waiting):
+        if not isinstance(waiting, Ended):
             self._running.add(study)
+        if isinstance(waiting, Waiting):
             self._awaited[waiting.round] = (study, waiting.target)
         self.tell(study)
 

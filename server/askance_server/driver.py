@@ -3,11 +3,15 @@
 `advance` asks `core.study.step` for the one entry that has to follow, appends it, and asks again, until there is
 nothing to do but to wait. Between two entries nothing is kept that the ledger does not hold: the next call, in this
 process or another, goes on from the last entry. What is kept beside it only saves work: where each running study's
-strategy stands (`core.replay`), and what the studies asked about last have learned.
+strategy stands (`core.replay`).
+
+What was learned is read from the last entry. Only studies that version 0.1 ended have none there: their strategy is
+replayed, and if it differs, it is not asked.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,6 +25,7 @@ from askance_protocol.rounds import (
     Cause,
     PreparedRound,
     RoundClosed,
+    RoundPublished,
     StaleEntryError,
     StudyEnded,
     StudyPublished,
@@ -28,14 +33,16 @@ from askance_protocol.rounds import (
     StudyState,
 )
 from askance_protocol.tally import Tally
-from askance_server.core.replay import Replay
+from askance_server.core.replay import Replay, ReplayError
 from askance_server.core.run import StrategyError
 from askance_server.core.strategy import Hypothesis
-from askance_server.core.study import DueNotice, Ended, Strategies, Waiting, check_study, step, strategy_named
+from askance_server.core.study import DueNotice, Ended, Paused, Strategies, Waiting, check_study, step
 from askance_server.ledger.base import Ledger, NotOpenError
 
+_LOG = logging.getLogger(__name__)
+
 _REMEMBERED: Final = 64
-"""Ended studies whose hypothesis is kept, so that asking for a result again does not run a strategy again."""
+"""Studies of version 0.1 whose hypothesis is kept, so that asking again does not run a strategy again."""
 
 
 class StudyOverError(ProtocolError):
@@ -98,6 +105,9 @@ class Driver:
         self.ledger, self.strategies = ledger, strategies
         self._replays: dict[str, Replay] = {}
         self._learned: OrderedDict[str, Hypothesis] = OrderedDict()
+        self._paused: dict[str, str] = {}
+        self._asked: dict[str, str] = {}
+        """For each study the round that this process has published last."""
 
     def publish(self, study: StudySpec) -> str:
         """Publish a study and return its id. `advance` opens its first round."""
@@ -106,26 +116,85 @@ class Driver:
         self.ledger.append(id_, Bulletin().next(StudyPublished(study=study)))
         return id_
 
-    def advance(self, study_id: str, now: int) -> Waiting | Ended:
+    def advance(self, study_id: str, now: int) -> Waiting | Paused | Ended:
         """Do what is due and return what the study waits for. Calling it again changes nothing."""
+        try:
+            due, length = self._advance(study_id, now)
+        except ProtocolError as error:
+            # A round that cannot be read here, say: another version may read it.
+            due, length = Paused(str(error)), 0
+        match due:
+            case Paused(reason):
+                self._note(study_id, reason)
+            case Waiting():
+                self._note(study_id, self._difference(study_id, length))
+            case Ended():
+                self._note(study_id, None)
+                self._replays.pop(study_id, None)
+                self._asked.pop(study_id, None)
+        return due
+
+    def paused(self, study_id: str) -> str | None:
+        """Why a running study cannot go on with what is installed here, as far as is known; None if it can."""
+        return self._paused.get(study_id)
+
+    def _advance(self, study_id: str, now: int) -> tuple[Waiting | Paused | Ended, int]:
+        """What the study waits for, and how many entries it has by then."""
         view = LedgerView(self, study_id, now)
         while True:
             bulletin = view.bulletin
             due = step(view)
-            if isinstance(due, Ended):
-                self._replays.pop(study_id, None)
-            if isinstance(due, Waiting | Ended):
-                return due
+            if isinstance(due, StudyEnded) and due.cause is Cause.STRATEGY and bulletin.rounds:
+                due = self._second_opinion(view, due)
+            if isinstance(due, Waiting | Paused | Ended):
+                return due, bulletin.length
             # Another replica may do the same at the same time. Of two, one is late, and looks again.
             with suppress(StaleEntryError, NotOpenError):
                 self._append(study_id, bulletin, due)
+
+    def _difference(self, study_id: str, length: int) -> str | None:
+        """Why the strategy cannot go on when the open round closes, if so: that is known before its users report.
+
+        This is asked after every group of reports, so the strategy is replayed for new entries only.
+        """
+        replay = self._replays.get(study_id)
+        try:
+            return (replay if replay is not None and replay.heard >= length else self.replay(study_id)).difference
+        except (ReplayError, ProtocolError) as error:
+            return str(error)
+
+    def _note(self, study_id: str, reason: str | None) -> None:
+        """Keep why a study is paused, and say so in the log, once."""
+        before = self._paused.pop(study_id, None)
+        if reason is not None:
+            self._paused[study_id] = reason
+            if reason != before:
+                _LOG.warning("study %s is paused: %s", study_id, reason)
+        elif before is not None:
+            _LOG.warning("study %s goes on", study_id)
+
+    def _second_opinion(self, view: LedgerView, end: StudyEnded) -> DueNotice | Waiting | Paused | Ended:
+        """What is due where a strategy seems to have failed on answers that users have given.
+
+        To end a study is for good, so two things have to be sure. The code that fails is that which asked: then this
+        very process has published the last round. And the failure is not one of the moment: the strategy is run once
+        more from its beginning, and that counts.
+        """
+        rounds = view.bulletin.rounds
+        if rounds and self._asked.get(view.id) != rounds[-1][0]:
+            what = "another process asked the last round, perhaps with another version of the strategy"
+            return Paused(f"{end.reason} ({what}: install the version that the study began with, or cancel it)")
+        self._replays.pop(view.id, None)
+        return step(view)
 
     def _append(self, study_id: str, bulletin: Bulletin, due: DueNotice) -> None:
         if isinstance(due, RoundClosed):
             # What came since `due` was worked out counts as well: the ledger counts when it closes.
             self.ledger.close_round(due.round, due.reason)
         else:
-            self.ledger.append(study_id, bulletin.next(due))
+            after = self.ledger.append(study_id, bulletin.next(due))
+            if isinstance(due, RoundPublished):
+                self._asked[study_id] = after.rounds[-1][0]
 
     def close(self, round_id: str) -> None:
         """Close an open round on the operator's request. `advance` answers it."""
@@ -142,9 +211,15 @@ class Driver:
         raise StudyOverError("has ended already", where=f"study {study_id}", remedy="read its result")
 
     def result(self, study_id: str) -> Hypothesis | None:
-        """Hypothesis of a finished study, computed from its bulletin; None if it has not finished."""
-        if self.ledger.bulletin(study_id).state is not StudyState.FINISHED:
+        """Hypothesis of a finished study, from its bulletin; None if it has not finished.
+
+        ReplayError, if version 0.1 ended it, whose entries have no hypothesis, and its strategy differs by now.
+        """
+        view = LedgerView(self, study_id, now=0)
+        if view.bulletin.state is not StudyState.FINISHED:
             return None
+        if (learned := view.end.hypothesis) is not None:
+            return Hypothesis(learned.text, learned.value)
         if study_id not in self._learned:
             self._learned[study_id] = self._learn_again(study_id)
             if len(self._learned) > _REMEMBERED:
@@ -152,36 +227,33 @@ class Driver:
         return self._learned[study_id]
 
     def replay(self, study_id: str) -> Replay:
-        """Replay of a study's strategy, caught up with the bulletin."""
-        if study_id not in self._replays:
-            study = self.ledger.bulletin(study_id).study
-            assert study is not None  # noqa: S101 - told the type checker: the first entry is the study
-            strategy = strategy_named(self.strategies, study.strategy)
-            self._replays[study_id] = Replay(study, strategy, self.ledger.round)
-        replay = self._replays[study_id]
+        """Replay of a study's strategy, caught up with the bulletin; ReplayError if the strategy is not installed."""
+        replay = self._replays.get(study_id) or self._start(study_id)
+        self._replays[study_id] = replay
         replay.hear(entry.notice for entry in self.ledger.entries(study_id, replay.heard - 1))
         return replay
 
+    def _start(self, study_id: str) -> Replay:
+        study = self.ledger.bulletin(study_id).study
+        assert study is not None  # noqa: S101 - told the type checker: the first entry is the study
+        strategy = self.strategies.get(study.strategy)
+        if strategy is None:
+            raise ReplayError(f"the strategy {study.strategy!r} is not installed here")
+        return Replay(study, strategy, self.ledger.round)
+
     def _learn_again(self, study_id: str) -> Hypothesis:
         """Replay the whole study and compare the result with the one on the bulletin."""
-        self._replays.pop(study_id, None)
-        replay = self.replay(study_id)
-        self._replays.pop(study_id)
+        replay = self._start(study_id)
+        replay.hear(entry.notice for entry in self.ledger.entries(study_id))
         try:
             learned = replay.output
+        except ReplayError:
+            raise
         except StrategyError as error:
-            raise _another(study_id) from error
-        # A study of version 0.1 has no cause in its last entry; its reason has to agree all the same.
+            raise ReplayError(f"the strategy fails where it had learned: {error.what}") from error
+        # Of what it had learned the last entry has the text, and nothing else.
         if not isinstance(learned, Hypothesis) or (end := replay.ended) is None:
-            raise _another(study_id)
+            raise ReplayError("the strategy goes on where it had learned")
         if replay.finished(learned).reason != end.reason:
-            raise _another(study_id)
+            raise ReplayError("the strategy says something else than it had learned")
         return learned
-
-
-def _another(study_id: str) -> ProtocolError:
-    return ProtocolError(
-        "its strategy does not say any more what it said",
-        where=f"study {study_id}",
-        remedy="install the version of the strategy that the study ran with",
-    )

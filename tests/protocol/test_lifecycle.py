@@ -11,6 +11,7 @@ from askance_protocol.rounds import (
     Bulletin,
     Cause,
     Entry,
+    LearnedHypothesis,
     RoundAnswered,
     RoundClosed,
     RoundEvent,
@@ -189,7 +190,8 @@ def test_an_entry_of_another_form_is_refused(member: str, value: object) -> None
         read_entry(json.dumps(document))
 
 
-LEARNED = StudyEnded(state="finished", reason="", cause=Cause.LEARNED)
+HYPOTHESIS = LearnedHypothesis.of("a hypothesis", {"mean": 0.25})
+LEARNED = StudyEnded(state="finished", reason="", cause=Cause.LEARNED, hypothesis=HYPOTHESIS)
 
 
 def test_only_an_end_with_its_cause_is_too_new_for_version_1() -> None:

@@ -20,10 +20,18 @@ function canonical(value) {
   return `{${Object.keys(value).sort().map((key) => `${JSON.stringify(key)}:${canonical(value[key])}`).join(",")}}`;
 }
 
+// What was learned is JSON inside a text: its numbers are doubles, compared by their bits.
+function learned(vector) {
+  if (vector.weights === undefined) return true;
+  const { data } = JSON.parse(vector.text).notice.hypothesis;
+  const bits = (number) => hex(new Uint8Array(new Float64Array([number]).buffer).reverse().buffer);
+  return JSON.parse(data).weights.map(bits).join() === vector.weights.join();
+}
+
 async function digest(vector) {
   const text = canonical(JSON.parse(vector.text));
   const same = Buffer.from(bytes(text)).toString("base64") === vector.canonical;
-  return same && hex(await sha256(bytes(text))) === vector.sha256;
+  return same && hex(await sha256(bytes(text))) === vector.sha256 && learned(vector);
 }
 
 // ---- coins: eight bytes of an AES-CTR keystream

@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+import struct
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,11 +29,15 @@ from askance_protocol.reports import ReportBatch, decode_columns, decode_raw, de
 from askance_protocol.rounds import (
     BinarySpec,
     Bulletin,
+    Cause,
     Cohort,
+    Entry,
     GeometricSpec,
+    LearnedHypothesis,
     Part,
     RoundPublished,
     RoundSpec,
+    StudyEnded,
     StudyPublished,
     StudySpec,
     read_entry,
@@ -333,6 +338,46 @@ BAD_TEXTS: dict[str, str] = {
 }
 
 
+WEIGHTS = [0.1, -0.0, 1 / 3, 5e-324, 1.7976931348623157e308, 1e22, 123456789012345680.0, 1e-7, 2.0]
+"""Doubles that are written in different ways: each text reads back as the same bits."""
+HYPOTHESIS = {"weights": WEIGHTS, "bias": 3, "large": 2**70, "name": "é\U0001f44b", "none": None}
+LEARNED = StudyEnded(
+    state="finished",
+    reason="y = +1 where …",
+    cause=Cause.LEARNED,
+    hypothesis=LearnedHypothesis.of("y = +1 where …", HYPOTHESIS),
+)
+BAD_ENDS: dict[str, dict[str, Any]] = {
+    "an end that has learned, without its hypothesis": {"hypothesis": None},
+    "an end that has failed, with a hypothesis": {"state": "failed", "cause": "strategy"},
+    "a hypothesis without its text": {"hypothesis": {"data": "{}"}},
+    "a hypothesis that is no JSON": {"hypothesis": {"text": "", "data": '{"a":}'}},
+    "a hypothesis with a member twice": {"hypothesis": {"text": "", "data": '{"a":1,"a":1}'}},
+    "a hypothesis that is no object": {"hypothesis": {"text": "", "data": "[1]"}},
+    "a hypothesis with NaN": {"hypothesis": {"text": "", "data": '{"a":NaN}'}},
+    "a hypothesis with a number beyond all doubles": {"hypothesis": {"text": "", "data": '{"a":1e999}'}},
+    "a hypothesis of 65 levels": {"hypothesis": {"text": "", "data": '{"a":' * 65 + "1" + "}" * 65}},
+}
+
+
+def last(notice: StudyEnded) -> Entry:
+    """The last entry of a study that had no round."""
+    first = Bulletin()
+    return first.append(first.next(StudyPublished(study=STUDY))).next(notice)
+
+
+def last_with(change: dict[str, Any]) -> dict[str, Any]:
+    """The last entry, with one thing wrong."""
+    document = last(LEARNED).to_json()
+    notice = document["notice"] | change
+    return document | {"notice": {name: value for name, value in notice.items() if value is not None}}
+
+
+def doubles(numbers: Sequence[float]) -> list[str]:
+    """Each as the 16 hexadecimal digits of its IEEE 754 form."""
+    return [struct.pack(">d", number).hex() for number in numbers]
+
+
 def digests() -> Iterator[Vector]:
     """Canonical bytes and SHA-256 of some documents; texts that have none; published forms with one thing wrong."""
     first = Bulletin()
@@ -347,6 +392,7 @@ def digests() -> Iterator[Vector]:
         "a round": ROUND.to_json(),
         "the first entry of a bulletin": entry.to_json(),
         "the second entry of a bulletin": second.to_json(),
+        "the last entry of a bulletin": last(LEARNED).to_json(),
     }
     for name, document in documents.items():
         yield {
@@ -354,6 +400,7 @@ def digests() -> Iterator[Vector]:
             "text": json.dumps(document, indent=1),
             "canonical": base64.b64encode(canonical.dumps(document)).decode(),
             "sha256": canonical.digest(document),
+            **({"weights": doubles(WEIGHTS)} if name == "the last entry of a bulletin" else {}),
             "success": True,
         }
     for name, text in BAD_TEXTS.items():
@@ -365,6 +412,7 @@ def digests() -> Iterator[Vector]:
         ("a round without its cohort", read_round, {k: v for k, v in ROUND.to_json().items() if k != "cohort"}),
         ("a study without parameters", read_study, {k: v for k, v in STUDY.to_json().items() if k != "parameters"}),
         ("an entry of another form", read_entry, entry.to_json() | {"form": "askance.round"}),
+        *((name, read_entry, last_with(change)) for name, change in BAD_ENDS.items()),
     ):
         text = json.dumps(document)
         where = refused(lambda read=read, text=text: read(text))

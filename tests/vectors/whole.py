@@ -27,6 +27,7 @@ from askance_protocol.rounds import (
     Cause,
     Cohort,
     Entry,
+    LearnedHypothesis,
     Part,
     PreparedRound,
     RoundAnswered,
@@ -259,7 +260,12 @@ def _answered(spec: RoundSpec) -> tuple[Notice, ...]:
     )
 
 
-LEARNED = StudyEnded(state="finished", reason="x_1 = 1", cause=Cause.LEARNED)
+LEARNED = StudyEnded(
+    state="finished",
+    reason="x_1 = 1",
+    cause=Cause.LEARNED,
+    hypothesis=LearnedHypothesis.of("x_1 = 1", {"bit": 1, "share": 0.6}),
+)
 GOOD_CHAINS: dict[str, tuple[Notice, ...]] = {
     "two rounds and what was learned": (StudyPublished(study=STUDY), *_answered(FIRST), *_answered(SECOND), LEARNED),
     "a study of version 0.1, whose end has no cause": (

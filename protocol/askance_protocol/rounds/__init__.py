@@ -15,6 +15,7 @@ from askance_protocol.rounds.bulletin import (
     StudyPublished,
     read_entry,
 )
+from askance_protocol.rounds.hypothesis import LearnedHypothesis
 from askance_protocol.rounds.lifecycle import (
     ENDED,
     CloseReason,
@@ -43,6 +44,7 @@ __all__ = [
     "GeometricSpec",
     "KarySpec",
     "LaplaceSpec",
+    "LearnedHypothesis",
     "Notice",
     "Part",
     "PreparedPart",

@@ -15,6 +15,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 from pydantic import Field, model_validator
 
 from askance_protocol.errors import ProtocolError
+from askance_protocol.rounds.hypothesis import LearnedHypothesis
 from askance_protocol.rounds.lifecycle import (
     END_EVENTS,
     CloseReason,
@@ -91,9 +92,13 @@ class StudyEnded(Value):
     reason: Annotated[str, Field(max_length=2000)]
     cause: Cause | None = None
     """Absent from studies that version 0.1 ended."""
+    hypothesis: LearnedHypothesis | None = None
+    """What was learned, if something was: so that no other version of the strategy can change or lose it."""
 
     @model_validator(mode="after")
     def _one_story(self) -> StudyEnded:
+        if (self.hypothesis is not None) != (self.cause is Cause.LEARNED):
+            raise ValueError("a hypothesis stands where the cause is 'learned', and only there")
         ends = {Cause.LEARNED: "finished", Cause.CANCELLED: "cancelled"}
         if self.cause is not None and ends.get(self.cause, "failed") != self.state:
             raise ValueError(f"the cause {self.cause.value!r} does not lead to {self.state!r}")
@@ -106,8 +111,8 @@ Notice: TypeAlias = Annotated[
 
 
 EntryVersion: TypeAlias = Annotated[Literal[1, 2], WHOLE]
-"""2: a study's end, with its cause, which a reader of version 1 refuses. It says so by the version, and not by a member
-that it does not know: of the entries of a study only the last can be too new for it."""
+"""2: a study's end, with its cause and hypothesis, which a reader of version 1 refuses. It says so by the version, and
+not by a member that it does not know: of the entries of a study only the last can be too new for it."""
 
 
 def _version_of(notice: Notice) -> EntryVersion:

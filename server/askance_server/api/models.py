@@ -103,6 +103,8 @@ class StudyModel(BaseModel):
     head: str
     length: int
     study: Annotated[StudySpec, CANONICAL]
+    paused: str | None = None
+    """Why the study cannot go on with the strategies of this server; its open round takes reports all the same."""
     rounds: list[RoundModel]
     gateway_token: str | None = None
     """For gateways of a simulated study; shown only to the operator who created it."""

@@ -18,6 +18,7 @@ from askance_server.api.gate import BodyLimit, GatedRoute
 from askance_server.api.models import BulletinModel, NewStudy, ResultModel, StudyModel
 from askance_server.api.rounds import round_model
 from askance_server.auth import GatewayToken
+from askance_server.core.replay import ReplayError
 from askance_server.ledger import NotFoundError
 from askance_server.problems import responses
 
@@ -69,11 +70,16 @@ async def get_bulletin(
 async def get_result(study: DigestInPath, aggregator: TheAggregator) -> ResultModel:
     """What the study has come to: its hypothesis, once it has finished."""
     bulletin = aggregator.ledger.bulletin(study)
-    reasons = [e.notice.reason for e in aggregator.ledger.entries(study) if isinstance(e.notice, StudyEnded)]
-    hypothesis = aggregator.driver.result(study)
+    last = aggregator.ledger.entries(study, bulletin.length - 2)[-1].notice
+    reason = last.reason if isinstance(last, StudyEnded) else ""
+    try:
+        hypothesis = aggregator.driver.result(study)
+    except ReplayError as error:
+        # Version 0.1 ended it, and kept no more of its hypothesis than stands in the reason.
+        hypothesis, reason = None, f"{reason} ({error.what}: {error.remedy})"
     return ResultModel(
         state=bulletin.state.value,
-        reason=reasons[0] if reasons else "",
+        reason=reason,
         hypothesis=None if hypothesis is None else hypothesis.value,
         text=None if hypothesis is None else hypothesis.text,
     )
@@ -126,6 +132,7 @@ def _study_model(aggregator: Aggregator, study: str, gateway: GatewayToken | Non
         head=bulletin.head,
         length=bulletin.length,
         study=bulletin.study,
+        paused=aggregator.driver.paused(study),
         rounds=[round_model(aggregator, id_) for id_, _ in bulletin.rounds],
         gateway_token=None if gateway is None else aggregator.keys.mint(gateway),
     )

@@ -4,6 +4,11 @@ A strategy is run from its beginning, is sent the answers that the published tal
 published; a strategy that does not is not the one that the users answered. `Replay` keeps the running strategy between
 two looks at a bulletin, so that each answer is sent to it once: a process that has just started hears the bulletin from
 its first entry, a process that goes on hears what is new.
+
+*Two kinds of failure.* What a strategy does wrong with answers that nobody has built on is its own failure, a
+`StrategyError`: it ends its study. Where it does otherwise than the bulletin says that it did, the fault is not in the
+study but in the code that is installed here: it was changed, or it does not do the same twice. That is a `ReplayError`,
+and nothing follows from it: the study stands as it is, for the code that it began with.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ from dataclasses import dataclass, field
 from askance_protocol.queries import CellQuery
 from askance_protocol.rounds import (
     Cause,
+    LearnedHypothesis,
     Notice,
     PreparedPart,
     PreparedRound,
@@ -26,8 +32,15 @@ from askance_protocol.rounds import (
 from askance_protocol.tally import Tally
 from askance_server.core import planning
 from askance_server.core.estimators import estimate
-from askance_server.core.run import Run, StrategyError, readable
+from askance_server.core.run import Run, StrategyError, raised, readable
 from askance_server.core.strategy import Answer, Ask, Hypothesis, Strategy
+
+
+class ReplayError(StrategyError):
+    """The strategy that is installed is not the one that the study began with."""
+
+    def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
+        super().__init__(what, where=where, remedy=remedy or "install the version that the study began with")
 
 
 @dataclass(slots=True)
@@ -44,9 +57,12 @@ class Replay:
     closed: list[RoundClosed] = field(default_factory=list[RoundClosed])
     answered: int = 0
     ended: StudyEnded | None = None
+    _compared: int = 0
+    """Number of rounds that were compared with what the strategy asks."""
     _run: Run | None = None
     _output: tuple[Ask, ...] | Hypothesis = ()
     _failed: StrategyError | None = None
+    """Why the strategy is not asked any more. A ReplayError, if it is not the study's."""
 
     def hear(self, notices: Iterable[Notice]) -> None:
         """Take in the next notice of the bulletin."""
@@ -54,23 +70,32 @@ class Replay:
             match notice:
                 case RoundPublished(round=spec):
                     self.rounds.append(self.prepared(spec.digest()))
+                    self._compare()
                 case RoundClosed():
                     self.closed.append(notice)
                 case RoundAnswered():
                     self._answer(self.rounds[self.answered], notice)
-                    self.answered += 1
+                    self._compare()
                 case StudyEnded():
                     self.ended = notice
                 case _:
-                    self._step(None)
+                    self._begin()
             self.heard += 1
 
     @property
     def output(self) -> tuple[Ask, ...] | Hypothesis:
-        """Next asks of the strategy, or its hypothesis; StrategyError if it failed."""
+        """Next asks of the strategy, or its hypothesis.
+
+        StrategyError if it failed; ReplayError if it differs from what was published.
+        """
         if self._failed is not None:
             raise self._failed
         return self._output
+
+    @property
+    def difference(self) -> str | None:
+        """What the strategy does otherwise than was published, if it does."""
+        return str(self._failed) if isinstance(self._failed, ReplayError) else None
 
     @property
     def first_free_slot(self) -> int:
@@ -87,13 +112,39 @@ class Replay:
         ]
         note = readable(f" (fewer reports than planned: {'; '.join(short)})") if short else ""
         reason = (readable(learned.text) + note)[:2000]
-        return StudyEnded(state="finished", reason=reason, cause=Cause.LEARNED)
+        published = LearnedHypothesis.of(learned.text, learned.value)
+        return StudyEnded(state="finished", reason=reason, cause=Cause.LEARNED, hypothesis=published)
+
+    def _begin(self) -> None:
+        """Start the strategy, unless it is not even about such examples."""
+        try:
+            schema = self.strategy.schema(planning.strategy_parameters(self.study.parameters))
+        except (Exception, SystemExit) as error:
+            self._failed = ReplayError(f"the strategy has no schema for this study any more: {raised(error).what}")
+            return
+        if (schema, self.strategy.interactive) != (self.study.example, self.study.interactive):
+            self._failed = ReplayError("the strategy is about other examples, or interactive where the study is not")
+            return
+        self._step(None)
+
+    def _compare(self) -> None:
+        """Compare what the strategy asks now with the round that was published, if it was: each round once."""
+        if not self._compared == self.answered < len(self.rounds):
+            return
+        self._compared += 1
+        published = self.rounds[self.answered]
+        if isinstance(self._failed, ReplayError):
+            return
+        where = f"in round {published.spec.number} than was published"
+        if self._failed is not None:
+            self._failed = ReplayError(f"the strategy does something else {where}: {self._failed.what}")
+        elif isinstance(self._output, Hypothesis):
+            self._failed = ReplayError(f"the strategy does something else {where}: it ends")
+        elif [ask.query for ask in self._output] != [part.part.query for part in published.parts]:
+            self._failed = ReplayError(f"the strategy asks something else {where}")
 
     def _answer(self, round_: PreparedRound, notice: RoundAnswered) -> None:
-        asked = [ask.query for ask in self._output] if isinstance(self._output, tuple) else []
-        if self._failed is None and asked != [part.part.query for part in round_.parts]:
-            what = f"the strategy asks something else in round {round_.spec.number} than was published"
-            self._failed = StrategyError(what)
+        self.answered += 1
         self._step([answer_of(*pair) for pair in zip(round_.parts, notice.tallies, strict=True)])
 
     def _step(self, answers: Sequence[Answer] | None) -> None:

@@ -6,7 +6,6 @@ A strategy that computes for ever between two rounds is not stopped by this, onl
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from askance_protocol.errors import AskanceError, Code
 from askance_protocol.examples import Columns
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
+from askance_protocol.rounds.hypothesis import LearnedHypothesis, TooLargeError
 from askance_protocol.schema import Schema
 from askance_server.core.strategy import Answer, Ask, Asking, Hypothesis, Parameters, Strategy, Truths
 
@@ -192,12 +192,16 @@ def _check_ask(where: str, ask: object) -> None:
 def _sound_hypothesis(learned: object) -> Hypothesis:
     if not isinstance(learned, Hypothesis):
         raise StrategyError(f"the strategy returned a {type(learned).__name__}, not a Hypothesis")
+    if not isinstance(cast("object", learned.text), str):
+        raise StrategyError("the strategy returned a hypothesis that is not text and JSON values")
     try:
-        # What will be read from JSON has to be what was meant: no NaN, no keys that are not text.
+        # What will be read from a bulletin has to be what was meant: no NaN, no tuples, no keys that are not text.
         value = dict(learned.value)
-        sound = json.loads(json.dumps(value, allow_nan=False)) == value
+        sound = LearnedHypothesis.of(learned.text, value).value == value
+    except TooLargeError as error:
+        raise StrategyError(f"the strategy returned a hypothesis that is too large: {error.what}") from error
     except (TypeError, ValueError, RecursionError):
         sound = False
-    if not sound or not isinstance(cast("object", learned.text), str):
+    if not sound:
         raise StrategyError("the strategy returned a hypothesis that is not text and JSON values")
     return learned

@@ -8,7 +8,11 @@ a process that stops anywhere loses nothing, and the same function drives a stud
 (`askance_server.driver`) and over a bulletin in memory (`askance_lab.run_study`).
 
 Whatever a strategy does wrong ends its study, with the reason and its cause on the bulletin. What the ledger does wrong
-does not: its errors pass through, and the study stands where it stood. So does a study whose strategy is not installed.
+does not: its errors pass through, and the study stands where it stood.
+
+A strategy that is not installed, or that does not do again what is published, pauses its study: no entry says so, and
+reports are taken, counted and answered as before, because none of that asks the strategy. The study goes on when the
+code is back that it began with.
 
 A round that closes early, by its deadline or by the operator, is answered from the reports that came, if every part had
 one: estimates stay unbiased, only wider. The study's last entry names such rounds. A part without any report has no
@@ -44,7 +48,7 @@ from askance_protocol.rounds import (
 )
 from askance_protocol.tally import Tally
 from askance_server.core import planning
-from askance_server.core.replay import Replay
+from askance_server.core.replay import Replay, ReplayError
 from askance_server.core.run import StrategyError, raised, readable
 from askance_server.core.strategy import Ask, Hypothesis, Parameters, Strategy
 
@@ -75,6 +79,13 @@ class Ended:
     def of(cls, notice: StudyEnded) -> Ended:
         """End of a study, read from the last entry of its bulletin."""
         return cls(notice.state, notice.reason, notice.cause)
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """The study cannot go on here: the strategy that is installed is not the one that it began with."""
+
+    reason: str
 
 
 class StudyView(Protocol):
@@ -187,7 +198,7 @@ def strategy_named(strategies: Strategies, name: str) -> Strategy:
 # -------------------------------------------------------------------------------------------------------- the step
 
 
-def step(view: StudyView) -> DueNotice | Waiting | Ended:
+def step(view: StudyView) -> DueNotice | Waiting | Paused | Ended:
     """Compute the next notice, or that there is none. A waiting study replays nothing: this runs after every group."""
     bulletin = view.bulletin
     if bulletin.state in ENDED:
@@ -225,13 +236,15 @@ def _answer_or_fail(view: StudyView, round_: PreparedRound) -> RoundAnswered | S
     return RoundAnswered(round=round_.id, tallies=tuple(tally.to_rows() for tally in tallies))
 
 
-def _ask_or_end(view: StudyView) -> RoundPublished | StudyEnded:
-    replay = view.replay
+def _ask_or_end(view: StudyView) -> RoundPublished | StudyEnded | Paused:
     try:
+        replay = view.replay
         output = replay.output
         if isinstance(output, Hypothesis):
             return replay.finished(output)
         demand = _demand(view, replay, output)
+    except ReplayError as error:
+        return Paused(str(error))
     except StrategyError as error:
         return _failed(str(error), Cause.STRATEGY)
     payers = planning.payers(replay.study, view.enrolled, demand.charge, view.affording)
