@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from askance_protocol.rounds import StudySpec
 from askance_server.core.strategy import Hypothesis
-from askance_server.core.study import Ended, Strategies, Waiting
+from askance_server.core.study import Ended, Paused, Strategies, Waiting
 from askance_server.driver import Driver
 from askance_server.ledger.base import Ledger
 
@@ -13,7 +13,7 @@ def publish(ledger: Ledger, spec: StudySpec, strategies: Strategies) -> str:
     return Driver(ledger, strategies).publish(spec)
 
 
-def advance(ledger: Ledger, id_: str, strategies: Strategies, now: int) -> Waiting | Ended:
+def advance(ledger: Ledger, id_: str, strategies: Strategies, now: int) -> Waiting | Paused | Ended:
     return Driver(ledger, strategies).advance(id_, now)
 
 

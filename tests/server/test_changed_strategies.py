@@ -49,7 +49,7 @@ COLUMNS = Columns.of(COIN, {"x": np.random.default_rng(2).integers(0, 2, (USERS,
 def three_rounds(_: Parameters) -> Asking:
     """Ask for three bits, one after the other: the second depends on the answer to the first."""
     [first] = yield [Ask(bit(0), 0.2)]
-    [second] = yield [Ask(bit(1 + (first > 2)), 0.2)]
+    [second] = yield [Ask(bit(1 + int(first > 2)), 0.2)]
     [third] = yield [Ask(bit(3), 0.2)]
     return Hypothesis("three shares", {"shares": [first, second, third]})
 
