@@ -702,6 +702,7 @@ def drive(ledger: MemoryLedger, strategy: Strategy, columns: Columns, **paramete
     id_ = publish(ledger, study(strategy, **parameters), strategies)
     while isinstance(step := advance(ledger, id_, strategies, NOW), Waiting):
         assert ledger.answer(step.round, columns) >= step.target
+    assert isinstance(step, Ended)
     return id_, step
 
 
