@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from askance_client.history import History, Pin
 from askance_client.refusals import Reason, Refusal
 from askance_protocol.budget import LARGEST, to_text
+from askance_protocol.errors import ProtocolError
 from askance_protocol.rounds import LEAST_CHARGE, MOST_ROUNDS, PreparedRound
 from askance_protocol.schema import Schema
 
@@ -115,7 +116,22 @@ def decide(
         return Refusal(Reason.OTHER_USER, f"you are user {facts.user}, the server says {statement.user}", id_)
     if id_ in spending.heard:
         return Refusal(Reason.HEARD_ALREADY, "another report of yours was taken; a second would spend twice", id_)
-    return _unaffordable(history, round_, facts.user, spending, statement) or round_
+    unsound = refuse_question(round_, facts.user)
+    return unsound or _unaffordable(history, round_, facts.user, spending, statement) or round_
+
+
+def refuse_question(round_: PreparedRound, user: int) -> Refusal | None:
+    """Reason not to answer the question that a user is dealt, whoever she is; None if there is none.
+
+    It is prepared for that, the first time: its query, and its channel's exact ε. What others are dealt is not.
+    """
+    try:
+        round_.part_of(user)
+        # How long her report is written depends on all parts.
+        _ = round_.outcomes
+    except ProtocolError as error:
+        return Refusal(Reason.UNSOUND_ROUND, str(error), round_.id)
+    return None
 
 
 def _unaffordable(

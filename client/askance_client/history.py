@@ -1,9 +1,9 @@
-"""The history of a study, as a client has checked it: every digest recomputed, every round prepared or refused."""
+"""The history of a study, as a client has checked it: every digest recomputed, no round prepared before it asks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from askance_client.refusals import Reason, Refusal
@@ -11,11 +11,14 @@ from askance_protocol.errors import ProtocolError
 from askance_protocol.rounds import (
     Bulletin,
     Entry,
+    GrowingBulletin,
     PreparedRound,
     RoundPublished,
+    RoundSpec,
     RoundState,
     StudySpec,
-    prepare_round,
+    check_work,
+    open_round,
 )
 
 
@@ -39,7 +42,7 @@ class History:
     heads: tuple[str, ...] = ()
     """The digest of each entry."""
     rounds: Mapping[str, PreparedRound | Refusal] = field(default_factory=dict[str, "PreparedRound | Refusal"])
-    """Each round by its id: ready to be answered, or why it is not."""
+    """Each round by its id: to be prepared for who is asked, or why it is refused by all."""
 
     @property
     def study(self) -> StudySpec:
@@ -63,28 +66,29 @@ class History:
 
     def extended(self, entries: Iterable[Entry]) -> History | Refusal:
         """The history with these further entries, or the reason to refuse them; this one is unchanged."""
-        history = self
+        growing, heads, rounds = GrowingBulletin(self.bulletin), list[str](), dict[str, PreparedRound | Refusal]()
         for entry in entries:
-            after = history._extended(entry)
-            if isinstance(after, Refusal):
-                return after
-            history = after
-        return history
-
-    def _extended(self, entry: Entry) -> History | Refusal:
-        try:
-            after = self.bulletin.append(entry)
-        except ProtocolError as error:
-            return Refusal(Reason.BROKEN_CHAIN, f"entry {entry.sequence}: {error}")
-        if after.study is None or after.study.digest() != self.id:
-            return Refusal(Reason.OTHER_STUDY, f"study {self.id} was asked for")
-        rounds = self.rounds
-        if isinstance(entry.notice, RoundPublished):
-            id_ = after.rounds[-1][0]
             try:
-                prepared: PreparedRound | Refusal = prepare_round(after.study, entry.notice.round)
+                growing.append(entry)
             except ProtocolError as error:
-                # The entry is in its place; that round is not answered.
-                prepared = Refusal(Reason.UNSOUND_ROUND, str(error), id_)
-            rounds = {**rounds, id_: prepared}
-        return replace(self, bulletin=after, heads=(*self.heads, after.head), rounds=rounds)
+                return Refusal(Reason.BROKEN_CHAIN, f"entry {entry.sequence}: {error}")
+            if growing.study is None or growing.study.digest() != self.id:
+                return Refusal(Reason.OTHER_STUDY, f"study {self.id} was asked for")
+            heads.append(growing.head)
+            if isinstance(entry.notice, RoundPublished):
+                rounds[entry.notice.round.digest()] = _opened(growing.study, entry.notice.round)
+        if not heads:
+            return self
+        return History(self.id, growing.frozen(), (*self.heads, *heads), {**self.rounds, **rounds})
+
+
+def _opened(study: StudySpec, spec: RoundSpec) -> PreparedRound | Refusal:
+    """The round, of which a part is prepared where it asks somebody; refused where it can ask nobody.
+
+    The entry is in its place: a round that is refused is not answered, and the history goes on.
+    """
+    try:
+        check_work(spec)
+        return open_round(study, spec)
+    except ProtocolError as error:
+        return Refusal(Reason.UNSOUND_ROUND, str(error), spec.digest())

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from askance_client.bulletin_reader import BulletinReader
@@ -16,13 +16,17 @@ from askance_client.pace import PACE, Pace
 from askance_client.refusals import Reason, Refusal
 from askance_client.transport import Problem, Receipt, Server, UnreachableError
 from askance_client.wallet import Identity, NotEnrolledError, ReportState, StoredReport, Wallet
+from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Example
 from askance_protocol.randomness import OsRandom
 from askance_protocol.reports import encode_report
-from askance_protocol.rounds import PreparedRound
+from askance_protocol.rounds import PreparedRound, work_of
 
 _FINAL: Final = frozenset({"conflict", "budget-exceeded", "round-not-open", "not-in-cohort", "invalid-report"})
 """Problems with which a server declines a report for good. After any other the same bytes may be sent again."""
+
+_APART: Final = 5000
+"""Microseconds of work, about, from which a question is prepared in a thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +115,10 @@ class User:
         refusal = refuse_study(history, await self._pin(history), facts)
         if refusal is not None:
             return [refusal]
-        results, reports = list[Result](), self._wallet.reports
+        results, reports, open_rounds = list[Result](), self._wallet.reports, set(history.open_rounds())
         for id_ in history.rounds:
             report: StoredReport | Refusal | None = reports.get(id_)
-            if report is None and id_ in history.open_rounds() and is_asked(history, id_, identity.user):
+            if report is None and id_ in open_rounds and is_asked(history, id_, identity.user):
                 report = await self._draw_and_store(history, server, id_, facts, identity)
             if isinstance(report, Refusal):
                 results.append(report)
@@ -141,11 +145,12 @@ class User:
 
         That she refuses depends on nothing private, so a refusal does not wait.
         """
+        await _prepare(history.rounds[id_], identity.user)
         statement = await server.statement(identity.token)
         if isinstance(statement, Problem):
             return Refusal(Reason.UNREADABLE, f"the server says {statement.status} {statement.name}", id_)
         if isinstance(statement, Refusal):
-            return statement
+            return replace(statement, round=id_)
         begin = self._pace.begin()
         report = await self._wallet.group_commit(lambda: self._decide(history, id_, facts, statement))
         if not isinstance(report, Refusal):
@@ -213,6 +218,16 @@ class User:
 def _reader(server: Server, study: str | BulletinReader) -> BulletinReader:
     """A reader of the study that was named; one that has shown it to her goes on from what she has seen."""
     return study if isinstance(study, BulletinReader) else BulletinReader(server, study)
+
+
+async def _prepare(round_: PreparedRound | Refusal, user: int) -> None:
+    """Prepare her part of a round in a thread, where that takes long: other users of the process go on meanwhile.
+
+    What is wrong with it is found again, and at once, by who decides.
+    """
+    if isinstance(round_, PreparedRound) and work_of(round_.spec.parts[round_.question(user).part]) > _APART:
+        with suppress(ProtocolError):
+            await asyncio.to_thread(round_.part_of, user)
 
 
 def count(results: Iterable[Result]) -> Counter[str]:

@@ -60,7 +60,7 @@ class _Counters:
 
     def __init__(self, round_: PreparedRound) -> None:
         self._round = round_
-        self._shapes = [(part.rows, part.channel.outcomes) for part in round_.parts]
+        self._shapes = list(zip(round_.rows, round_.limits, strict=True))
         sizes = [rows * outcomes for rows, outcomes in self._shapes]
         self._starts = np.cumsum([0, *sizes])
         self._widths = np.array([outcomes for _, outcomes in self._shapes])

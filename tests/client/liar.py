@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -135,7 +136,7 @@ class Liar:
     def _bulletin(self, request: httpx.Request) -> Json:
         after = int(parse_qs(request.url.query.decode())["after"][0])
         # A copy: what is said is changed, and not what is known.
-        entries = canonical.loads(canonical.dumps(self.entries[after + 1 :]))
+        entries = copy.deepcopy(self.entries[after + 1 :])
         length = self.entries[-1]["sequence"] + 1 if self.entries else 0
         return {"head": self.head, "length": length, "entries": entries}
 

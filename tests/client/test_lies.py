@@ -28,7 +28,7 @@ from askance_client.history import History
 from askance_client.transport import Problem
 from askance_protocol import canonical
 from askance_protocol.budget import MICRO
-from askance_protocol.rounds import PreparedRound, RoundSpec, StudySpec, prepare_round
+from askance_protocol.rounds import PreparedRound, RoundSpec, StudySpec, open_round
 from askance_protocol.schema import BitsField, IntegerField, Schema
 from tests.client.liar import ENROLMENT, HOST, TOKEN, USER, Change, Liar
 from tests.client.lies import EVIL, LIES, Lie, charged, earlier_round_cost, instead, member, redirect, says
@@ -85,7 +85,7 @@ def test_the_honest_double_gets_a_report_and_a_charge(liar: Liar, wallet: Wallet
 def trusts_any_round(study: StudySpec, spec: RoundSpec) -> PreparedRound:
     """Prepares a round as if it charged enough."""
     enough = spec.model_copy(update={"parts": tuple(part.model_copy(update={"charge": MICRO}) for part in spec.parts)})
-    return dataclasses.replace(prepare_round(study, enough), spec=spec, id=spec.digest())
+    return dataclasses.replace(open_round(study, enough), spec=spec, id=spec.digest())
 
 
 def trusts_the_server(history: History, id_: str, *_: object) -> PreparedRound | Refusal:
@@ -100,7 +100,7 @@ def trusts_any_study(*_: object) -> None:
 @pytest.mark.parametrize(
     ("check", "trusting", "name"),
     [
-        ("history.prepare_round", trusts_any_round, "a round that charges a millionth less than binary response costs"),
+        ("history.open_round", trusts_any_round, "a round that charges a millionth less than binary response costs"),
         ("user.decide", trusts_the_server, "an account of another user"),
         ("user.decide", trusts_the_server, "that it has heard her on the open round"),
         ("user.decide", trusts_the_server, "a round for one micro-ε"),

@@ -36,8 +36,8 @@ _HEADER: Final = "Askance-Protocol"
 T = TypeVar("T")
 _PERMANENT: Final = frozenset({400, 401, 403, 404, 405, 409, 413, 415, 422})
 """Statuses after which it is of no use to ask again."""
-_LOST: Final = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError)
-"""An attempt without an answer. The last are of headers that the libraries below do not expect."""
+_LOST: Final = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError)
+"""An attempt without an answer."""
 
 
 class Server:

@@ -17,7 +17,8 @@ the certificate, which looks at the integers only, then holds for the ε that wa
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
@@ -32,7 +33,6 @@ from askance_protocol.channels.channel import (
     Inputs,
     Outcomes,
     check_size,
-    extremes,
     is_linear,
     whole_number,
 )
@@ -49,6 +49,8 @@ MAX_RANGE: Final = 1023
 _SHIFT: Final = 64 - LEAD_BITS
 NANO: Final = 1_000_000_000
 SLACK_NANO: Final = 4
+WEIGHT_WORK: Final = 16
+"""Microseconds that one weight takes: a series of 2¹²⁸ · e^x, and its part of the certificate."""
 _TIE: Final = np.iinfo(np.int16).max
 
 
@@ -67,10 +69,10 @@ class AdditiveNoise(Channel):
         whole_number(self.range, "range", 1, MAX_RANGE)
         check_size(self.inputs, self.outcomes)
         object.__setattr__(self, "tails", tuple(self.tail(step) for step in range(1, self.reach + 1)))
-        columns = list(self._columns())
-        if min(map(min, columns)) < MIN_WEIGHT:
+        pairs = list(self._extremes())
+        if min(pairs)[0] < MIN_WEIGHT:
             raise too_large(self.micro_epsilon)
-        object.__setattr__(self, "_certified", certified_micro_epsilon(extremes(iter(columns))))
+        object.__setattr__(self, "_certified", certified_micro_epsilon(pairs))
 
     @property
     @abstractmethod
@@ -135,16 +137,37 @@ class AdditiveNoise(Channel):
         """The number of words whose noise is `noise` or less."""
         return self.tails[-noise - 1] if noise < 0 else WORD - self.tails[noise]
 
-    def _columns(self) -> Iterator[list[int]]:
-        """For each outcome, its weights under all inputs."""
+    def _extremes(self) -> Iterator[tuple[int, int]]:
+        """The smallest and the largest weight of each outcome, over all inputs.
+
+        Under input u an inner outcome w has the noise w − pad − u, so its weights are a window of those of all noise,
+        one further on for each outcome: all windows take as many steps as one table has edges, and not its area.
+        """
         below = [self._at_most(noise) for noise in range(-self.reach, self.reach)]
         exactly = [high - low for low, high in pairwise(below)]
-        yield below[self.pad : self.pad + self.inputs]
-        for outcome in range(1, self.outcomes - 1):
-            # Under input u the noise is outcome − pad − u; `exactly` begins at noise −reach + 1.
-            last = outcome - self.pad + self.reach - 1
-            yield exactly[last - self.range : last + 1]
-        yield [WORD - words for words in below[self.reach + self.pad - 1 :]]
+        lowest, highest = below[: self.inputs], below[self.reach + self.pad - 1 :]
+        yield min(lowest), max(lowest)
+        yield from window_extremes(exactly, self.inputs)
+        yield WORD - max(highest), WORD - min(highest)
+
+
+def window_extremes(values: Sequence[int], width: int) -> Iterator[tuple[int, int]]:
+    """The smallest and the largest value of each window of this width, in steps that do not depend on the width."""
+    # The positions, in each window, of what is smaller (larger) than all that follow: the first is the extreme.
+    small, large = deque[int](), deque[int]()
+    for position, value in enumerate(values):
+        while small and values[small[-1]] >= value:
+            small.pop()
+        while large and values[large[-1]] <= value:
+            large.pop()
+        small.append(position)
+        large.append(position)
+        begin = position - width + 1
+        if begin >= 0:
+            for kept in (small, large):
+                if kept[0] < begin:
+                    kept.popleft()
+            yield values[small[0]], values[large[0]]
 
 
 @lru_cache(maxsize=32)

@@ -165,6 +165,10 @@ class BinarySpec(EpsilonSpec):
                 steps = 2
         return _response(self.micro_epsilon, steps)
 
+    def outcomes(self, query: Query, schema: Schema) -> int:  # noqa: ARG002 - one bit answers them all
+        """Two, whatever is asked."""
+        return 2
+
     def pools(self, query: Query) -> bool:
         """A cell becomes the bit that its row of the Hadamard matrix has in its column."""
         return isinstance(query, CellQuery)

@@ -189,6 +189,14 @@ class BaseChannelSpec(Value):
     def build(self, query: Query, schema: Schema) -> Channel:
         """The channel that randomizes the answers of this query; refuses a query that it does not answer."""
 
+    def outcomes(self, query: Query, schema: Schema) -> int:
+        """The number of outcomes of the channel of this query. All of a round's parts are asked; few are ever built."""
+        return self.build(query, schema).outcomes
+
+    def work(self, query: Query) -> int:  # noqa: ARG002 - a channel whose table grows with the query looks at it
+        """About how many microseconds it takes to build and to certify the channel, told without building it."""
+        return 1
+
     def pools(self, query: Query) -> bool:  # noqa: ARG002 - a channel that pools looks at it
         """Whether a public Hadamard row turns the cell of this query into one bit, for a channel of inputs −, 0, +."""
         return False

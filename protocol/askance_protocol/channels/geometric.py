@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Literal
 
-from askance_protocol.channels.additive import NANO, SLACK_NANO, AdditiveNoise
+from askance_protocol.channels.additive import NANO, SLACK_NANO, WEIGHT_WORK, AdditiveNoise
 from askance_protocol.channels.channel import ChannelKind, EpsilonSpec
 from askance_protocol.channels.ratio import SCALE_BITS, WORD, exp_scaled
 from askance_protocol.queries import Query, RealQuery
@@ -46,6 +46,16 @@ class GeometricSpec(EpsilonSpec):
         if not isinstance(query, RealQuery):
             raise self.refuse(query)
         return _noise(self.micro_epsilon, 2 * query.denominator)
+
+    def outcomes(self, query: Query, schema: Schema) -> int:  # noqa: ARG002 - the denominator says the range
+        """One for each numerator."""
+        if not isinstance(query, RealQuery):
+            raise self.refuse(query)
+        return 2 * query.denominator + 1
+
+    def work(self, query: Query) -> int:
+        """The weight of each outcome is a quotient of large integers."""
+        return WEIGHT_WORK * 2 * query.denominator if isinstance(query, RealQuery) else 1
 
 
 # Built once: certifying a large table takes a moment, and a round is prepared more often than its channels change.

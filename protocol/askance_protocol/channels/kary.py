@@ -149,6 +149,12 @@ class KarySpec(EpsilonSpec):
             raise self.refuse(query)
         return _response(self.micro_epsilon, query.inputs(schema))
 
+    def outcomes(self, query: Query, schema: Schema) -> int:
+        """As many as there are inputs."""
+        if not isinstance(query, CellQuery):
+            raise self.refuse(query)
+        return query.inputs(schema)
+
 
 # Built once: a round is prepared more often than its channels change.
 _response = lru_cache(maxsize=64)(KaryResponse)

@@ -14,6 +14,7 @@ threshold to the last bit, in any language that has big integers.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 from askance_protocol.budget import MICRO
@@ -31,6 +32,8 @@ MAX_MICRO_EPSILON: Final = 24 * MICRO
 SCALE_BITS: Final = 128
 
 
+# A certificate compares each outcome with the same L, and the search for the least ε passes the same ones.
+@lru_cache(maxsize=1024)
 def exp_lower(micro_epsilon: int) -> int:
     """The integer L with L / 2¹²⁸ ≤ e^ε. It never falls as ε grows."""
     return exp_scaled(micro_epsilon, MICRO)
@@ -70,6 +73,7 @@ def certified_micro_epsilon(extremes: Iterable[tuple[int, int]]) -> int:
     return least
 
 
+@lru_cache(maxsize=1024)
 def _least_above(low: int, smallest: int, largest: int) -> int:
     """The least ε above `low` that certifies the pair; `low` itself does not."""
     high = MAX_MICRO_EPSILON

@@ -118,6 +118,14 @@ class TableSpec(BaseChannelSpec):
             )
         return channel
 
+    def outcomes(self, query: Query, schema: Schema) -> int:  # noqa: ARG002 - the table says it
+        """The number of columns."""
+        return len(self.weights[0])
+
+    def work(self, query: Query) -> int:  # noqa: ARG002 - the table says it
+        """One for each weight."""
+        return sum(map(len, self.weights))
+
 
 @lru_cache(maxsize=64)
 def _tabulated(weights: tuple[tuple[str, ...], ...]) -> TabulatedChannel:

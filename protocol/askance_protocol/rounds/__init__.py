@@ -6,6 +6,7 @@ from askance_protocol.rounds.bulletin import (
     Bulletin,
     Cause,
     Entry,
+    GrowingBulletin,
     Notice,
     RoundAnswered,
     RoundClosed,
@@ -27,12 +28,22 @@ from askance_protocol.rounds.lifecycle import (
     round_after,
     study_after,
 )
-from askance_protocol.rounds.prepared import PreparedPart, PreparedRound, Question, prepare_round
+from askance_protocol.rounds.prepared import (
+    MAX_WORK,
+    PreparedPart,
+    PreparedRound,
+    Question,
+    check_work,
+    open_round,
+    prepare_round,
+    work_of,
+)
 from askance_protocol.rounds.spec import Cohort, Part, RoundSpec, StudySpec, read_round, read_study
 
 __all__ = [
     "ENDED",
     "LEAST_CHARGE",
+    "MAX_WORK",
     "MOST_ROUNDS",
     "BinarySpec",
     "Bulletin",
@@ -42,6 +53,7 @@ __all__ = [
     "EndState",
     "Entry",
     "GeometricSpec",
+    "GrowingBulletin",
     "KarySpec",
     "LaplaceSpec",
     "LearnedHypothesis",
@@ -63,10 +75,13 @@ __all__ = [
     "StudySpec",
     "StudyState",
     "TableSpec",
+    "check_work",
+    "open_round",
     "prepare_round",
     "read_entry",
     "read_round",
     "read_study",
     "round_after",
     "study_after",
+    "work_of",
 ]

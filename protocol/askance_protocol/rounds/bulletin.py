@@ -8,7 +8,7 @@ the chain, and that a sealed study publishes nothing more.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Final, Literal, TypeAlias
 
@@ -157,6 +157,33 @@ class Bulletin:
 
     def append(self, entry: Entry) -> Bulletin:
         """The bulletin with one more entry, or an error that leaves this one as it is."""
+        return self.extend((entry,))
+
+    def extend(self, entries: Iterable[Entry]) -> Bulletin:
+        """The bulletin with all of these entries, or none."""
+        growing = GrowingBulletin(self)
+        for entry in entries:
+            growing.append(entry)
+        return growing.frozen()
+
+
+class GrowingBulletin:
+    """A bulletin to which many entries are appended, each in a time that does not depend on how many there are.
+
+    An entry that is refused changes nothing. `frozen` is the bulletin so far.
+    """
+
+    def __init__(self, bulletin: Bulletin) -> None:
+        self.head, self.length = bulletin.head, bulletin.length
+        self.study, self.state = bulletin.study, bulletin.state
+        self._rounds = dict(bulletin.rounds)
+
+    def frozen(self) -> Bulletin:
+        """The bulletin as it is now."""
+        return Bulletin(self.head, self.length, self.study, self.state, tuple(self._rounds.items()))
+
+    def append(self, entry: Entry) -> None:
+        """Append one more entry, or refuse it."""
         if entry.sequence != self.length:
             raise StaleEntryError(
                 f"{entry.sequence} does not follow {self.length - 1}",
@@ -167,51 +194,44 @@ class Bulletin:
             raise StaleEntryError(
                 "does not continue the pinned history", where="previous", remedy="stop: the server shows two histories"
             )
-        after = self._taking(entry.notice)
-        return replace(after, head=entry.digest(), length=self.length + 1)
+        self._take(entry.notice)
+        self.head, self.length = entry.digest(), self.length + 1
 
-    def extend(self, entries: Iterable[Entry]) -> Bulletin:
-        """The bulletin with all of these entries, or none."""
-        after = self
-        for entry in entries:
-            after = after.append(entry)
-        return after
+    # Each of these refuses before it changes anything.
 
-    def _taking(self, notice: Notice) -> Bulletin:
+    def _take(self, notice: Notice) -> None:
         if isinstance(notice, StudyPublished) != (self.study is None):
             raise ProtocolError("a study is published first, and once", where="notice")
         match notice:
             case StudyPublished(study=study):
-                return replace(self, study=study)
+                self.study = study
             case RoundPublished(round=round_):
-                return self._publishing(round_)
+                self._publish(round_)
             case RoundClosed(round=id_):
-                return self._turning(id_, RoundEvent.CLOSE)
+                self._turn(id_, RoundEvent.CLOSE)
             case RoundAnswered(round=id_):
-                return self._turning(id_, RoundEvent.ANSWER)
+                self._turn(id_, RoundEvent.ANSWER)
             case StudyEnded(state=state):
-                return replace(self, state=study_after(self.state, END_EVENTS[state]), rounds=self._abandoned())
+                self.state = study_after(self.state, END_EVENTS[state])
+                self._abandon()
 
-    def _publishing(self, round_: RoundSpec) -> Bulletin:
-        assert self.study is not None  # noqa: S101 - told the type checker: `_taking` has refused this
+    def _publish(self, round_: RoundSpec) -> None:
+        assert self.study is not None  # noqa: S101 - told the type checker: `_take` has refused this
         if round_.study != self.study.digest():
             raise ProtocolError("is of another study", where="notice.round.study")
-        if round_.number != len(self.rounds) + 1:
-            raise ProtocolError(f"is {round_.number}, the next is {len(self.rounds) + 1}", where="notice.round.number")
+        if round_.number != len(self._rounds) + 1:
+            raise ProtocolError(f"is {round_.number}, the next is {len(self._rounds) + 1}", where="notice.round.number")
         event = StudyEvent.PUBLISH if self.study.interactive else StudyEvent.PUBLISH_ALL
-        opened = round_after(RoundState.PUBLISHED, RoundEvent.OPEN)
-        return replace(self, state=study_after(self.state, event), rounds=(*self.rounds, (round_.digest(), opened)))
+        self.state = study_after(self.state, event)
+        self._rounds[round_.digest()] = round_after(RoundState.PUBLISHED, RoundEvent.OPEN)
 
-    def _abandoned(self) -> tuple[tuple[str, RoundState], ...]:
-        """All rounds, those without an answer abandoned: a study that has ended takes no reports."""
-        return tuple(
-            (id_, state if state is RoundState.ANSWERED else round_after(state, RoundEvent.ABANDON))
-            for id_, state in self.rounds
-        )
+    def _abandon(self) -> None:
+        """Abandon all rounds without an answer: a study that has ended takes no reports."""
+        for id_, state in self._rounds.items():
+            if state is not RoundState.ANSWERED:
+                self._rounds[id_] = round_after(state, RoundEvent.ABANDON)
 
-    def _turning(self, id_: str, event: RoundEvent) -> Bulletin:
-        known = dict(self.rounds)
-        if id_ not in known:
+    def _turn(self, id_: str, event: RoundEvent) -> None:
+        if id_ not in self._rounds:
             raise ProtocolError("was never published here", where="notice.round")
-        known[id_] = round_after(known[id_], event)
-        return replace(self, rounds=tuple(known.items()))
+        self._rounds[id_] = round_after(self._rounds[id_], event)

@@ -1,15 +1,29 @@
 """A round, checked and ready to be answered: queries compiled, channels built and certified, coins at hand.
 
-Both sides prepare the same round and get the same thing: the client to answer one question, the server to know
-which reports can come and what they mean. Everything that is refused here is refused from public data.
+Theory of operation
+-------------------
+A round has up to 4,096 parts, and a user is asked one of them. To certify the channel of a part takes up to ten
+milliseconds, and a line of JSON asks for it; a bulletin may have many rounds, few of which ask her. So a part is
+prepared when it is first looked at, once (`PreparedParts`), and what has to be known of all of them (shares, rows,
+charges, the number of outcomes) is read off their published forms.
+
+- Who publishes a round prepares all of it (`prepare_round`): what nobody could answer is not published.
+- Who is asked one question prepares that one (`open_round`, then `part_of`): her query is total, her channel's exact ε
+  is at most what she pays. An unsound part that others are dealt is refused by them. Whether a user refuses is a
+  function of the round and of her number, both public, and tells nothing of her example.
+- The work of all parts is bounded, by a count that takes no work itself (`check_work`), and what is beyond is refused
+  by both sides. A table or a query is as long as its document; what grows without it are channels of a formula.
+
+Everything that is refused here is refused from public data.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import Any
+from typing import Any, Final, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +34,18 @@ from askance_protocol.channels import Channel, Sample
 from askance_protocol.coins import Coin, Users, choices, rows
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns, Example
-from askance_protocol.queries import CellQuery, PreparedQuery, prepare
+from askance_protocol.queries import CellQuery, PreparedQuery, measure, prepare
 from askance_protocol.randomness import RandomSource
 from askance_protocol.rounds.spec import Part, RoundSpec, StudySpec
 from askance_protocol.schema import Schema
 
 Answers = NDArray[np.signedinteger[Any]]
 Rows = NDArray[np.uint16]
+
+
+MAX_WORK: Final = 1 << 23
+"""Microseconds, about, that it takes to prepare all parts of a round. 4,096 parts of Laplace noise on twentieths, or a
+few hundred of the largest channels, are within it; so is whatever binary response answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,28 +80,74 @@ class Question:
     row: int
 
 
+class PreparedParts(Sequence[PreparedPart]):
+    """The parts of a round, each prepared when it is first looked at. What is unsound raises each time."""
+
+    def __init__(self, parts: Sequence[Part], schema: Schema) -> None:
+        self._parts, self._schema = parts, schema
+        self._prepared: dict[int, PreparedPart | ProtocolError] = {}
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    @overload
+    def __getitem__(self, number: int) -> PreparedPart: ...
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[PreparedPart]: ...
+    def __getitem__(self, number: int | slice) -> PreparedPart | Sequence[PreparedPart]:
+        if isinstance(number, slice):
+            return tuple(self[each] for each in range(*number.indices(len(self))))
+        number = range(len(self))[number]
+        if number not in self._prepared:
+            try:
+                self._prepared[number] = _prepare_part(self._parts[number], self._schema)
+            except ProtocolError as error:
+                self._prepared[number] = error.at(f"parts[{number}]")
+        part = self._prepared[number]
+        if isinstance(part, ProtocolError):
+            raise part.with_traceback(None)
+        return part
+
+    def __iter__(self) -> Iterator[PreparedPart]:
+        return (self[number] for number in range(len(self)))
+
+
 @dataclass(frozen=True)
 class PreparedRound:
-    """A round that is safe to answer. Only `prepare_round` should make one."""
+    """A round that is safe to answer. Only `prepare_round` and `open_round` should make one."""
 
     study: StudySpec
     spec: RoundSpec
     id: str
-    parts: tuple[PreparedPart, ...]
+    parts: Sequence[PreparedPart]
+
+    @cached_property
+    def limits(self) -> tuple[int, ...]:
+        """The number of outcomes of each part."""
+        return tuple(part.channel.outcomes(part.query, self.study.example) for part in self.spec.parts)
+
+    @cached_property
+    def rows(self) -> tuple[int, ...]:
+        """The number of Hadamard rows of each part; one where it needs none."""
+        return tuple(map(_rows_of, self.spec.parts))
 
     @property
     def outcomes(self) -> int:
         """The largest number of outcomes of a part: every report of the round is written with the same length."""
-        return max(part.channel.outcomes for part in self.parts)
+        return max(self.limits)
 
     @property
     def charge(self) -> int:
         """The most that a part charges."""
-        return max(part.part.charge for part in self.parts)
+        return max(part.charge for part in self.spec.parts)
 
     def charge_of(self, user: int) -> int:
         """The charge of the part that a user is dealt."""
-        return self.parts[0 if len(self.parts) == 1 else self.question(user).part].part.charge
+        return self.spec.parts[0 if len(self.spec.parts) == 1 else self.question(user).part].charge
+
+    def part_of(self, user: int) -> PreparedPart:
+        """The part that a user is dealt, prepared; refused if it is unsound, and so her report would be."""
+        return self.parts[self.question(user).part]
 
     def asks(self, user: int) -> bool:
         """Whether a user is in the cohort."""
@@ -105,11 +170,11 @@ class PreparedRound:
 
     def questions(self, users: Users) -> tuple[NDArray[np.intp], Rows]:
         """The part and the row of each of these users. The row is that of the part, 0 where it has none."""
-        if len(self.parts) == 1 and self.parts[0].rows == 1:
+        if len(self.rows) == 1 and self.rows[0] == 1:
             return np.zeros(len(users), np.intp), np.zeros(len(users), np.uint16)
         coins = self._round_coin.toss(users)
-        if len(self.parts) == 1:
-            return np.zeros(len(users), np.intp), rows(coins, self.parts[0].rows - 1)
+        if len(self.rows) == 1:
+            return np.zeros(len(users), np.intp), rows(coins, self.rows[0] - 1)
         dealt = np.searchsorted(self._shares, choices(coins, int(self._shares[-1])), side="right")
         return dealt, rows(coins, self._last_rows[dealt])
 
@@ -129,10 +194,9 @@ class PreparedRound:
             )
         dealt, public_rows = self.questions(users)
         outcomes = np.zeros(len(columns), np.uint32)
-        for number, part in enumerate(self.parts):
+        for number in map(int, np.flatnonzero(np.bincount(dealt))):
             mine = np.flatnonzero(dealt == number)
-            if not len(mine):
-                continue
+            part = self.parts[number]
             inputs = part.encode_all(part.query.answers(columns.take(mine)), public_rows[mine])
             outcomes[mine] = part.channel.sample(inputs, source).outcomes
         return Sample(outcomes, source.simulated)
@@ -147,28 +211,58 @@ class PreparedRound:
 
     @cached_property
     def _shares(self) -> NDArray[np.uint32]:
-        return np.array(list(accumulate(part.part.share for part in self.parts)), np.uint32)
+        return np.array(list(accumulate(part.share for part in self.spec.parts)), np.uint32)
 
     @cached_property
     def _last_rows(self) -> NDArray[np.uint16]:
-        return np.array([part.rows - 1 for part in self.parts], np.uint16)
+        return np.array([height - 1 for height in self.rows], np.uint16)
 
 
 def prepare_round(study: StudySpec, spec: RoundSpec) -> PreparedRound:
-    """Check a round against its study: every query answerable, every channel certified for what it charges."""
+    """Check a round against its study, whole: every query answerable, every channel certified for what it charges."""
+    check_work(spec)
+    round_ = open_round(study, spec)
+    for _ in round_.parts:
+        pass
+    return round_
+
+
+def open_round(study: StudySpec, spec: RoundSpec) -> PreparedRound:
+    """Check what a round is as a whole; each part is checked when it is first looked at, and all it takes is paid then.
+
+    For who is asked one question, and for who has prepared the whole round before it was published.
+    """
     if spec.study != study.digest():
         raise ProtocolError("is of another study", where="study", remedy="fetch the study that the round names")
-    parts: list[PreparedPart] = []
     for number, part in enumerate(spec.parts):
-        try:
-            parts.append(_prepare_part(part, study.example))
-        except ProtocolError as error:
-            raise error.at(f"parts[{number}]") from None
         if part.charge > study.cap:
             raise ProtocolError(
                 f"{part.charge} is above the study's cap of {study.cap} micro-ε", where=f"parts[{number}].charge"
             )
-    return PreparedRound(study, spec, spec.digest(), tuple(parts))
+    return PreparedRound(study, spec, spec.digest(), PreparedParts(spec.parts, study.example))
+
+
+def work_of(part: Part) -> int:
+    """About how many microseconds it takes to prepare a part, told without doing it."""
+    cost = measure(part.query)
+    return cost.nodes + cost.entries + part.channel.work(part.query)
+
+
+def check_work(spec: RoundSpec) -> None:
+    """Refuse a round that takes too long to prepare."""
+    work = sum(map(work_of, spec.parts))
+    if work > MAX_WORK:
+        raise ProtocolError(
+            f"takes {work} steps to prepare, over the limit of {MAX_WORK}",
+            where="parts",
+            remedy="ask fewer questions at once, with smaller denominators, or by binary channels",
+        )
+
+
+def _rows_of(part: Part) -> int:
+    if isinstance(part.query, CellQuery) and part.channel.pools(part.query):
+        return hadamard.rows_for(part.query.cells)
+    return 1
 
 
 def _prepare_part(part: Part, schema: Schema) -> PreparedPart:
@@ -180,7 +274,4 @@ def _prepare_part(part: Part, schema: Schema) -> PreparedPart:
             where="charge",
             remedy="charge what the channel costs, or more",
         )
-    height = 1
-    if isinstance(part.query, CellQuery) and part.channel.pools(part.query):
-        height = hadamard.rows_for(part.query.cells)
-    return PreparedPart(part, query, channel, height)
+    return PreparedPart(part, query, channel, _rows_of(part))

@@ -54,7 +54,7 @@ class StudyInMemory:
             round_ = prepare_round(self.study, notice.round)
             self.rounds[round_.id] = round_
             self.counted[round_.id] = [
-                Tally(np.zeros((part.rows, part.channel.outcomes), np.int64)) for part in round_.parts
+                Tally(np.zeros(shape, np.int64)) for shape in zip(round_.rows, round_.limits, strict=True)
             ]
 
     def publish(self) -> None:

@@ -155,7 +155,7 @@ def _part(ask: Ask, epsilon: int, share: int) -> Part:
     return Part(query=ask.query, channel=BinarySpec(micro_epsilon=epsilon), charge=epsilon, share=share)
 
 
-def _prepared(study: StudySpec, asks: Sequence[Ask], epsilon: int) -> tuple[PreparedPart, ...]:
+def _prepared(study: StudySpec, asks: Sequence[Ask], epsilon: int) -> Sequence[PreparedPart]:
     """Prepare the parts as both sides will check them, in a round that is never published."""
     parts = tuple(_part(ask, epsilon, share=1) for ask in asks)
     draft = RoundSpec(study=study.digest(), number=1, parts=parts, cohort=Cohort(users=1), target=1, deadline=0)

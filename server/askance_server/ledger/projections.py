@@ -40,7 +40,7 @@ from askance_protocol.rounds import (
     RoundPublished,
     RoundSpec,
     RoundState,
-    prepare_round,
+    open_round,
 )
 from askance_protocol.tally import Tally, tally_round
 from askance_server.ledger.alone import one_at_a_time
@@ -310,7 +310,7 @@ class ProjectedLedger(Ledger):
             spec = self._spec(id_)
             study = self._bulletins[spec.study].study
             assert study is not None  # noqa: S101 - the bulletin has refused rounds of anything else
-            self._prepared[id_] = prepare_round(study, spec)
+            self._prepared[id_] = open_round(study, spec)
         return self._prepared[id_]
 
     def state(self, id_: str) -> RoundState:
@@ -443,16 +443,16 @@ class ProjectedLedger(Ledger):
 
 def charges_of(round_: PreparedRound, users: Users) -> Integers:
     """The charge of a report by each of these users: that of her part."""
-    if len(round_.parts) == 1:
+    if len(round_.spec.parts) == 1:
         return np.full(len(users), round_.charge, np.int64)
-    return np.array([part.part.charge for part in round_.parts], np.int64)[round_.questions(users)[0]]
+    return np.array([part.charge for part in round_.spec.parts], np.int64)[round_.questions(users)[0]]
 
 
 def _limits_of(round_: PreparedRound, users: Users) -> Integers | int:
     """The number of outcomes that each of these users has."""
-    if len(round_.parts) == 1:
+    if len(round_.spec.parts) == 1:
         return round_.outcomes
-    return np.array([part.channel.outcomes for part in round_.parts])[round_.questions(users)[0]]
+    return np.array(round_.limits)[round_.questions(users)[0]]
 
 
 def _lengthened(array: NDArray[Item], length: int) -> NDArray[Item]:

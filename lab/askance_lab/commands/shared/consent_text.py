@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from askance_client import History, Refusal
-from askance_client.consent import Spending
+from askance_client.consent import Spending, refuse_question
 from askance_protocol.budget import to_text
 from askance_protocol.queries.wording import field_words, fields_of, words
 from askance_protocol.rounds import MOST_ROUNDS, PreparedRound
@@ -49,15 +49,17 @@ def _questions(history: History, user: int) -> Iterator[str]:
 
 
 def _question(round_: PreparedRound | Refusal, number: int, user: int) -> Iterator[str]:
+    if not isinstance(round_, Refusal):
+        if not round_.asks(user):
+            yield f"round {number}: you are not asked"
+            return
+        round_ = refuse_question(round_, user) or round_
     if isinstance(round_, Refusal):
         yield f"round {number}: refused, {round_.reason.value}: {round_.detail}"
         return
-    if not round_.asks(user):
-        yield f"round {number}: you are not asked"
-        return
-    dealt = round_.question(user).part
-    part = round_.parts[dealt].part
+    part = round_.part_of(user).part
     of = f", one of {len(round_.parts)} that were dealt by a public coin" if len(round_.parts) > 1 else ""
-    yield f"round {number}, for ε = {to_text(part.charge)}{of}: {words(part.query, round_.study.example)}"
+    asked = printable(words(part.query, round_.study.example))
+    yield f"round {number}, for ε = {to_text(part.charge)}{of}: {asked}"
     looked_at = fields_of(part.query, round_.study.example)
     yield f"  it looks at {', '.join(looked_at) or 'none of your fields'}, and one noisy number leaves this machine"

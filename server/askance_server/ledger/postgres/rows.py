@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from askance_protocol.arrays import Integers
-from askance_protocol.rounds import Bulletin, PreparedRound, RoundState, StudyState, prepare_round, read_entry
+from askance_protocol.rounds import Bulletin, PreparedRound, RoundState, StudyState, open_round, read_entry
 from askance_protocol.rounds.bulletin import RoundPublished, StudyPublished
 from askance_server.ledger.base import LedgerError, NotFoundError, OutcomeColumn, Users, Verdict, Verdicts
 from askance_server.ledger.postgres.link import Link, ask, first
@@ -32,8 +32,8 @@ class Known:
     @classmethod
     def of(cls, key: int, round_: PreparedRound) -> Known:
         """Number of outcomes and charge of each part."""
-        limits = np.array([part.channel.outcomes for part in round_.parts], np.int64)
-        return cls(key, round_, limits, np.array([part.part.charge for part in round_.parts], np.int64))
+        limits = np.array(round_.limits, np.int64)
+        return cls(key, round_, limits, np.array([part.charge for part in round_.spec.parts], np.int64))
 
     def refused(self, users: Users, outcomes: OutcomeColumn, enrolled: int) -> Verdicts:
         """Verdicts as far as public data decide them; `ACCEPTED` for the rest."""
@@ -82,7 +82,7 @@ def load_round(link: Link, id_: str) -> Known:
     notice = read_entry(body).notice
     if not isinstance(notice, RoundPublished):
         raise LedgerError(f"Round {id_} names an entry that publishes no round: restore the database from a backup.")
-    return Known.of(key, prepare_round(load_study(link, study).study, notice.round))
+    return Known.of(key, open_round(load_study(link, study).study, notice.round))
 
 
 def load_study(link: Link, study: str) -> StudyPublished:
