@@ -76,6 +76,7 @@ benchmark: install
 	$(BIN)/python benchmarks/documents.py
 	$(BIN)/python benchmarks/kernels.py
 	$(BIN)/python benchmarks/ingest.py
+	$(BIN)/python benchmarks/flood.py
 	$(BIN)/python benchmarks/fleet.py
 	$(BIN)/python benchmarks/masked_parity.py
 	$(BIN)/python benchmarks/masked_parity_tried.py
