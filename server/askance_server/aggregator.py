@@ -107,6 +107,8 @@ class Aggregator:
             _LOG.info("a study was not advanced: %s", error)
             return
         except LedgerError as error:
+            # Away, perhaps, and then the next tick tries again: also what has never been advanced here.
+            self._running.add(study)
             self._broken(error)
             return
         self._running.discard(study)

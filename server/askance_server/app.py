@@ -43,7 +43,13 @@ def open_resources(settings: Settings) -> Resources:
     try:
         keys = open_keys(settings.directory, settings.server_key_bytes)
         write_tokens(settings.directory, keys)
-        return Resources(keys, open_ledger(settings.database))
+        ledger = open_ledger(settings.database)
+        try:
+            ledger.check_key(keys.fingerprint)
+        except BaseException:
+            ledger.close()
+            raise
+        return Resources(keys, ledger)
     except OSError as error:
         where, remedy = str(error.filename or settings.directory), "choose another place with --database, or mend it"
         raise SettingsError(f"cannot be used: {error.strerror}", where=where, remedy=remedy) from None

@@ -31,6 +31,7 @@ MAX_TOKEN: Final = 1024
 """Characters of the longest token that is looked at."""
 
 _DERIVATION: Final = b"askance token 1 "
+_FINGERPRINT: Final = b"askance key fingerprint 1"
 _URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
 _PLAIN: Final = bytes.maketrans(b"-_", b"+/")
 _BEARER: Final = re.compile(rb"bearer +([!-~]{1,%d})" % MAX_TOKEN, re.IGNORECASE)
@@ -46,7 +47,7 @@ _USER_HEADER: Final = _TAG + 1 + 43
 class Keys:
     """The keys of all roles: they make and verify tokens. They are the server's only secrets, and are never shown."""
 
-    __slots__ = ("_macs", "_user_mac")
+    __slots__ = ("_macs", "_user_mac", "fingerprint")
 
     def __init__(self, server_key: bytes) -> None:
         if len(server_key) != KEY_BYTES:
@@ -57,6 +58,8 @@ class Keys:
             for role in ROLES
         }
         self._user_mac = self._macs[UserToken.role]
+        self.fingerprint = hmac.digest(server_key, _FINGERPRINT, "sha256").hex()
+        """Tells this key from another one, and nothing else: no token can be made with it."""
 
     def __repr__(self) -> str:
         return "Keys(…)"

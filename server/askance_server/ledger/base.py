@@ -74,6 +74,10 @@ class LedgerAwayError(LedgerError):
     code = Code.LEDGER_AWAY
 
 
+class OtherKeyError(LedgerError):
+    """The servers that share this ledger have another key."""
+
+
 class NotOpenError(ProtocolError):
     """The round is not open: it was closed, or its study has ended, perhaps by another replica."""
 
@@ -215,6 +219,9 @@ class Ledger(ABC):
     @abstractmethod
     def verify(self) -> list[Fault]:
         """Recompute everything from the log: Σ charges = Σ spent, no cap exceeded, one report per user and round."""
+
+    def check_key(self, fingerprint: str) -> None:  # noqa: B027 - a ledger of one process has nobody to differ from
+        """Refuse a server whose key is not that of the servers that share this ledger, with OtherKeyError."""
 
     @abstractmethod
     def check_writable(self) -> None:

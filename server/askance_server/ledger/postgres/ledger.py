@@ -23,9 +23,10 @@ they are written in the commit of what they follow from, and `verify` compares.
 
 *Failures.* A transaction that the database gave up for the sake of another is tried again. So is what lost its
 connection, if doing it twice does no harm: to read, and to charge, because a report that was stored is then a retry.
-The rest raises `LedgerError`, and the next call connects again. Whatever else is raised, such as `KeyboardInterrupt`,
-ends the connection, and with it the transaction. No error repeats what the database says about the
-contents of rows: that can be a report.
+The rest raises `LedgerError`, and the next call connects again. A database that takes no writes, for a while or since
+another has its place, is away and not broken: what only reads goes on, and each attempt to write connects anew.
+Whatever else is raised, such as `KeyboardInterrupt`, ends the connection, and with it the transaction. No error
+repeats what the database says about the contents of rows: that can be a report.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ import numpy as np
 import psycopg
 from numpy.typing import NDArray
 from psycopg import Cursor
-from psycopg.errors import DeadlockDetected, SerializationFailure
+from psycopg.errors import DeadlockDetected, ReadOnlySqlTransaction, SerializationFailure
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
@@ -68,6 +69,7 @@ from askance_server.ledger.base import (
     LedgerError,
     NotFoundError,
     NotOpenError,
+    OtherKeyError,
     OutcomeColumn,
     Standing,
     Users,
@@ -286,6 +288,19 @@ class PostgresLedger(Ledger):
         """Follow every bulletin and every report, in one snapshot: replicas may go on writing."""
         return self._run(audit, _snapshot, repeatable=True)
 
+    def check_key(self, fingerprint: str) -> None:
+        """Compare with the key of the first replica that has started, which wrote it here."""
+        query = "SELECT fingerprint FROM server_key"
+        if not (known := self._all(query)):
+            insert = "INSERT INTO server_key (fingerprint) VALUES (%s) ON CONFLICT DO NOTHING RETURNING 1"
+            self._all(insert, (fingerprint,))
+            known = self._all(query)
+        if known != [(fingerprint,)]:
+            raise OtherKeyError(
+                f"{shown(self._url)} is the ledger of servers with another key: their users' tokens would be refused."
+                " Give this server their key (server.key of its data directory, or ASKANCE_SERVER_KEY)."
+            )
+
     def check_writable(self) -> None:
         """Write one row of the schema's versions again."""
         self._one("UPDATE schema_version SET version = version WHERE version = 1 RETURNING version", (), "schema")
@@ -308,6 +323,10 @@ class PostgresLedger(Ledger):
             except (SerializationFailure, DeadlockDetected):
                 time.sleep(0.01 * attempt)
             except psycopg.Error as error:
+                if isinstance(error, ReadOnlySqlTransaction):
+                    # Whether a session may write is settled when it begins, and after a failover elsewhere.
+                    link.close()
+                    raise failure(self._url, error) from None
                 if not (repeatable and link.closed):
                     raise failure(self._url, error) from None
             except AskanceError:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from psycopg import Connection, Cursor, IsolationLevel
 from psycopg.adapt import Dumper
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.errors import IdleInTransactionSessionTimeout, ReadOnlySqlTransaction
 from psycopg.postgres import types
 from psycopg.pq import Format
 from psycopg.rows import TupleRow
@@ -113,7 +114,11 @@ def shown(url: str) -> str:
 
 def failure(url: str, error: psycopg.Error) -> LedgerError:
     """The error to raise for one of the database, without what the database may tell about rows."""
-    if isinstance(error, psycopg.OperationalError):
+    if isinstance(error, ReadOnlySqlTransaction):
+        return LedgerAwayError(
+            f"{shown(url)} takes no writes now: it is read-only. Nothing was stored; it is tried again until it does."
+        )
+    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | IdleInTransactionSessionTimeout):
         message = " ".join((error.diag.message_primary or str(error)).split())
         if password := conninfo_to_dict(url).get("password"):
             message = message.replace(str(password), "***")
