@@ -355,7 +355,7 @@ def test_a_token_that_was_renewed_is_used_from_then_on(world: World) -> None:
     study = world.study()
     identity = user.wallet.identity
     assert identity is not None
-    renewed = world.service.post(f"/v1/users/{identity.user}/token", token=world.service.enrolment).json()
+    renewed = world.service.post(f"/v1/users/{identity.user}/token", token=world.service.operator).json()
     assert reasons(world.take_part(user, study)) == [Reason.UNREADABLE]
     user.wallet.enrolled(Identity(identity.server, identity.user, renewed["token"]))
 

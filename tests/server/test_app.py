@@ -16,7 +16,7 @@ import askance_server
 from askance_server import create_app
 from askance_server.settings import Settings
 
-DESCRIPTION = "c0cff8eb15f2075454ba85ac0cb52b243ba4ac1522060e71bd23a1338e248b67"
+DESCRIPTION = "0aeabf9083c4ce741c3146b40c348c53261d9e6fc15c49ae28499bfdc6667fda"
 """SHA-256 of /openapi.json without the version of this program. A change of the contract is a change here."""
 
 

@@ -64,7 +64,7 @@ GUARDED: Final[dict[str, tuple[str, int, Call]]] = {
         lambda s, t: s.api.post(f"/v1/studies/{s.study['id']}/cancel", token=t),
     ),
     "POST /v1/enrolments": ("enrolment", 201, lambda s, t: s.api.post("/v1/enrolments", token=t)),
-    "POST /v1/users/{id}/token": ("enrolment", 200, lambda s, t: s.api.post("/v1/users/2/token", token=t)),
+    "POST /v1/users/{id}/token": ("operator", 200, lambda s, t: s.api.post("/v1/users/2/token", token=t)),
     "GET /v1/me": ("user", 200, lambda s, t: s.api.get("/v1/me", token=t)),
     "POST /v1/rounds/{id}/reports": ("user", 200, lambda s, t: s.api.report(s.round, t)),
     "POST /v1/rounds/{id}/batches": (
@@ -193,7 +193,7 @@ def of_another_server(genuine: str) -> str:
 def test_after_a_revocation_the_old_tokens_of_this_user_are_void_and_a_new_one_holds(scene: Scene) -> None:
     old, others = scene.users[1], scene.users[2]
     scene.api.report(scene.round, old)
-    new = scene.api.post("/v1/users/1/token", token=scene.api.enrolment).json()["token"]
+    new = scene.api.post("/v1/users/1/token", token=scene.api.operator).json()["token"]
 
     is_problem(scene.api.get("/v1/me", token=old), "unauthorized")
     is_problem(scene.api.report(scene.round, old), "unauthorized")
@@ -205,14 +205,14 @@ def test_after_a_revocation_the_old_tokens_of_this_user_are_void_and_a_new_one_h
 
 
 def test_nobody_gets_a_token_for_a_number_that_nobody_has(scene: Scene) -> None:
-    is_problem(scene.api.post("/v1/users/3/token", token=scene.api.enrolment), "not-found")
-    is_problem(scene.api.post("/v1/users/x/token", token=scene.api.enrolment), "not-found")
+    is_problem(scene.api.post("/v1/users/3/token", token=scene.api.operator), "not-found")
+    is_problem(scene.api.post("/v1/users/x/token", token=scene.api.operator), "not-found")
 
 
 def test_a_revocation_outlives_a_restart(tmp_path: Path) -> None:
     with Service(tmp_path / "data") as api:
         [token] = api.enrol(1)
-        api.post("/v1/users/0/token", token=api.enrolment)
+        assert api.post("/v1/users/0/token", token=api.operator).status_code == 200
     with Service(tmp_path / "data") as api:
         is_problem(api.get("/v1/me", token=token), "unauthorized")
 
@@ -225,6 +225,29 @@ def test_an_enrolment_token_ends_with_its_time(scene: Scene) -> None:
 
 
 # ------------------------------------------------------------------------------------------- nobody acts for another
+
+
+def takes_over(scene: Scene, thief: str) -> bool:
+    """Whether a token of somebody else gets a token of user 2."""
+    stolen = scene.api.post("/v1/users/2/token", token=thief)
+    return stolen.status_code == 200 and scene.api.get("/v1/me", token=stolen.json()["token"]).json()["user"] == 2
+
+
+def test_nobody_but_her_and_the_operator_gets_a_token_of_a_user(scene: Scene) -> None:
+    for thief in (scene.api.enrolment, scene.users[0], str(scene.study["gateway_token"])):
+        assert not takes_over(scene, thief)
+    assert scene.api.get("/v1/me", token=scene.users[2]).status_code == 200
+    # The control: what is looked for is found where it is allowed.
+    assert takes_over(scene, scene.api.operator)
+
+
+def test_a_user_renews_her_token_by_showing_it_and_only_once(scene: Scene) -> None:
+    path, old = "/v1/users/1/token", scene.users[1]
+    new = scene.api.post(path, token=old).json()["token"]
+
+    is_problem(scene.api.post(path, token=old), "unauthorized")
+    is_problem(scene.api.get("/v1/me", token=old), "unauthorized")
+    assert scene.api.get("/v1/me", token=new).json()["user"] == 1
 
 
 def test_a_report_is_of_the_user_of_the_token_whatever_else_is_said(scene: Scene) -> None:

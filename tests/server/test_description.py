@@ -62,7 +62,7 @@ ROLES: Final = {
     "POST /v1/studies/{study}/cancel": "operator",
     "POST /v1/rounds/{round_}/close": "operator",
     "POST /v1/enrolments": "enrolment",
-    "POST /v1/users/{user}/token": "enrolment",
+    "POST /v1/users/{user}/token": "operator",
     "GET /v1/me": "user",
     "POST /v1/rounds/{round_}/reports": "user",
     "POST /v1/rounds/{round_}/batches": "gateway",

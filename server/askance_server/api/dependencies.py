@@ -28,6 +28,7 @@ TheAggregator = Annotated[Aggregator, Depends(aggregator_of)]
 
 OperatorOnly = Annotated[OperatorToken, Depends(TokenGate(OperatorToken))]
 UserOnly = Annotated[UserToken, Depends(TokenGate(UserToken))]
+OperatorOrUser = Annotated[OperatorToken | UserToken, Depends(TokenGate(OperatorToken, UserToken))]
 EnrollerOnly = Annotated[EnrolmentToken, Depends(TokenGate(EnrolmentToken))]
 GatewayOnly = Annotated[GatewayToken, Depends(TokenGate(GatewayToken))]
 

@@ -7,10 +7,10 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Depends, Path
 
 from askance_protocol.coins import MAX_USER
-from askance_server.api.dependencies import EnrollerOnly, TheAggregator, UserOnly, json_body
+from askance_server.api.dependencies import EnrollerOnly, OperatorOrUser, TheAggregator, UserOnly, json_body
 from askance_server.api.gate import GatedRoute
 from askance_server.api.models import ChargeModel, Enrolment, Me, NewUsers, RenewedToken
-from askance_server.auth import UserToken
+from askance_server.auth import ForbiddenError, UserToken
 from askance_server.problems import ProblemError, responses
 
 MAX_TOKENS: Final = 10_000
@@ -42,11 +42,16 @@ async def enrol(aggregator: TheAggregator, _: EnrollerOnly, new: NewUsers | None
     )
 
 
-@router.post("/users/{user}/token", responses=responses("not-found", "unauthorized"))
+@router.post("/users/{user}/token", responses=responses("not-found", "unauthorized", "forbidden"))
 async def renew_token(
-    user: Annotated[int, Path(ge=0, lt=MAX_USER)], aggregator: TheAggregator, _: EnrollerOnly
+    user: Annotated[int, Path(ge=0, lt=MAX_USER)], aggregator: TheAggregator, token: OperatorOrUser
 ) -> RenewedToken:
-    """A new token for a user; all that she had are void. Number and account stay as they are."""
+    """A new token for a user, whom the operator names or who shows her old one: all that she had are void.
+
+    Number and account stay as they are. An enrolment token is not enough: every client that enrols has it.
+    """
+    if isinstance(token, UserToken) and token.user != user:
+        raise ForbiddenError("a user renews her own token, and nobody else's")
     epoch = aggregator.ledger.revoke(user)
     return RenewedToken(user=user, token=aggregator.keys.mint(UserToken(user, epoch)))
 
