@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -18,7 +17,6 @@ from askance_client.wallet.layout import (
     check_file,
     check_tables,
     create,
-    owner_row,
     upgrade,
 )
 from askance_client.wallet.records import Account, Identity, Owner, ReportState, StoredReport
@@ -29,6 +27,8 @@ _SECONDS: Final = 60.0
 """How long to wait for another process that writes."""
 _HELD: Final = 1024
 """Number of accounts that are held in memory: of the owners that are being visited."""
+
+_STATES: Final = {state.value: state for state in ReportState}
 
 T = TypeVar("T")
 _Work = tuple[Callable[[], Any], "asyncio.Future[Any]"]
@@ -80,11 +80,12 @@ class WalletFile:
 
     def read(self, table: Table, condition: str = "", parameters: Sequence[Cell] = ()) -> list[tuple[Any, ...]]:
         """Rows of a table, each compared with its checksum, which is left out."""
-        rows = self.rows(f"{table.select} {condition}", parameters)
-        for row in rows:
-            if row[-1] != table.checksum(self._id, row[:-1]):
+        found = self.rows(f"{table.select} {condition}", parameters)
+        rows = [row[:-1] for row in found]
+        for row, whole in zip(rows, found, strict=True):
+            if table.checksum(self._id, row) != whole[-1]:
                 raise damaged(self.path, f"a row of {table.name} is not as it was written")
-        return [row[:-1] for row in rows]
+        return rows
 
     def insert(self, table: Table, row: Sequence[Cell]) -> None:
         """Add a row, in a transaction that is open."""
@@ -92,7 +93,8 @@ class WalletFile:
 
     def update(self, table: Table, row: Sequence[Cell]) -> None:
         """Change a row, in a transaction that is open."""
-        self._db.execute(table.update, table.updated(self._id, row))
+        if self._db.execute(table.update, table.updated(self._id, row)).rowcount != 1:
+            raise damaged(self.path, f"a row of {table.name} is not in its place")
 
     @contextmanager
     def transaction(self) -> Generator[sqlite3.Connection]:
@@ -102,7 +104,7 @@ class WalletFile:
             return
         try:
             self._db.execute("BEGIN IMMEDIATE")  # From here on no other process decides.
-            self._look_again()
+            self._compare_version()
             yield self._db
             self._db.execute("COMMIT")
         except BaseException as error:
@@ -130,17 +132,15 @@ class WalletFile:
                 self._db.close()
 
     def _look_again(self) -> None:
-        """Forget what was read, if another program has written since."""
-        ((version,),) = self._db.execute("PRAGMA data_version").fetchall()
+        """Forget what was read, if another program has written since. Within a transaction none can."""
+        if not self._is_open:
+            self._compare_version()
+
+    def _compare_version(self) -> None:
+        ((version,),) = self.rows("PRAGMA data_version")
         if version != self._version:
             self._forget()
             self._version = version
-
-    def _look_again_outside(self) -> None:
-        # Within a transaction no other program writes.
-        if not self._is_open:
-            with translated(self.path):
-                self._look_again()
 
     def _forget(self) -> None:
         self._accounts.clear()
@@ -167,7 +167,7 @@ class WalletFile:
             with self._synchronous(durable), self.transaction():
                 results += [self._attempt(work) for work, _ in waiting]
         except Exception as error:
-            results = [error] * len(waiting)
+            results = [self._named(error)] * len(waiting)
         for (_, done), result in zip(waiting, results, strict=True):
             if done.done():
                 continue
@@ -196,9 +196,13 @@ class WalletFile:
             self._forget()
             # Where SQLite had to roll back everything, there is no savepoint any more; and then no COMMIT succeeds.
             self._db.execute("ROLLBACK TO work")
-            return wallet_error(self.path, error) if isinstance(error, FROM_SQLITE) else error
+            return self._named(error)
         self._db.execute("RELEASE work")
         return result
+
+    def _named(self, error: Exception) -> Exception:
+        """The error, as one of this package's if it comes out of SQLite."""
+        return wallet_error(self.path, error) if isinstance(error, FROM_SQLITE) else error
 
     # --------------------------------------------------------------------------------------------------- what it holds
 
@@ -229,54 +233,64 @@ class WalletFile:
 
     def account(self, id_: int) -> Account | None:
         """All that is known of an owner's spending, and that nothing of it is missing; None if she is not here."""
-        self._look_again_outside()
+        self._look_again()
         if id_ in self._accounts:
             return self._accounts[id_]
         with self._one_state():
-            rows = self.read(OWNERS, "WHERE id = ?", (id_,))
-            if not rows:
-                return None
-            owner = Owner(*rows[0])
-            reports = self.read(REPORTS, "WHERE owner = ?", (id_,))
-            heard = self.read(HEARD, "WHERE owner = ?", (id_,))
+            account = self._read_account(id_)
+        if account is not None:
+            self._hold(account)
+        return account
+
+    def _read_account(self, id_: int) -> Account | None:
+        owners = self.read(OWNERS, "WHERE id = ?", (id_,))
+        if not owners:
+            return None
+        owner = Owner(*owners[0])
+        reports = {
+            row[1]: StoredReport(row[1], row[3], row[4], _STATES[row[5]], row[2])
+            for row in self.read(REPORTS, "WHERE owner = ?", (id_,))
+        }
+        # No need to look for rounds of which none was heard.
+        heard = self.read(HEARD, "WHERE owner = ?", (id_,)) if owner.heard_count else []
         if (len(reports), len(heard)) != (owner.report_count, owner.heard_count):
             raise damaged(self.path, "rows are gone")
-        account = Account(
-            owner,
-            {
-                round_: StoredReport(round_, charge, body, ReportState(state), study)
-                for _, round_, study, charge, body, state in reports
-            },
-            {round_: charge for _, round_, charge in heard},
-        )
-        self._hold(account)
-        return account
+        return Account(owner, reports, {round_: charge for _, round_, charge in heard})
 
     def _hold(self, account: Account) -> None:
         if len(self._accounts) >= _HELD:
             self._accounts.clear()
         self._accounts[account.owner.id] = account
 
-    def write(self, before: Account, after: Account) -> None:
-        """Change what is known of an owner, in a transaction that is open: what is new, and what is another now."""
-        id_ = after.owner.id
-        for round_, report in after.reports.items():
-            known = before.reports.get(round_)
-            if known is not report:
-                row = (id_, round_, report.study, report.charge, report.body, report.state.value)
-                (self.insert if known is None else self.update)(REPORTS, row)
-        for round_ in after.heard.keys() - before.heard.keys():
-            self.insert(HEARD, (id_, round_, after.heard[round_]))
-        owner = replace(after.owner, report_count=len(after.reports), heard_count=len(after.heard))
-        if owner != before.owner:
-            self.update(OWNERS, owner_row(owner))
-        self._hold(replace(after, owner=owner))
+    # What follows changes an account within a transaction that is open, and goes from what was read in it.
+
+    def add_report(self, account: Account, report: StoredReport) -> None:
+        """Add a report; the table's triggers refuse one beyond the cap."""
+        self.insert(REPORTS, _report_row(account.owner, report))
+        owner = account.owner._replace(report_count=account.owner.report_count + 1)
+        self.update(OWNERS, owner)
+        self._hold(Account(owner, {**account.reports, report.round: report}, account.heard))
+
+    def change_report(self, account: Account, report: StoredReport) -> None:
+        """Change the state of a report."""
+        self.update(REPORTS, _report_row(account.owner, report))
+        self._hold(Account(account.owner, {**account.reports, report.round: report}, account.heard))
+
+    def change_owner(self, account: Account, owner: Owner, heard: Mapping[str, int] | None = None) -> None:
+        """Change what is known of an owner, and add rounds that she has heard of; what was heard first stays."""
+        new = {round_: charge for round_, charge in (heard or {}).items() if round_ not in account.heard}
+        owner = owner._replace(heard_count=owner.heard_count + len(new))
+        if owner != account.owner:
+            for round_, charge in new.items():
+                self.insert(HEARD, (owner.id, round_, charge))
+            self.update(OWNERS, owner)
+            self._hold(Account(owner, account.reports, {**account.heard, **new}))
 
     # ----------------------------------------------------------------------------------- what was read of bulletins
 
     def pin(self, study: str) -> Pin | None:
         """How much of a study's history was read with this file; None if nothing."""
-        self._look_again_outside()
+        self._look_again()
         if study not in self._pins:
             rows = self.read(HEADS, "WHERE study = ? ORDER BY length DESC LIMIT 1", (study,))
             if not rows:
@@ -297,8 +311,9 @@ class WalletFile:
             new = [(length, head) for length, head in enumerate(heads, 1) if length not in known]
             for length, head in new:
                 self.insert(HEADS, (study, length, head))
-            ((one, id_, owners, count),) = self.read(FILE)
-            self.update(FILE, (one, id_, owners, count + len(new)))
+            if new:
+                ((one, id_, owners, count),) = self.read(FILE)
+                self.update(FILE, (one, id_, owners, count + len(new)))
             self._pins.pop(study, None)
         return True
 
@@ -310,7 +325,7 @@ class WalletFile:
 
     def add_all(self, owners: Sequence[tuple[int, int, Identity | None]]) -> None:
         """Add wallets: for each the owner, the cap in micro-ε, and the identity if she has enrolled. All or none."""
-        rows = [owner_row(new_owner(*each)) for each in owners]
+        rows = [new_owner(*each) for each in owners]
         with self.transaction():
             for row in rows:
                 self.insert(OWNERS, row)
@@ -321,7 +336,7 @@ class WalletFile:
         """Change the address of the server that knows all owners: it is found elsewhere now."""
         with self.transaction():
             for row in self.read(OWNERS, "WHERE server <> ?", (server,)):
-                self.update(OWNERS, owner_row(replace(Owner(*row), server=server)))
+                self.update(OWNERS, Owner(*row)._replace(server=server))
             self._accounts.clear()
 
     def numbers(self) -> list[int]:
@@ -349,7 +364,11 @@ def new_owner(id_: int, cap: int, identity: Identity | None = None) -> Owner:
     owner = Owner(id_, whole_micro(cap, where="cap", least=1))
     if identity is None:
         return owner
-    return replace(owner, server=identity.server, user_number=identity.user, token=identity.token)
+    return owner._replace(server=identity.server, user_number=identity.user, token=identity.token)
+
+
+def _report_row(owner: Owner, report: StoredReport) -> tuple[Cell, ...]:
+    return (owner.id, report.round, report.study, report.charge, report.body, report.state.value)
 
 
 # ----------------------------------------------------------------------------------------------- opening and checking

@@ -85,7 +85,7 @@ def _fill(draft: Path, owners: Sequence[Owner]) -> None:
         _stamp(db)
         file_id = secrets.token_bytes(16)
         _insert(db, FILE, file_id, [(1, file_id, len(owners), 0)])
-        _insert(db, OWNERS, file_id, map(owner_row, owners))
+        _insert(db, OWNERS, file_id, owners)
         db.execute("COMMIT")
 
 
@@ -113,21 +113,6 @@ def _statements() -> Generator[str]:
 
 def _insert(db: sqlite3.Connection, table: Table, file_id: bytes, rows: Iterable[Sequence[Cell]]) -> None:
     db.executemany(table.insert, (table.inserted(file_id, row) for row in rows))
-
-
-def owner_row(owner: Owner) -> tuple[Cell, ...]:
-    """An owner as a row of its table."""
-    return (
-        owner.id,
-        owner.cap,
-        owner.elsewhere,
-        owner.server,
-        owner.user_number,
-        owner.token,
-        owner.declared,
-        owner.report_count,
-        owner.heard_count,
-    )
 
 
 def _to_disk(path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +45,8 @@ class StoredReport:
     """Digest of the study; None where version 0.1 of this program drew the report."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Owner:
-    """A row of the table of owners, in the order of its columns. It holds her token, so it has no readable form."""
+class Owner(NamedTuple):
+    """A row of the table of owners. It holds her token, so it has no readable form."""
 
     id: int
     cap: int
@@ -57,6 +57,9 @@ class Owner:
     declared: str | None = None
     report_count: int = 0
     heard_count: int = 0
+
+    def __repr__(self) -> str:
+        return f"Owner({self.id}, …)"
 
     @property
     def identity(self) -> Identity | None:

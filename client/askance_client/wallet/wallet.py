@@ -58,10 +58,6 @@ class Wallet:
             raise damaged(self._file.path, f"owner {self._owner} is gone")
         return found
 
-    def _change_owner(self, **changes: str | int) -> None:
-        account = self._account()
-        self._file.write(account, replace(account, owner=replace(account.owner, **changes)))
-
     # ---------------------------------------------------------------------------------------------------- identity
 
     @property
@@ -72,11 +68,13 @@ class Wallet:
     def enrolled(self, identity: Identity) -> None:
         """Store the identity that a server has given her. Her number never changes; her token may."""
         with self._file.transaction():
-            before = self.identity
+            account = self._account()
+            before, owner = account.owner.identity, account.owner
             if before is not None and before.user != identity.user:
                 what, remedy = f"is of user {before.user}", "use a wallet of its own for each user"
                 raise WalletError(what, where=str(self._file.path), remedy=remedy)
-            self._change_owner(server=identity.server, user_number=identity.user, token=identity.token)
+            owner = owner._replace(server=identity.server, user_number=identity.user, token=identity.token)
+            self._file.change_owner(account, owner)
 
     def moved(self, server: str) -> None:
         """Change the address of her server: it is found elsewhere now. Her token will be shown there."""
@@ -100,7 +98,9 @@ class Wallet:
                 remedy = "use the data that it was made for, or a wallet of its own for the other fields"
                 raise WalletError(what, where=str(self._file.path), remedy=remedy)
             if before is None:
-                self._change_owner(declared=schema.to_bytes().decode("utf-8"))
+                account = self._account()
+                owner = account.owner._replace(declared=schema.to_bytes().decode("utf-8"))
+                self._file.change_owner(account, owner)
 
     # --------------------------------------------------------------------------------------------- what is stored
 
@@ -137,9 +137,8 @@ class Wallet:
         """Store what copies of this wallet have spent, and the rounds that they have answered with the cost of each."""
         with self._file.transaction():
             account = self._account()
-            owner = replace(account.owner, elsewhere=max(elsewhere, account.owner.elsewhere))
-            # What was heard first stays.
-            self._file.write(account, replace(account, owner=owner, heard={**heard, **account.heard}))
+            owner = account.owner._replace(elsewhere=max(elsewhere, account.owner.elsewhere))
+            self._file.change_owner(account, owner, heard)
 
     def draw_and_store(self, study: str, round_: str, charge: int, draw: Callable[[], bytes]) -> StoredReport:
         """Draw a report and store it with its charge, on disk when this returns; or the one that is there already."""
@@ -149,7 +148,7 @@ class Wallet:
             if before is not None:
                 return before
             report = StoredReport(round_, charge, draw(), ReportState.STORED, study)
-            self._file.write(account, replace(account, reports={**account.reports, round_: report}))
+            self._file.add_report(account, report)
         return report
 
     async def group_commit(self, work: Callable[[], T], *, durable: bool = True) -> T:
@@ -162,8 +161,7 @@ class Wallet:
             account = self._account()
             before = account.reports.get(round_)
             if before is not None and before.state not in {state, ReportState.ACKNOWLEDGED, ReportState.CONFLICT}:
-                after = {**account.reports, round_: replace(before, state=state)}
-                self._file.write(account, replace(account, reports=after))
+                self._file.change_report(account, StoredReport(round_, before.charge, before.body, state, before.study))
 
 
 def _names(schema: Schema) -> str:
