@@ -116,7 +116,11 @@ class Liar:
 
     def server(self, url: str = URL) -> Server:
         """The way to it. Whatever host is asked, it is this one that answers."""
-        return Server(url, patience=HASTY, transport=httpx.MockTransport(self.handle))
+        return Server(url, patience=HASTY, transport=self.transport())
+
+    def transport(self) -> httpx.MockTransport:
+        """What brings it any request."""
+        return httpx.MockTransport(self.handle)
 
     def handle(self, request: httpx.Request) -> httpx.Response:
         """Any request."""

@@ -85,8 +85,7 @@ def _by_code(path: Path, what: str, extended: int | None, kind: type[Exception])
     # An extended code holds its primary code in the lowest byte.
     primary, where = (extended or 0) & 0xFF, str(path)
     if extended == sqlite3.SQLITE_CONSTRAINT_TRIGGER and what == BEYOND_THE_CAP:
-        remedy = "nothing was drawn and nothing is sent: what is left does not cover it"
-        return BeyondCapError(what, where=where, remedy=remedy)
+        return beyond_cap(path)
     if primary in _IN_USE:
         return WalletInUseError(what, where=where, remedy="another process uses it: wait until that one has ended")
     if primary == sqlite3.SQLITE_CONSTRAINT:
@@ -99,6 +98,12 @@ def _by_code(path: Path, what: str, extended: int | None, kind: type[Exception])
 def _may_be_written(path: Path) -> bool:
     """Whether the system lets it be written, so that it is the file's own header that forbids it."""
     return os.access(path, os.R_OK | os.W_OK) and os.access(path.parent, os.W_OK)
+
+
+def beyond_cap(path: Path) -> BeyondCapError:
+    """A report costs more than is left."""
+    remedy = "nothing was drawn and nothing is sent: what is left does not cover it"
+    return BeyondCapError(BEYOND_THE_CAP, where=str(path), remedy=remedy)
 
 
 def damaged(path: Path, what: str) -> DamagedWalletError:

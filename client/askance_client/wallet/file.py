@@ -207,8 +207,10 @@ class WalletFile:
     # --------------------------------------------------------------------------------------------------- what it holds
 
     def check(self) -> None:
-        """Look at all that is there once: the counts of owners, and what was read of bulletins."""
+        """Look at all that is there once: the pages, the counts of owners, and what was read of bulletins."""
         with self._one_state():
+            if self.rows("PRAGMA quick_check(1)") != [("ok",)]:
+                raise damaged(self.path, "its pages do not fit together")
             ids = self.rows("SELECT id FROM file")
             if len(ids) != 1 or not isinstance(ids[0][0], bytes):
                 raise damaged(self.path, "it does not say which file it is")

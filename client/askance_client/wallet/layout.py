@@ -153,7 +153,7 @@ def check_tables(db: sqlite3.Connection, path: Path) -> int:
     rows = db.execute(query).fetchall()
     (application, version, *_), tables = (
         rows[0],
-        {name: _plain(sql or "") for *_, name, sql in rows if name is not None},
+        {str(name): _plain(str(sql)) for *_, name, sql in rows if name is not None},
     )
     known = _version_of(tables)
     if known is not None and application == _APPLICATION and version == known:

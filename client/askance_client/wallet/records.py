@@ -78,3 +78,14 @@ class Account:
     """By the round's id."""
     heard: Mapping[str, int]
     """What each round cost that a copy of this wallet has answered."""
+
+    @property
+    def again(self) -> dict[str, int]:
+        """What each round cost a second time."""
+        return {round_: each.charge for round_, each in self.reports.items() if each.state is ReportState.CONFLICT}
+
+    @property
+    def spent(self) -> int:
+        """Micro-ε spent, here and elsewhere."""
+        charges = sum(each.charge for each in self.reports.values())
+        return charges + sum(self.again.values()) + self.owner.elsewhere

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from askance_client.consent import Spending
 from askance_client.history import Pin
-from askance_client.wallet.errors import WalletError, damaged
+from askance_client.wallet.errors import WalletError, beyond_cap, damaged
 from askance_client.wallet.file import WalletFile, new_owner
 from askance_client.wallet.records import Account, Identity, ReportState, StoredReport
 from askance_protocol.budget import to_text
@@ -34,6 +34,7 @@ class Wallet:
             raise WalletError("is new and has no cap", where=str(path), remedy="say what it may spend: cap=1_000_000")
         file = WalletFile.open(path, first=[] if owner is None else [owner])
         try:
+            file.owners()  # One whose number is damaged is no other owner.
             return _requiring(cls(file, 0), cap, path)
         except BaseException:
             file.close()
@@ -109,10 +110,7 @@ class Wallet:
         """Her spending, by round."""
         account = self._account()
         charges = {round_: report.charge for round_, report in account.reports.items()}
-        again = {
-            round_: report.charge for round_, report in account.reports.items() if report.state is ReportState.CONFLICT
-        }
-        return Spending(self.cap, charges, account.owner.elsewhere, account.heard, again)
+        return Spending(self.cap, charges, account.owner.elsewhere, account.heard, account.again)
 
     @property
     def reports(self) -> Mapping[str, StoredReport]:
@@ -126,6 +124,10 @@ class Wallet:
     def pin(self, study: str) -> Pin | None:
         """How much of a study's history she has read; None if nothing."""
         return self._file.pin(study)
+
+    def heads(self, study: str) -> Mapping[int, str]:
+        """The digest of each entry of a study that she has read, by the number of entries up to it, in order."""
+        return self._file.heads(study)
 
     # -------------------------------------------------------------------------------------------- what is changed
 
@@ -147,6 +149,9 @@ class Wallet:
             before = account.reports.get(round_)
             if before is not None:
                 return before
+            # The file's triggers forbid it too, to every program; this one goes by rows that were found whole.
+            if charge > account.owner.cap - account.spent:
+                raise beyond_cap(self._file.path)
             report = StoredReport(round_, charge, draw(), ReportState.STORED, study)
             self._file.add_report(account, report)
         return report
