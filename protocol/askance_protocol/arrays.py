@@ -10,3 +10,6 @@ from numpy.typing import NDArray
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
 Truths: TypeAlias = NDArray[np.bool]
+
+Whole: TypeAlias = int | np.int64
+"""One integer. In 64 bits it takes one time whatever it is; Python makes new objects for most, not for small ones."""

@@ -66,6 +66,9 @@ class Example:
         """What a field holds that is no vector, in 64 bits whatever it is."""
         return self._numbers[name]
 
+    def __reduce__(self) -> tuple[type[Example], tuple[Schema, tuple[int, ...]]]:
+        return Example, (self.schema, self.values)
+
     def __repr__(self) -> str:
         return f"Example({len(self.values)} private values)"
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from askance_protocol.arrays import Integers
+from askance_protocol.arrays import Integers, Whole
 
 NEITHER = 1
 """Input of a binary response with two steps: 0 stands for −1, 1 for "in no cell", 2 for +1."""
@@ -23,7 +23,7 @@ def rows_for(cells: int) -> int:
     return 1 << (cells - 1).bit_length()
 
 
-def encode(answer: int, row: int) -> int:
+def encode(answer: Whole, row: int) -> Whole:
     """The input of binary response for one answer, 0 for none or ±(cell + 1) for a cell; the same steps for each."""
     odd = ((abs(answer) - 1) & row).bit_count() & 1 ^ (answer < 0)
     return NEITHER + (answer != 0) * (1 - 2 * odd)

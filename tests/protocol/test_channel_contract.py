@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from askance_protocol import canonical
-from askance_protocol.arrays import Floats
+from askance_protocol.arrays import Floats, Whole
 from askance_protocol.budget import MICRO
 from askance_protocol.channels import CHANNELS, BaseChannelSpec, Channel, ChannelKind, KaryResponse
 from askance_protocol.channels.channel import Inputs, Outcomes
@@ -259,8 +259,8 @@ class Shortcut(Leaky):
 class Walked(Leaky):
     __slots__ = ()
 
-    def choose(self, given: int, word: int) -> int:
-        return next(outcome for end, outcome in self.segments(given) if word < end)
+    def choose(self, given: Whole, word: int) -> int:
+        return next(outcome for end, outcome in self.segments(int(given)) if word < end)
 
 
 class Biased(Leaky):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import pickle
 from typing import Any
 
 import numpy as np
@@ -384,6 +385,19 @@ def test_an_example_cannot_be_changed() -> None:
     example = next(extremes(SCHEMA))
     with pytest.raises(AttributeError):
         example.values = ()  # type: ignore[misc]
+
+
+def test_what_queries_look_at_has_the_size_that_the_schema_says() -> None:
+    """A byte for each bit and 64 bits for each number, for the smallest and the largest values; it travels, too."""
+    for example in (*extremes(SCHEMA), pickle.loads(pickle.dumps(next(extremes(SCHEMA))))):
+        for field in SCHEMA.fields:
+            if isinstance(field, BitsField):
+                bits = example.bits(field.name)
+                assert (bits.dtype, bits.shape, bits.flags.writeable) == (np.uint8, (field.width,), False)
+                assert sum(int(bit) << index for index, bit in enumerate(bits)) == example[field.name]
+            else:
+                assert type(example.number(field.name)) is np.int64
+                assert example.number(field.name) == example[field.name]
 
 
 def test_errors_of_columns_repeat_no_value() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import operator
+import pickle
 import re
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
@@ -871,6 +872,21 @@ def test_each_operation_says_what_its_docstring_says(expression: Any, says: Any)
     assert expected == alone
     assert expected == expression.column(columns).tolist()
     assert all(type(value) in {bool, np.int64} for value in alone)
+
+
+def test_what_a_node_keeps_is_its_own() -> None:
+    """The array that evaluation makes once is in no copy, no pickle and no comparison."""
+    schema = Schema(fields=(BitsField(name="x", width=3),))
+    user = Example.of(schema, {"x": "110"})
+    node, fresh = (Dot(field="x", weights=(1, 2, 4)) for _ in range(2))
+    assert node.value(user) == 3
+
+    assert node == fresh
+    assert pickle.loads(pickle.dumps(node)) == fresh
+    assert node.to_bytes() == fresh.to_bytes()
+    assert node.model_copy(update={"weights": (5, 7, 9)}).value(user) == 12
+    with pytest.raises(ValueError, match="read-only"):
+        node.array()[0] = 9
 
 
 def test_a_real_answer_is_clamped_to_its_denominator() -> None:

@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 
 from askance_protocol import hadamard
+from askance_protocol.arrays import Whole
 from askance_protocol.budget import MICRO
 from askance_protocol.channels import CHANNELS, BinaryResponse, Channel, KaryResponse, TabulatedChannel
 from askance_protocol.channels.ratio import WORD
@@ -151,7 +152,12 @@ def asked(node: Expression) -> BooleanQuery:
 
 def answers(query: AnyQuery, examples: Sequence[Example] = EXAMPLES) -> list[Call]:
     """Answer a query, once for each example."""
-    return [partial(prepare(query, examples[0].schema).answer, example) for example in examples]
+    return [partial(prepare(query, examples[0].schema).value, example) for example in examples]
+
+
+def test_an_answer_is_as_wide_for_every_example() -> None:
+    for query in QUERIES.values():
+        assert {type(call()) for call in answers(query)} == {np.int64}
 
 
 def widths(query: AnyQuery, examples: Sequence[Example]) -> set[str]:
@@ -265,10 +271,10 @@ class LazyIf(If):
 class BranchingCell(CellQuery):
     """Version 0.1: no sign, and no product, for an example in no cell."""
 
-    def answer(self, example: Example) -> int:
+    def value(self, example: Example) -> np.int64:
         cell = self.cell.value(example)
         sign = -1 if self.negative is not None and self.negative.value(example) else 1
-        return int(sign * (cell + 1)) if 0 <= cell < self.cells else 0
+        return sign * (cell + 1) if 0 <= cell < self.cells else np.int64(0)
 
 
 class GrowingField(FieldValue):
@@ -339,7 +345,7 @@ def channels() -> Iterator[Any]:
 
 def choices(channel: Channel) -> list[Call]:
     """Choose an outcome: for inputs and words at both ends and between."""
-    inputs = (0, 1, channel.inputs // 2, channel.inputs - 1)
+    inputs = map(np.int64, (0, 1, channel.inputs // 2, channel.inputs - 1))
     words = (0, 1 << 20, WORD // 3, WORD // 2, WORD - WORD // 8, WORD - 1)
     return [partial(channel.choose, given, word) for given in inputs for word in words]
 
@@ -360,14 +366,14 @@ def test_a_channel_takes_the_same_time_for_every_input_and_outcome(channel: Chan
 class Plain(KaryResponse):
     """Chooses as a channel does that knows no faster way: it walks all segments."""
 
-    def choose(self, given: int, word: int) -> int:
+    def choose(self, given: Whole, word: int) -> int:
         return Channel.choose(self, given, word)
 
 
 class Walked(KaryResponse):
     """Version 0.1: ends at the segment that holds the word, so that the truth, which comes first, is quick."""
 
-    def choose(self, given: int, word: int) -> int:
+    def choose(self, given: Whole, word: int) -> int:
         return next(outcome for end, outcome in self.segments(self.check_input(given)) if word < end)
 
 
@@ -386,10 +392,10 @@ class Kept(KaryResponse):
 
     kept: dict[int, tuple[tuple[int, int], ...]] = {}  # noqa: RUF012 - the fault
 
-    def choose(self, given: int, word: int) -> int:
+    def choose(self, given: Whole, word: int) -> int:
         if given not in self.kept:
-            self.kept[given] = tuple(self.segments(given))
-        return sum(outcome * (word < end) for end, outcome in self.kept[given])
+            self.kept[int(given)] = tuple(self.segments(int(given)))
+        return sum(outcome * (word < end) for end, outcome in self.kept[int(given)])
 
 
 def test_control_what_is_kept_of_an_input_is_found() -> None:
@@ -444,7 +450,7 @@ def test_a_report_takes_the_same_steps_and_time_for_every_example_and_outcome(ro
 
 def test_control_an_encoding_that_stops_early_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Version 0.1: an example in no cell was encoded at once."""
-    encode: Callable[[int, int], int] = hadamard.encode
+    encode: Callable[[Whole, int], Whole] = hadamard.encode
     monkeypatch.setattr(hadamard, "encode", lambda answer, row: 1 if answer == 0 else encode(answer, row))
     [masked] = [each.values[0] for each in rounds() if each.id == "binary for a cell or none"]
 
@@ -462,7 +468,7 @@ TIMINGS: Final = 50
 
 def told(query: AnyQuery, schema: Schema, trials: int) -> int:
     """How often 50 timings of each of two known examples and of a secret one say which of the two the secret is."""
-    answer = prepare(query, schema).answer
+    answer = prepare(query, schema).value
     source, right = random.Random(3), 0
     for _ in range(trials):
         secret = source.random() < 0.5
@@ -490,3 +496,34 @@ def test_control_fifty_timings_tell_them_where_only_set_bits_are_added() -> None
     query = RealQuery(numerator=SummedDot(field="x", weights=WEIGHTS[: WIDE // 4]), denominator=1000)
 
     assert told(query, NARROWER, 24) >= 23
+
+
+ODDS: Final = 6_930_495
+"""micro-ε of a k-ary response over 1,024 cells whose truth is as likely as a lie."""
+
+
+def told_truths(channel: KaryResponse, outcome: int, reports: int) -> int:
+    """How often one timing of a choice says whether a report is the truth. The outcome is the same: only time tells."""
+    source, first = random.Random(5), channel.truth - channel.lie
+    drawn: list[tuple[bool, np.int64, int]] = []
+    for _ in range(reports):
+        true = (outcome, source.randrange(first))
+        lie = (source.randrange(outcome), first + outcome * channel.lie + source.randrange(channel.lie))
+        truth = source.random() < 0.5
+        given, word = true if truth else lie
+        drawn.append((truth, np.int64(given), word))
+    times: list[int] = []
+    for _, given, word in drawn:
+        begin = time.thread_time_ns()
+        channel.choose(given, word)
+        times.append(time.thread_time_ns() - begin)
+    usual = median(times)
+    return sum((taken < usual) == truth for taken, (truth, _, _) in zip(times, drawn, strict=True))
+
+
+def test_one_timing_does_not_tell_the_truth_from_a_lie() -> None:
+    assert told_truths(KaryResponse(ODDS, 1024), 1000, 40) <= 34
+
+
+def test_control_one_timing_tells_the_truth_where_a_walk_ends_at_it() -> None:
+    assert told_truths(Walked(ODDS, 1024), 1000, 40) > 34

@@ -27,7 +27,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from askance_protocol.arrays import Floats
+from askance_protocol.arrays import Floats, Whole
 from askance_protocol.channels.channel import (
     Channel,
     Inputs,
@@ -43,6 +43,7 @@ from askance_protocol.channels.ratio import (
     too_large,
     whole_epsilon,
 )
+from askance_protocol.queries.nodes import clamp
 from askance_protocol.randomness import LEAD_BITS, Leads, Positions, Words
 
 MAX_RANGE: Final = 1023
@@ -115,10 +116,10 @@ class AdditiveNoise(Channel):
             yield self._at_most(outcome - self.pad - given), outcome
         yield WORD, self.outcomes - 1
 
-    def choose(self, given: int, word: int) -> int:
+    def choose(self, given: Whole, word: int) -> int:
         """Compare the word with every cut-point of the noise, add the noise to the input, and clamp."""
-        noise = int(np.count_nonzero(_noise_cuts(self) <= np.uint64(word))) - self.reach
-        return min(max(self.check_input(given) + noise + self.pad, 0), self.outcomes - 1)
+        noise = np.int64(np.count_nonzero(_noise_cuts(self) <= np.uint64(word))) - self.reach
+        return int(clamp(self.wide_input(given) + noise + self.pad, 0, self.outcomes - 1))
 
     def decide(self, given: Inputs, words: Words) -> Outcomes:
         """Find the noise of each word, add it to the input, and clamp."""

@@ -18,7 +18,7 @@ from typing import ClassVar, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from askance_protocol.arrays import Floats
+from askance_protocol.arrays import Floats, Whole
 from askance_protocol.channels.channel import (
     Channel,
     ChannelKind,
@@ -116,9 +116,9 @@ class BinaryResponse(Channel):
         yield self.threshold(given), 1
         yield WORD, 0
 
-    def choose(self, given: int, word: int) -> int:
+    def choose(self, given: Whole, word: int) -> int:
         """One comparison with a threshold that is looked up: as a product, it would take longer for a larger input."""
-        return int(np.uint64(word) < _thresholds(self)[self.check_input(given)])
+        return int(np.uint64(word) < _thresholds(self)[self.wide_input(given)])
 
     def decide(self, given: Inputs, words: Words) -> Outcomes:
         """Outcome 1 where the word is below the input's threshold."""

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from askance_protocol.arrays import Floats
+from askance_protocol.arrays import Floats, Whole
 from askance_protocol.channels.ratio import WORD
 from askance_protocol.errors import ProtocolError
 from askance_protocol.queries import Query
@@ -88,7 +88,7 @@ class Channel(ABC):
         """The narrowest array type that holds an outcome."""
         return np.uint8 if self.outcomes <= 1 << 8 else np.uint16 if self.outcomes <= 1 << 16 else np.uint32
 
-    def weights(self, given: int) -> tuple[int, ...]:
+    def weights(self, given: Whole) -> tuple[int, ...]:
         """The row of input `given`: the number of words that choose each outcome."""
         row = [0] * self.outcomes
         begin = 0
@@ -101,23 +101,23 @@ class Channel(ABC):
         """All rows, in the order of inputs."""
         return tuple(self.weights(given) for given in range(self.inputs))
 
-    def probability(self, outcome: int, given: int) -> Fraction:
+    def probability(self, outcome: int, given: Whole) -> Fraction:
         """Pr[R(given) = outcome], exactly."""
         return Fraction(self.weights(given)[self.check_outcome(outcome)], WORD)
 
-    def choose(self, given: int, word: int) -> int:
+    def choose(self, given: Whole, word: int) -> int:
         """The outcome that one word chooses: the definition that every faster way must equal.
 
-        All segments are walked, and the one that holds the word adds its outcome. A walk that ended there would take
-        as long as the noise is large: then an outcome and its time together give the input away.
+        All segments are walked, and the outcome is picked at the one that holds the word. A walk that ended there
+        would take as long as the noise is large: then an outcome and its time together give the input away.
         """
         chosen = begin = 0
         for end, outcome in self.segments(self.check_input(given)):
-            chosen += outcome * ((begin <= word) & (word < end))
+            chosen = (chosen, outcome)[(begin <= word) & (word < end)]
             begin = end
         return chosen
 
-    def randomize(self, given: int, source: RandomSource) -> int:
+    def randomize(self, given: Whole, source: RandomSource) -> int:
         """One user's report: one word and the same steps, whatever the input and the outcome."""
         return self.choose(given, source.word())
 
@@ -158,13 +158,20 @@ class Channel(ABC):
         """
         return None
 
-    def check_input(self, given: int) -> int:
+    def check_input(self, given: Whole) -> int:
         """`given`, if it is one of the inputs."""
-        return _index(given, self.inputs, "input")
+        _refuse_beyond(given, self.inputs, "input")
+        return int(given)
+
+    def wide_input(self, given: Whole) -> np.int64:
+        """`given` in 64 bits, if it is one of the inputs: to choose with, in the same time for each."""
+        _refuse_beyond(given, self.inputs, "input")
+        return np.int64(given)
 
     def check_outcome(self, outcome: int) -> int:
         """`outcome`, if it is one of the outcomes."""
-        return _index(outcome, self.outcomes, "outcome")
+        _refuse_beyond(outcome, self.outcomes, "outcome")
+        return int(outcome)
 
     def _check_inputs(self, given: Inputs) -> None:
         if given.ndim != 1 or not np.issubdtype(given.dtype, np.integer):
@@ -262,7 +269,6 @@ def whole_number(value: object, where: str, least: int, most: int) -> int:
     return value
 
 
-def _index(value: int, count: int, where: str) -> int:
+def _refuse_beyond(value: Whole, count: int, where: str) -> None:
     if isinstance(value, bool) or not 0 <= value < count:
         raise ProtocolError(f"is not in 0 .. {count - 1}", where=where)
-    return int(value)

@@ -14,7 +14,7 @@ from typing import ClassVar, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from askance_protocol.arrays import Floats
+from askance_protocol.arrays import Floats, Whole
 from askance_protocol.channels.channel import (
     Channel,
     ChannelKind,
@@ -100,10 +100,10 @@ class KaryResponse(Channel):
         for cell in range(self.k):
             yield certain + (cell + 1) * self.lie, cell
 
-    def choose(self, given: int, word: int) -> int:
+    def choose(self, given: Whole, word: int) -> int:
         """Compare the word with every cut-point; beyond none of them it tells the truth."""
-        beyond = int(np.count_nonzero(_cuts(self) <= np.uint64(word)))
-        return (beyond - 1, self.check_input(given))[beyond == 0]
+        dealt = np.int64(np.count_nonzero(_cuts(self) <= np.uint64(word))) - 1
+        return int((dealt, self.wide_input(given))[bool(dealt < 0)])
 
     def decide(self, given: Inputs, words: Words) -> Outcomes:
         """The truth for the first words; the rest are dealt out evenly."""

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from askance_protocol.arrays import Whole
 from askance_protocol.channels.channel import (
     BaseChannelSpec,
     Channel,
@@ -69,9 +70,9 @@ class TabulatedChannel(Channel):
         """One segment for each outcome, in their order."""
         return zip(accumulate(self.rows[given]), range(self.outcomes), strict=True)
 
-    def choose(self, given: int, word: int) -> int:
+    def choose(self, given: Whole, word: int) -> int:
         """Compare the word with every cut-point of its input. Those of all inputs are at hand, whichever is asked."""
-        return int(np.count_nonzero(self._cuts[self.check_input(given)] <= np.uint64(word)))
+        return int(np.count_nonzero(self._cuts[self.wide_input(given)] <= np.uint64(word)))
 
     def decide(self, given: Inputs, words: Words) -> Outcomes:
         """Search the cut-points of each input."""

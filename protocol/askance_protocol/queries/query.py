@@ -9,6 +9,7 @@ An answer is one integer: 0 or 1; the numerator; or 0 for none and ±(cell + 1) 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, TypeAlias
@@ -35,7 +36,19 @@ MAX_CELLS: Final = 1 << 16
 MAX_DENOMINATOR: Final = 1 << 17
 
 
-class BooleanQuery(Value):
+class _AnyQuery(Value):
+    """What is asked of one example."""
+
+    @abstractmethod
+    def value(self, example: Example) -> np.int64:
+        """The answer for one example in 64 bits, by the same steps whichever it is: what a report is made of."""
+
+    def answer(self, example: Example) -> int:
+        """The answer for one example."""
+        return int(self.value(example))
+
+
+class BooleanQuery(_AnyQuery):
     """Whether a test holds."""
 
     kind: Literal["boolean"] = "boolean"
@@ -49,9 +62,9 @@ class BooleanQuery(Value):
         """Refuse what this schema cannot answer."""
         self.test.check(schema)
 
-    def answer(self, example: Example) -> int:
+    def value(self, example: Example) -> np.int64:
         """One if the test holds, else zero."""
-        return int(self.test.value(example))
+        return np.int64(self.test.value(example))
 
     def answers(self, columns: Columns) -> Integers:
         """One or zero for each example."""
@@ -66,7 +79,7 @@ class BooleanQuery(Value):
         return answer
 
 
-class RealQuery(Value):
+class RealQuery(_AnyQuery):
     """A value in [−1, 1]."""
 
     kind: Literal["real"] = "real"
@@ -81,9 +94,9 @@ class RealQuery(Value):
         """Refuse what this schema cannot answer."""
         self.numerator.bounds(schema)
 
-    def answer(self, example: Example) -> int:
+    def value(self, example: Example) -> np.int64:
         """The numerator, clamped."""
-        return int(clamp(self.numerator.value(example), -self.denominator, self.denominator))
+        return clamp(self.numerator.value(example), -self.denominator, self.denominator)
 
     def answers(self, columns: Columns) -> Integers:
         """The clamped numerator of each example."""
@@ -98,7 +111,7 @@ class RealQuery(Value):
         return answer + self.denominator
 
 
-class CellQuery(Value):
+class CellQuery(_AnyQuery):
     """Which cell of a partition the example lies in, and with which sign."""
 
     kind: Literal["cell"] = "cell"
@@ -119,12 +132,12 @@ class CellQuery(Value):
         if self.negative is not None:
             self.negative.check(schema)
 
-    def answer(self, example: Example) -> int:
+    def value(self, example: Example) -> np.int64:
         """Zero for none; else the number of the cell, counted from one, with its sign."""
         cell = self.cell.value(example)
         inside = (cell >= 0) & (cell < self.cells)
         sign = 1 if self.negative is None else 1 - 2 * self.negative.value(example)
-        return int((cell + 1) * inside * sign)
+        return (cell + 1) * inside * sign
 
     def answers(self, columns: Columns) -> Integers:
         """The signed cell number of each example, zero for none."""
@@ -170,9 +183,13 @@ class PreparedQuery:
     cost: Cost
 
     def answer(self, example: Example) -> int:
-        """The answer for one example, by the same steps whichever it is."""
+        """The answer for one example."""
+        return int(self.value(example))
+
+    def value(self, example: Example) -> np.int64:
+        """The answer in 64 bits, by the same steps whichever it is: what a report is made of."""
         _same(self.schema, example.schema)
-        return self.query.answer(example)
+        return self.query.value(example)
 
     def answers(self, columns: Columns) -> Integers:
         """The answers for many examples."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator
+from functools import reduce
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import numpy as np
@@ -189,8 +190,8 @@ class And(_Several):
     op: Literal["and"] = "and"
 
     def value(self, example: Example) -> bool:
-        """Evaluate every test, then count: `all` would stop at the first that fails."""
-        return sum([test.value(example) for test in self.of]) == len(self.of)
+        """Evaluate every test, then join all: `all` would stop at the first that fails."""
+        return reduce(operator.and_, [test.value(example) for test in self.of])
 
     def column(self, columns: Columns) -> Truths:
         """Evaluate every test on all examples, then join."""
@@ -203,8 +204,8 @@ class Or(_Several):
     op: Literal["or"] = "or"
 
     def value(self, example: Example) -> bool:
-        """Evaluate every test, then count: `any` would stop at the first that holds."""
-        return sum([test.value(example) for test in self.of]) > 0
+        """Evaluate every test, then join all: `any` would stop at the first that holds."""
+        return reduce(operator.or_, [test.value(example) for test in self.of])
 
     def column(self, columns: Columns) -> Truths:
         """Evaluate every test on all examples, then join."""
@@ -218,7 +219,7 @@ class Xor(_Several):
 
     def value(self, example: Example) -> bool:
         """Whether an odd number of the tests holds."""
-        return bool(sum([test.value(example) for test in self.of]) & 1)
+        return reduce(operator.xor, [test.value(example) for test in self.of])
 
     def column(self, columns: Columns) -> Truths:
         """Evaluate every test on all examples, then join."""

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from askance_protocol import hadamard
-from askance_protocol.arrays import Truths
+from askance_protocol.arrays import Truths, Whole
 from askance_protocol.channels import Channel, Sample
 from askance_protocol.coins import Coin, Users, choices, rows
 from askance_protocol.errors import ProtocolError
@@ -63,7 +63,7 @@ class PreparedPart:
         """Whether a public Hadamard row turns a cell into one bit."""
         return self.part.channel.pools(self.query.query)
 
-    def encode(self, answer: int, row: int) -> int:
+    def encode(self, answer: Whole, row: int) -> Whole:
         """The channel's input for one answer."""
         return hadamard.encode(answer, row) if self.pooled else self.query.query.input_of(answer)
 
@@ -182,7 +182,7 @@ class PreparedRound:
         """One user's report (KLNRS11, Def. 5.2): find her question, answer it, randomize once."""
         question = self.question(user)
         part = self.parts[question.part]
-        return part.channel.randomize(part.encode(part.query.answer(example), question.row), source)
+        return part.channel.randomize(part.encode(part.query.value(example), question.row), source)
 
     def respond_all(self, users: Users, columns: Columns, source: RandomSource) -> Sample:
         """The reports of many users, computed part by part."""

@@ -54,7 +54,7 @@ def report_probabilities(one: PreparedPart, population: Floats) -> Floats:
     table = np.array([[float(weight) for weight in row] for row in one.channel.table()]) / 2.0**64
     answers = answers_of(one)
     return (
-        np.array([population @ table[[one.encode(answer, row) for answer in answers]] for row in range(one.rows)])
+        np.array([population @ table[[int(one.encode(answer, row)) for answer in answers]] for row in range(one.rows)])
         / one.rows
     )
 
