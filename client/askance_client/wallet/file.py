@@ -304,6 +304,10 @@ class WalletFile:
         """The digest of each entry of a study that was read, by the number of entries up to it."""
         return {length: head for _, length, head in self.read(HEADS, "WHERE study = ?", (study,))}
 
+    def studies(self) -> list[str]:
+        """The studies of which anything was read with this file."""
+        return sorted({row[0] for row in self.read(HEADS)})
+
     def note_heads(self, study: str, heads: Sequence[str]) -> bool:
         """Note the digest of each entry of a history; False, and nothing is noted, if another one was read before."""
         with self.transaction():

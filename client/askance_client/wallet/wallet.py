@@ -125,6 +125,10 @@ class Wallet:
         """How much of a study's history she has read; None if nothing."""
         return self._file.pin(study)
 
+    def studies(self) -> list[str]:
+        """The studies of which anything was read with this file."""
+        return self._file.studies()
+
     def heads(self, study: str) -> Mapping[int, str]:
         """The digest of each entry of a study that she has read, by the number of entries up to it, in order."""
         return self._file.heads(study)
