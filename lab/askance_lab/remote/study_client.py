@@ -43,6 +43,8 @@ class StudyResult:
     cause: Cause | None
     """Why it ended; None in a study of version 0.1, which names no cause."""
     reason: str
+    published: bool
+    """Whether the hypothesis stands on the bulletin; in a study that version 0.1 has ended it does not."""
     hypothesis: Mapping[str, Any]
     text: str
     interactive: bool
@@ -105,8 +107,10 @@ async def ended(watch: BulletinReader, tell: Callable[[int], None] = lambda _: N
     """Wait for a study's end; `tell` is called with the number of reports at each poll."""
     while not watch.ended:
         raise_refused(await watch.refresh())
-        rounds = unwrap(await watch.server.document(f"/v1/studies/{watch.study}"))["rounds"]
-        tell(sum(each["received"] for each in rounds))
+        study = unwrap(await watch.server.document(f"/v1/studies/{watch.study}"))
+        if reason := study.get("paused"):
+            raise RemoteError(f"has paused the study: {printable(reason)}", where="server", remedy="or cancel it")
+        tell(sum(each["received"] for each in study["rounds"]))
         await asyncio.sleep(_POLL)
     return await _end(watch)
 
@@ -122,12 +126,15 @@ async def _end(watch: BulletinReader) -> StudyResult:
     result, study = unwrap(await watch.server.document(f"{path}/result")), unwrap(await watch.server.document(path))
     rounds = [each for each in watch.history.rounds.values() if not isinstance(each, Refusal)]
     last = unwrap(await watch.server.entries(watch.study, len(watch.history.heads) - 2)).entries[-1]
+    learned = last.notice.hypothesis if isinstance(last.notice, StudyEnded) else None
     return StudyResult(
         watch.history.bulletin.state,
         cause_of(last.notice),
         printable(result["reason"]),
-        result["hypothesis"] or {},
-        printable(result["text"] or ""),
+        learned is not None,
+        # From the bulletin, whose digest all can compare. What version 0.1 has ended has none there.
+        (result["hypothesis"] or {}) if learned is None else learned.value,
+        printable((result["text"] or "") if learned is None else learned.text),
         watch.history.study.interactive,
         len(study["rounds"]),
         tuple(each["received"] for each in study["rounds"]),
