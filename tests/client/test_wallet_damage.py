@@ -23,7 +23,7 @@ from askance_client import (
     ReportState,
     Wallet,
 )
-from askance_client.wallet.tables import FILE, HEADS, HEARD, OWNERS, REPORTS, Table
+from askance_client.wallet.tables import FILE, HEADS, HEARD, OWNERS, REPORTS, CheckedTable
 from askance_protocol.budget import MICRO
 from tests.client.people import CAP
 from tests.protocol.studies import SCHEMA
@@ -140,7 +140,7 @@ def test_without_checksums_the_same_harness_finds_wallets_that_do_something_else
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The control."""
-    monkeypatch.setattr(Table, "checksum", lambda *_: bytes(16))
+    monkeypatch.setattr(CheckedTable, "checksum", lambda *_: bytes(16))
     bench = Bench(tmp_path)
 
     assert bench.kinds(bench.flips(BITS // 3, random.Random(7)))["something else"] > 0
@@ -252,7 +252,7 @@ def test_a_row_of_another_wallet_does_not_pass(tmp_path: Path, bench: Bench) -> 
 
 
 @pytest.mark.parametrize("table", [FILE, OWNERS, HEADS, REPORTS, HEARD], ids=lambda table: table.name)
-def test_every_column_of_every_table_is_covered(bench: Bench, table: Table) -> None:
+def test_every_column_of_every_table_is_covered(bench: Bench, table: CheckedTable) -> None:
     for column in (*table.columns, "checksum"):
         bench.path.write_bytes(bench.whole)
         with closing(sqlite3.connect(bench.path, isolation_level=None)) as db:

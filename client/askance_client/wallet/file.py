@@ -19,8 +19,8 @@ from askance_client.wallet.layout import (
     create,
     upgrade,
 )
-from askance_client.wallet.records import Account, Identity, Owner, ReportState, StoredReport
-from askance_client.wallet.tables import FILE, HEADS, HEARD, OWNERS, REPORTS, Cell, Table
+from askance_client.wallet.records import Identity, Owner, OwnerAccount, ReportState, StoredReport
+from askance_client.wallet.tables import FILE, HEADS, HEARD, OWNERS, REPORTS, CheckedTable, SqlValue
 from askance_protocol.budget import whole_micro
 
 _SECONDS: Final = 60.0
@@ -61,7 +61,7 @@ class WalletFile:
         self._durable = False
         self._id = b""
         self._version = -1
-        self._accounts: dict[int, Account] = {}
+        self._accounts: dict[int, OwnerAccount] = {}
         self._pins: dict[str, Pin] = {}
         """What was read and found whole, as long as no other program writes to the file."""
 
@@ -71,14 +71,16 @@ class WalletFile:
 
     # ------------------------------------------------------------------------------------------------ transactions
 
-    def rows(self, query: str, parameters: Sequence[Cell] = ()) -> list[tuple[Any, ...]]:
+    def rows(self, query: str, parameters: Sequence[SqlValue] = ()) -> list[tuple[Any, ...]]:
         """All rows of a query, as they stand in the file."""
         try:
             return self._db.execute(query, parameters).fetchall()
         except FROM_SQLITE as error:
             raise wallet_error(self.path, error) from None
 
-    def read(self, table: Table, condition: str = "", parameters: Sequence[Cell] = ()) -> list[tuple[Any, ...]]:
+    def read(
+        self, table: CheckedTable, condition: str = "", parameters: Sequence[SqlValue] = ()
+    ) -> list[tuple[Any, ...]]:
         """Rows of a table, each compared with its checksum, which is left out."""
         found = self.rows(f"{table.select} {condition}", parameters)
         rows = [row[:-1] for row in found]
@@ -87,11 +89,11 @@ class WalletFile:
                 raise damaged(self.path, f"a row of {table.name} is not as it was written")
         return rows
 
-    def insert(self, table: Table, row: Sequence[Cell]) -> None:
+    def insert(self, table: CheckedTable, row: Sequence[SqlValue]) -> None:
         """Add a row, in a transaction that is open."""
         self._db.execute(table.insert, table.inserted(self._id, row))
 
-    def update(self, table: Table, row: Sequence[Cell]) -> None:
+    def update(self, table: CheckedTable, row: Sequence[SqlValue]) -> None:
         """Change a row, in a transaction that is open."""
         if self._db.execute(table.update, table.updated(self._id, row)).rowcount != 1:
             raise damaged(self.path, f"a row of {table.name} is not in its place")
@@ -233,7 +235,7 @@ class WalletFile:
             finally:
                 self._roll_back()  # There is nothing to commit.
 
-    def account(self, id_: int) -> Account | None:
+    def account(self, id_: int) -> OwnerAccount | None:
         """All that is known of an owner's spending, and that nothing of it is missing; None if she is not here."""
         self._look_again()
         if id_ in self._accounts:
@@ -244,7 +246,7 @@ class WalletFile:
             self._hold(account)
         return account
 
-    def _read_account(self, id_: int) -> Account | None:
+    def _read_account(self, id_: int) -> OwnerAccount | None:
         owners = self.read(OWNERS, "WHERE id = ?", (id_,))
         if not owners:
             return None
@@ -257,28 +259,28 @@ class WalletFile:
         heard = self.read(HEARD, "WHERE owner = ?", (id_,)) if owner.heard_count else []
         if (len(reports), len(heard)) != (owner.report_count, owner.heard_count):
             raise damaged(self.path, "rows are gone")
-        return Account(owner, reports, {round_: charge for _, round_, charge in heard})
+        return OwnerAccount(owner, reports, {round_: charge for _, round_, charge in heard})
 
-    def _hold(self, account: Account) -> None:
+    def _hold(self, account: OwnerAccount) -> None:
         if len(self._accounts) >= _HELD:
             self._accounts.clear()
         self._accounts[account.owner.id] = account
 
     # What follows changes an account within a transaction that is open, and goes from what was read in it.
 
-    def add_report(self, account: Account, report: StoredReport) -> None:
+    def add_report(self, account: OwnerAccount, report: StoredReport) -> None:
         """Add a report; the table's triggers refuse one beyond the cap."""
         self.insert(REPORTS, _report_row(account.owner, report))
         owner = account.owner._replace(report_count=account.owner.report_count + 1)
         self.update(OWNERS, owner)
-        self._hold(Account(owner, {**account.reports, report.round: report}, account.heard))
+        self._hold(OwnerAccount(owner, {**account.reports, report.round: report}, account.heard))
 
-    def change_report(self, account: Account, report: StoredReport) -> None:
+    def change_report(self, account: OwnerAccount, report: StoredReport) -> None:
         """Change the state of a report."""
         self.update(REPORTS, _report_row(account.owner, report))
-        self._hold(Account(account.owner, {**account.reports, report.round: report}, account.heard))
+        self._hold(OwnerAccount(account.owner, {**account.reports, report.round: report}, account.heard))
 
-    def change_owner(self, account: Account, owner: Owner, heard: Mapping[str, int] | None = None) -> None:
+    def change_owner(self, account: OwnerAccount, owner: Owner, heard: Mapping[str, int] | None = None) -> None:
         """Change what is known of an owner, and add rounds that she has heard of; what was heard first stays."""
         new = {round_: charge for round_, charge in (heard or {}).items() if round_ not in account.heard}
         owner = owner._replace(heard_count=owner.heard_count + len(new))
@@ -286,7 +288,7 @@ class WalletFile:
             for round_, charge in new.items():
                 self.insert(HEARD, (owner.id, round_, charge))
             self.update(OWNERS, owner)
-            self._hold(Account(owner, account.reports, {**account.heard, **new}))
+            self._hold(OwnerAccount(owner, account.reports, {**account.heard, **new}))
 
     # ----------------------------------------------------------------------------------- what was read of bulletins
 
@@ -373,7 +375,7 @@ def new_owner(id_: int, cap: int, identity: Identity | None = None) -> Owner:
     return owner._replace(server=identity.server, user_number=identity.user, token=identity.token)
 
 
-def _report_row(owner: Owner, report: StoredReport) -> tuple[Cell, ...]:
+def _report_row(owner: Owner, report: StoredReport) -> tuple[SqlValue, ...]:
     return (owner.id, report.round, report.study, report.charge, report.body, report.state.value)
 
 

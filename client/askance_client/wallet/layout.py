@@ -29,7 +29,7 @@ from typing import Final
 
 from askance_client.wallet.errors import WalletError, damaged, translated, unwritable
 from askance_client.wallet.records import Owner
-from askance_client.wallet.tables import FILE, HEADS, HEARD, OWNERS, REPORTS, Cell, Table
+from askance_client.wallet.tables import FILE, HEADS, HEARD, OWNERS, REPORTS, CheckedTable, SqlValue
 
 SCHEMA_VERSION: Final = 2
 _APPLICATION: Final = 0x41534B57  # "ASKW", in the header of the file
@@ -111,7 +111,7 @@ def _statements() -> Generator[str]:
             statement = ""
 
 
-def _insert(db: sqlite3.Connection, table: Table, file_id: bytes, rows: Iterable[Sequence[Cell]]) -> None:
+def _insert(db: sqlite3.Connection, table: CheckedTable, file_id: bytes, rows: Iterable[Sequence[SqlValue]]) -> None:
     db.executemany(table.insert, (table.inserted(file_id, row) for row in rows))
 
 

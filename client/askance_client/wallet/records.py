@@ -70,7 +70,7 @@ class Owner(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Account:
+class OwnerAccount:
     """All that a file knows of what one owner has spent, read at one time and found whole."""
 
     owner: Owner

@@ -13,11 +13,11 @@ from typing import Final, TypeAlias
 
 CHECKSUM_BYTES: Final = 16
 
-Cell: TypeAlias = int | str | bytes | None
+SqlValue: TypeAlias = int | str | bytes | None
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class CheckedTable:
     """One table: its columns in order, without the checksum; the first of them are its key."""
 
     name: str
@@ -45,27 +45,29 @@ class Table:
             object.__setattr__(self, name, statement)
         object.__setattr__(self, "places", tuple(map(self.columns.index, self.changes)))
 
-    def inserted(self, file_id: bytes, row: Sequence[Cell]) -> list[Cell]:
+    def inserted(self, file_id: bytes, row: Sequence[SqlValue]) -> list[SqlValue]:
         """Parameters of `insert`."""
         return [*row, self.checksum(file_id, row)]
 
-    def updated(self, file_id: bytes, row: Sequence[Cell]) -> list[Cell]:
+    def updated(self, file_id: bytes, row: Sequence[SqlValue]) -> list[SqlValue]:
         """Parameters of `update`."""
         return [*(row[place] for place in self.places), self.checksum(file_id, row), *row[: self.key]]
 
-    def checksum(self, file_id: bytes, row: Sequence[Cell]) -> bytes:
+    def checksum(self, file_id: bytes, row: Sequence[SqlValue]) -> bytes:
         """Checksum of a row's values: it depends on the file and on the table too."""
         # ascii() tells 1 from '1' and from b'1', and writes what a wallet holds alike in every version of Python.
         values = ascii(tuple(row)).encode("ascii")
         return sha256(b"%b%b:%b" % (file_id, self.name.encode("ascii"), values)).digest()[:CHECKSUM_BYTES]
 
 
-FILE: Final = Table("file", ("one", "id", "owner_count", "head_count"), changes=("owner_count", "head_count"))
-OWNERS: Final = Table(
+FILE: Final = CheckedTable("file", ("one", "id", "owner_count", "head_count"), changes=("owner_count", "head_count"))
+OWNERS: Final = CheckedTable(
     "owners",
     ("id", "cap", "elsewhere", "server", "user_number", "token", "declared", "report_count", "heard_count"),
     changes=("elsewhere", "server", "user_number", "token", "declared", "report_count", "heard_count"),
 )
-HEADS: Final = Table("heads", ("study", "length", "head"), key=2)
-REPORTS: Final = Table("reports", ("owner", "round", "study", "charge", "body", "state"), key=2, changes=("state",))
-HEARD: Final = Table("heard", ("owner", "round", "charge"), key=2)
+HEADS: Final = CheckedTable("heads", ("study", "length", "head"), key=2)
+REPORTS: Final = CheckedTable(
+    "reports", ("owner", "round", "study", "charge", "body", "state"), key=2, changes=("state",)
+)
+HEARD: Final = CheckedTable("heard", ("owner", "round", "charge"), key=2)

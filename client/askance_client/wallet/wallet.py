@@ -11,7 +11,7 @@ from askance_client.consent import Spending
 from askance_client.history import Pin
 from askance_client.wallet.errors import WalletError, beyond_cap, damaged
 from askance_client.wallet.file import WalletFile, new_owner
-from askance_client.wallet.records import Account, Identity, ReportState, StoredReport
+from askance_client.wallet.records import Identity, OwnerAccount, ReportState, StoredReport
 from askance_protocol.budget import to_text
 from askance_protocol.schema import Schema
 from askance_protocol.values import read
@@ -52,7 +52,7 @@ class Wallet:
         """Close the file, and with it all wallets that are in it."""
         self._file.close()
 
-    def _account(self) -> Account:
+    def _account(self) -> OwnerAccount:
         """What the file knows of her."""
         found = self._file.account(self._owner)
         if found is None:
