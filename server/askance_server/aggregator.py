@@ -1,8 +1,17 @@
 """The running aggregator: one ledger, its committer, and the studies that run on it.
 
-Everything here runs on one event loop and talks to the ledger from there, so no two steps interleave. A study is
-advanced when it is created, when the server starts, when a round of it has what it waits for, and once a second,
-which finds deadlines and what other replicas have done.
+Theory of operation
+-------------------
+*The loop waits for nothing.* What runs on the event loop is short, and none of it talks to the ledger: `ask` has a
+thread do so (`workers`), reports are committed by a thread of their own (`group_commit`), and studies are advanced by
+others, so that a plan of seconds holds up neither a report nor a look at a bulletin.
+
+*No two steps of a study interleave.* A study has one step at a time under way here; whoever wants another while
+it is gets one more after it. A step reads, plans and appends; the bulletin refuses an entry that does not follow on
+the last one, so a step that another replica or a cancellation has overtaken changes nothing.
+
+A study is advanced when it is created, when the server starts, when a round of it has what it waits for, and once a
+second, which finds deadlines and what other replicas have done.
 """
 
 from __future__ import annotations
@@ -11,10 +20,13 @@ import asyncio
 import logging
 import secrets
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Final, TypeVar
 
 from askance_protocol.errors import ProtocolError
+from askance_protocol.rounds import ENDED, PreparedRound
 from askance_server.auth import Keys
 from askance_server.core.strategy import Parameters, Strategy
 from askance_server.core.study import Ended, Waiting, check_answerable, study_of
@@ -24,9 +36,23 @@ from askance_server.ledger import Ledger, LedgerAwayError, LedgerError
 from askance_server.metrics import Metrics
 from askance_server.problems import ProblemError
 from askance_server.settings import Settings
+from askance_server.workers import Workers
+
+T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
 _TICK = 1.0
+_REMEMBERED: Final = 64
+"""Prepared rounds that are at hand without asking for them."""
+_ASKING: Final = 4
+_STEPPING: Final = 2
+"""Number of threads that ask the ledger, and of those that advance studies."""
+_READY: Final = 2.0
+"""Seconds within which a ledger that is ready takes a write."""
+_CATCH_UP: Final = 5.0
+"""Seconds for which reading a study waits for the step that it is at."""
+_PATIENCE: Final = 1.0
+"""Seconds that the last reports have to be committed when the server stops."""
 
 
 @dataclass(slots=True)
@@ -35,6 +61,7 @@ class Aggregator:
 
     settings: Settings
     ledger: Ledger
+    """For threads: nothing on the event loop calls it."""
     keys: Keys
     strategies: Mapping[str, Strategy]
     stop: Callable[[], None]
@@ -42,17 +69,35 @@ class Aggregator:
     metrics: Metrics = field(default_factory=Metrics)
     driver: Driver = field(init=False)
     committer: GroupCommitter = field(init=False)
+    closing: bool = False
+    """Whether the server has been told to stop: streams of events end."""
+    _asking: Workers = field(init=False)
+    _stepping: Workers = field(init=False)
+    _looking: Workers = field(init=False)
     _running: set[str] = field(default_factory=set[str])
+    _creating: int = 0
+    _steps: dict[str, asyncio.Task[None]] = field(default_factory=dict[str, "asyncio.Task[None]"])
+    """The step that each study is at."""
+    _again: set[str] = field(default_factory=set[str])
+    """Studies that have one more step to do after that."""
     _awaited: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
     """For each open round: its study and the target that closes it."""
+    _rounds: OrderedDict[str, PreparedRound] = field(default_factory=OrderedDict[str, PreparedRound])
+    _coming: dict[str, asyncio.Future[PreparedRound]] = field(
+        default_factory=dict[str, "asyncio.Future[PreparedRound]"]
+    )
+    """Rounds that are being prepared."""
     _changed: dict[str, asyncio.Event] = field(default_factory=dict[str, asyncio.Event])
+    _writable: asyncio.Future[None] | None = None
     _ticker: asyncio.Task[None] | None = None
 
     def __post_init__(self) -> None:
         self.driver = Driver(self.ledger, self.strategies)
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Begin to take reports, and continue every study that has not ended."""
+        self._asking, self._stepping = Workers("ledger", _ASKING), Workers("studies", _STEPPING)
+        self._looking = Workers("ready", 1)
         self.committer = GroupCommitter(
             self.ledger,
             self.metrics,
@@ -60,56 +105,133 @@ class Aggregator:
             committed=self._committed,
             broken=self._broken,
         )
-        for study in self.ledger.studies():
+        for study in await self.ask(self._unfinished):
+            self._running.add(study)
             self.advance(study)
         self._ticker = asyncio.get_running_loop().create_task(self._tick())
 
+    def _unfinished(self) -> list[str]:
+        return [study for study in self.ledger.studies() if self.ledger.bulletin(study).state not in ENDED]
+
     async def finish(self) -> None:
-        """Commit the waiting reports, then close the ledger."""
+        """Commit the waiting reports, then close the ledger.
+
+        If the ledger does not answer, or a thread is still at something long, the process ends without them: nothing
+        was acknowledged that is not stored.
+        """
+        self.end_streams()
         if self._ticker is not None:
             self._ticker.cancel()
-        self.committer.flush()
-        self.ledger.close()
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                await self.committer.drain()
+                # Behind what is being asked. A step that is still planning finds the ledger closed.
+                await self.ask(self.ledger.close)
+        except TimeoutError:
+            _LOG.warning("the ledger does not answer: the server stops without closing it")
+        for workers in (self._asking, self._stepping, self._looking, self.committer):
+            workers.end()
+
+    # --------------------------------------------------------------------------------------------------- the ledger
+
+    async def ask(self, work: Callable[[], T]) -> T:
+        """Have a thread do what talks to the ledger, or what takes long."""
+        return await self._asking.run(work)
+
+    async def round(self, id_: str) -> PreparedRound:
+        """A published round, prepared. Those who ask for it at once wait for one preparation."""
+        known = self._rounds.get(id_)
+        if known is not None:
+            return known
+        coming = self._coming.get(id_)
+        if coming is None:
+            coming = self._coming[id_] = self._asking.begin(lambda: self.ledger.round(id_))
+            coming.add_done_callback(lambda done: self._take_round(id_, done))
+        return await asyncio.shield(coming)
+
+    def _take_round(self, id_: str, done: asyncio.Future[PreparedRound]) -> None:
+        del self._coming[id_]
+        if not done.cancelled() and done.exception() is None:
+            self._rounds[id_] = done.result()
+            if len(self._rounds) > _REMEMBERED:
+                self._rounds.popitem(last=False)
+
+    async def check_writable(self) -> None:
+        """Have the ledger commit a small write; TimeoutError if it does not answer. Those who ask at once share it."""
+        if self._writable is None or self._writable.done():
+            self._writable = self._looking.begin(self.ledger.check_writable)
+        await asyncio.wait_for(asyncio.shield(self._writable), _READY)
 
     # ---------------------------------------------------------------------------------------------------- studies
 
-    def create(self, title: str, name: str, parameters: Parameters, *, simulated: bool) -> str:
+    async def create(self, title: str, name: str, parameters: Parameters, *, simulated: bool) -> str:
         """Publish a study and its first round."""
         self._check_limits(name)
-        spec = study_of(
-            self.strategies,
-            strategy=name,
-            parameters=parameters,
-            title=title,
-            nonce=secrets.token_hex(16),
-            simulated=simulated,
-        )
-        check_answerable(spec, self.strategies)
-        study = self.driver.publish(spec)
-        self.advance(study)
+        nonce = secrets.token_hex(16)
+
+        def publish() -> str:
+            spec = study_of(
+                self.strategies,
+                strategy=name,
+                parameters=parameters,
+                title=title,
+                nonce=nonce,
+                simulated=simulated,
+            )
+            check_answerable(spec, self.strategies)
+            return self.driver.publish(spec)
+
+        self._creating += 1
+        try:
+            study = await self.ask(publish)
+            self._running.add(study)
+        finally:
+            self._creating -= 1
+        await self.advance(study)
         return study
 
     def _check_limits(self, name: str) -> None:
         most = self.settings.study_limit
-        if len(self._running) >= most:
+        if len(self._running) + self._creating >= most:
             raise ProblemError("too-many-studies", f"{most} studies are running, and this server takes no more")
         if name in self.strategies and self.strategies[name].rounds > self.settings.round_limit:
             what = f"asks up to {self.strategies[name].rounds} rounds, and this server allows a study"
             raise ProblemError("invalid-request", f"strategy: {name} {what} {self.settings.round_limit}")
 
-    def advance(self, study: str) -> None:
-        """Advance a study as far as its reports allow. After an interruption the next call continues."""
+    def advance(self, study: str) -> asyncio.Future[None]:
+        """Begin to advance a study as far as its reports allow; done when that is. One who waits may go away."""
+        step = self._steps.get(study)
+        if step is None:
+            step = self._steps[study] = asyncio.get_running_loop().create_task(self._advance(study))
+        else:
+            self._again.add(study)
+        return asyncio.shield(step)
+
+    async def _advance(self, study: str) -> None:
         try:
-            waiting = self.driver.advance(study, int(time.time()))
+            while True:
+                self._again.discard(study)
+                await self._step(study)
+                if study not in self._again:
+                    return
+        finally:
+            del self._steps[study]
+
+    async def _step(self, study: str) -> None:
+        """Do what is due. After an interruption the next call continues."""
+        try:
+            waiting = await self._stepping.run(lambda: self.driver.advance(study, int(time.time())))
         except ProtocolError as error:
             # Another replica was faster, or the strategy is not installed: the next tick tries again.
-            self._running.add(study)
             _LOG.info("a study was not advanced: %s", error)
             return
         except LedgerError as error:
             # Away, perhaps, and then the next tick tries again: also what has never been advanced here.
             self._running.add(study)
             self._broken(error)
+            return
+        except Exception:
+            _LOG.exception("an error that should not be, while a study was advanced")
             return
         self._running.discard(study)
         self._awaited = {id_: wait for id_, wait in self._awaited.items() if wait[0] != study}
@@ -119,18 +241,31 @@ class Aggregator:
             self._awaited[waiting.round] = (study, waiting.target)
         self.tell(study)
 
-    def close_round(self, id_: str) -> None:
-        """Close a round early, on the operator's request."""
-        study = self.ledger.round(id_).spec.study
-        self.committer.flush()
-        self.driver.close(id_)
-        self.advance(study)
+    async def caught_up(self, study: str) -> None:
+        """Wait for the step that a study is at, so that who reads it after her report sees what it has led to.
 
-    def cancel(self, study: str) -> None:
+        A plan may take longer than anybody waits: then what is there has to do.
+        """
+        if (step := self._steps.get(study)) is not None:
+            await asyncio.wait([step], timeout=_CATCH_UP)
+
+    async def settled(self) -> None:
+        """Wait until no study is being advanced."""
+        while self._steps:
+            await asyncio.wait(list(self._steps.values()))
+
+    async def close_round(self, id_: str) -> None:
+        """Close a round early, on the operator's request."""
+        study = (await self.round(id_)).spec.study
+        await self.committer.drain()
+        await self.ask(lambda: self.driver.close(id_))
+        await self.advance(study)
+
+    async def cancel(self, study: str) -> None:
         """End a study, on the operator's request."""
-        self.committer.flush()
-        self.driver.cancel(study)
-        self.advance(study)
+        await self.committer.drain()
+        await self.ask(lambda: self.driver.cancel(study))
+        await self.advance(study)
 
     # ----------------------------------------------------------------------------------------------------- events
 
@@ -142,21 +277,21 @@ class Aggregator:
         """Wake all who wait for a change of the study."""
         self._changed.pop(study, asyncio.Event()).set()
 
-    def exposition(self) -> bytes:
-        """Metrics in the Prometheus text format."""
-        bulletins = [self.ledger.bulletin(study) for study in self.ledger.studies()]
-        return self.metrics.exposition(
-            depth=self.committer.depth,
-            users=self.ledger.enrolled(),
-            studies=[bulletin.state for bulletin in bulletins],
-            rounds=[state for bulletin in bulletins for _, state in bulletin.rounds],
-        )
+    def end_streams(self) -> None:
+        """Wake all who wait for a change of any study, and let them go."""
+        self.closing = True
+        for study in list(self._changed):
+            self.tell(study)
 
-    def _committed(self, round_: str) -> None:
+    async def exposition(self) -> bytes:
+        """Metrics in the Prometheus text format."""
+        census = await self.ask(self.ledger.census)
+        return self.metrics.exposition(depth=self.committer.depth, census=census)
+
+    def _committed(self, round_: str, received: int) -> None:
         awaited = self._awaited.get(round_)
-        if awaited is not None and self.ledger.received(round_) >= awaited[1]:
-            # Not now: reports of this very group wait to be acknowledged.
-            asyncio.get_running_loop().call_soon(self.advance, awaited[0])
+        if awaited is not None and received >= awaited[1]:
+            self.advance(awaited[0])
 
     def _broken(self, error: LedgerError) -> None:
         """Stop the process after a failed write: nothing may be acknowledged, and the next start reads the log.

@@ -26,6 +26,7 @@ from askance_server.ledger import Ledger, open_ledger
 from askance_server.problems import ProblemError, ProblemOccurrence, problem_of, problem_response
 from askance_server.settings import Settings, SettingsError
 from askance_server.strategies.registry import registry
+from askance_server.workers import Workers
 
 _LOG = logging.getLogger(__name__)
 
@@ -68,8 +69,13 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
-        aggregator = _aggregator(chosen, stop or _terminate, opened or open_resources(chosen))
-        aggregator.start()
+        # A thread reads the ledger: until it is read, the process can be told to stop.
+        opening = Workers("opening", 1)
+        aggregator = await opening.run(
+            lambda: _aggregator(chosen, stop or _terminate, opened or open_resources(chosen))
+        )
+        opening.end()
+        await aggregator.start()
         app.state.aggregator = aggregator
         yield
         await aggregator.finish()

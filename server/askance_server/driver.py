@@ -99,7 +99,7 @@ class LedgerView:
 
 
 class Driver:
-    """All studies of one ledger."""
+    """All studies of one ledger. Threads may call it at once; but one study is advanced by one at a time."""
 
     def __init__(self, ledger: Ledger, strategies: Strategies) -> None:
         self.ledger, self.strategies = ledger, strategies
@@ -218,13 +218,14 @@ class Driver:
         view = LedgerView(self, study_id, now=0)
         if view.bulletin.state is not StudyState.FINISHED:
             return None
-        if (learned := view.end.hypothesis) is not None:
-            return Hypothesis(learned.text, learned.value)
-        if study_id not in self._learned:
-            self._learned[study_id] = self._learn_again(study_id)
+        if (ended := view.end.hypothesis) is not None:
+            return Hypothesis(ended.text, ended.value)
+        learned = self._learned.get(study_id)
+        if learned is None:
+            learned = self._learned[study_id] = self._learn_again(study_id)
             if len(self._learned) > _REMEMBERED:
                 self._learned.popitem(last=False)
-        return self._learned[study_id]
+        return learned
 
     def replay(self, study_id: str) -> Replay:
         """Replay of a study's strategy, caught up with the bulletin; ReplayError if the strategy is not installed."""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter as Count
-from collections.abc import Iterable
-
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from askance_protocol.rounds import RoundState, StudyState
-from askance_server.ledger import Verdict, Verdicts
+from askance_server.ledger import Census, Verdict, Verdicts
 
 
 class Metrics:
@@ -41,15 +38,12 @@ class Metrics:
             if count:
                 self._reports[verdict].inc(count)
 
-    def exposition(
-        self, *, depth: int, users: int, studies: Iterable[StudyState], rounds: Iterable[RoundState]
-    ) -> bytes:
+    def exposition(self, *, depth: int, census: Census) -> bytes:
         """The metrics in the Prometheus text format."""
         self._depth.set(depth)
-        self._users.set(users)
-        by_study, by_round = Count(studies), Count(rounds)
+        self._users.set(census.users)
         for study_state in StudyState:
-            self._studies.labels(study_state.value).set(by_study[study_state])
+            self._studies.labels(study_state.value).set(census.studies.get(study_state, 0))
         for round_state in RoundState:
-            self._rounds.labels(round_state.value).set(by_round[round_state])
+            self._rounds.labels(round_state.value).set(census.rounds.get(round_state, 0))
         return generate_latest(self.registry)

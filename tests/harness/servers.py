@@ -136,7 +136,10 @@ class Service(Api):
 
     async def _send(self, method: str, path: str, token: str | None, more: Mapping[str, Any]) -> httpx.Response:
         headers = {**bearer(token), **more.get("headers", {})}
-        return await self._client.request(method, path, **{**more, "headers": headers})
+        response = await self._client.request(method, path, **{**more, "headers": headers})
+        # A report is acknowledged before the round is closed that it completes.
+        await self.app.state.aggregator.settled()
+        return response
 
 
 class ServerProcess(Api):

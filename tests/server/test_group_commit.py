@@ -27,6 +27,12 @@ class Recorder:
         self.groups.append((round_, users.tolist()))
         return np.where(users % 2 == 0, Verdict.ACCEPTED, Verdict.REPEATED).astype(np.uint8)
 
+    def epochs(self, users: Any) -> Any:
+        return np.where(users < 1000, 0, 1)
+
+    def received(self, round_: str) -> int:
+        return sum(len(users) for name, users in self.groups if name == round_)
+
 
 def run(recorder: Recorder, work: Callable[[GroupCommitter], Any], limit: int = 1000) -> tuple[Any, list[Any]]:
     seen: list[Any] = []
@@ -36,7 +42,7 @@ def run(recorder: Recorder, work: Callable[[GroupCommitter], Any], limit: int = 
             recorder,  # type: ignore[arg-type]
             Metrics(),
             limit=limit,
-            committed=seen.append,
+            committed=lambda round_, received: seen.append((round_, received)),
             broken=seen.append,
         )
         return await work(committer)
@@ -53,7 +59,7 @@ def test_what_comes_in_one_turn_of_the_loop_is_one_group() -> None:
     verdicts, seen = run(recorder, work)
     assert recorder.groups == [("a", list(range(50)))]
     assert verdicts == [Verdict.ACCEPTED, Verdict.REPEATED] * 25
-    assert seen == ["a"]
+    assert seen == [("a", 50)]
 
 
 def test_reports_to_several_rounds_are_told_apart() -> None:
@@ -101,7 +107,7 @@ def test_a_batch_waits_for_the_reports_before_it() -> None:
     async def work(committer: GroupCommitter) -> Any:
         single = committer.submit("a", 7, 0)
         verdicts = committer.submit_batch("a", np.array([8], np.uint64), np.array([0], np.uint32))
-        return await single, verdicts.tolist()
+        return await single, (await verdicts).tolist()
 
     result, _ = run(recorder, work)
     assert recorder.groups == [("a", [7]), ("a", [8])]
@@ -142,4 +148,4 @@ def test_a_database_that_is_away_stops_nobody() -> None:
         recorder.error = None
         return [*first, await committer.submit("a", 0, 0)]
 
-    assert run(recorder, work) == ([error, Verdict.ACCEPTED], ["a"])
+    assert run(recorder, work) == ([error, Verdict.ACCEPTED], [("a", 1)])

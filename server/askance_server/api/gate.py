@@ -9,6 +9,7 @@ token from the headers first. Which token an endpoint takes stands at the endpoi
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from typing import Annotated, Any, Final, cast
 
 from fastapi import Header, Request
@@ -50,7 +51,7 @@ class TokenGate:
         header = request.headers.get("authorization", "").encode("latin-1")
         token = aggregator.keys.read(bearer(header), *self.kinds)
         if isinstance(token, UserToken):
-            token.require_epoch(aggregator.ledger.epoch(token.user))
+            token.require_epoch(await aggregator.ask(partial(aggregator.ledger.epoch, token.user)))
         trust(request.scope)
         request.scope["askance.token"] = token
 

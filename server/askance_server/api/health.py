@@ -25,8 +25,8 @@ async def healthz() -> Status:
 async def readyz(aggregator: TheAggregator) -> Status:
     """The ledger can be written."""
     try:
-        aggregator.ledger.check_writable()
-    except LedgerError as error:
+        await aggregator.check_writable()
+    except (LedgerError, TimeoutError) as error:
         raise ProblemError("not-ready", "the ledger cannot be written") from error
     return _status("ready")
 
@@ -34,7 +34,7 @@ async def readyz(aggregator: TheAggregator) -> Status:
 @router.get("/metrics", response_class=PlainTextResponse)
 async def metrics(aggregator: TheAggregator) -> Response:
     """Counts and durations in the Prometheus text format."""
-    return Response(aggregator.exposition(), media_type="text/plain; version=0.0.4; charset=utf-8")
+    return Response(await aggregator.exposition(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 def _status(status: str) -> Status:

@@ -72,20 +72,22 @@ def _document(found: ProblemOccurrence) -> _Answer:
 
 
 async def _report(scope: Scope, receive: Receive, round_: str) -> _Answer:
-    """Check what is public first, then queue; the receipt comes when the report is on disk."""
+    """Check what is public first, then queue; the receipt comes when the report is on disk.
+
+    Whether the token was revoked is looked up for a whole group, when it is committed.
+    """
     aggregator: Aggregator = scope["app"].state.aggregator
     headers = headers_of(scope)
     if headers.get(b"content-type", _JSON).split(b";")[0].strip().lower() != _JSON:
         raise ProblemError("unsupported-media-type", "send the report as application/json")
     token = aggregator.keys.user_token(headers.get(b"authorization"))
-    token.require_epoch(aggregator.ledger.epoch(token.user))
     trust(scope)
     if DIGEST.fullmatch(round_) is None:
         # The ledger is asked for what can be a name only: a database refuses some texts as no text at all.
         raise NotFoundError("there is no such round")
-    prepared = aggregator.ledger.round(round_)
+    prepared = await aggregator.round(round_)
     outcome = _outcome(await _body(receive), prepared.outcomes)
-    verdict = await aggregator.committer.submit(round_, token.user, outcome)
+    verdict = await aggregator.committer.submit(round_, token.user, outcome, token.epoch)
     if verdict > Verdict.REPEATED:
         raise ProblemError(problems.OF_VERDICT[verdict])
     receipt = b'{"charged":%d,"round":"%b","user":%d}'

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import numpy as np
 from fastapi import APIRouter, Depends, Request
+from starlette.responses import Response
 
-from askance_protocol.reports import decode_columns, decode_raw
+from askance_protocol.reports import ReportBatch, decode_columns, decode_raw
 from askance_protocol.rounds import PreparedPart, RoundState
 from askance_protocol.tally import Tally
 from askance_server.aggregator import Aggregator
@@ -21,27 +22,38 @@ from askance_server.api.dependencies import (
     media_type,
 )
 from askance_server.api.description import BATCH_BODY
+from askance_server.api.documents import answered
 from askance_server.api.gate import BodyLimit, GatedRoute
 from askance_server.api.models import BatchVerdicts, EstimateModel, RoundModel, TallyModel
 from askance_server.core.estimators import estimate
 from askance_server.ledger import Verdict, Verdicts
 from askance_server.problems import OF_VERDICT, ProblemError, responses
 
-_AT_ONCE: Final = 64 << 10
-"""Bytes of JSON that are read on the event loop; more would keep others waiting."""
-
 router = APIRouter(prefix="/v1", route_class=GatedRoute)
 
+_DECODED: Final[Mapping[str, Callable[[bytes], ReportBatch]]] = {
+    JSON: decode_columns,
+    "application/octet-stream": decode_raw,
+}
+_SHORT: Final = 64 << 10
+"""Bytes of a batch that are decoded on the event loop; more would keep others waiting."""
 
-@router.get("/rounds/{round_}", responses=responses("not-found"))
-async def get_round(round_: DigestInPath, aggregator: TheAggregator) -> RoundModel:
+
+@router.get("/rounds/{round_}", response_model=RoundModel, responses=responses("not-found"))
+async def get_round(round_: DigestInPath, aggregator: TheAggregator) -> Response:
     """One round, as it was published."""
-    return round_model(aggregator, round_)
+    await aggregator.caught_up((await aggregator.round(round_)).spec.study)
+    return await answered(aggregator, lambda: round_model(aggregator, round_))
 
 
-@router.get("/rounds/{round_}/tally", responses=responses("not-found"))
-async def get_tally(round_: DigestInPath, aggregator: TheAggregator) -> TallyModel:
+@router.get("/rounds/{round_}/tally", response_model=TallyModel, responses=responses("not-found"))
+async def get_tally(round_: DigestInPath, aggregator: TheAggregator) -> Response:
     """The counts of a round that is closed; of an open one only how many reports there are."""
+    await aggregator.caught_up((await aggregator.round(round_)).spec.study)
+    return await answered(aggregator, lambda: _tally_model(aggregator, round_))
+
+
+def _tally_model(aggregator: Aggregator, round_: str) -> TallyModel:
     state = aggregator.ledger.state(round_)
     counted = aggregator.ledger.tallies(round_) if state in {RoundState.CLOSED, RoundState.ANSWERED} else []
     return TallyModel(
@@ -62,11 +74,15 @@ def _estimate(part: PreparedPart, tally: Tally) -> EstimateModel | None:
     )
 
 
-@router.post("/rounds/{round_}/close", responses=responses("not-found", "unauthorized", "round-not-open"))
-async def close_round(round_: DigestInPath, aggregator: TheAggregator, _: OperatorOnly) -> RoundModel:
+@router.post(
+    "/rounds/{round_}/close",
+    response_model=RoundModel,
+    responses=responses("not-found", "unauthorized", "round-not-open"),
+)
+async def close_round(round_: DigestInPath, aggregator: TheAggregator, _: OperatorOnly) -> Response:
     """Close a round before its time; its study goes on with what came in."""
-    aggregator.close_round(round_)
-    return round_model(aggregator, round_)
+    await aggregator.close_round(round_)
+    return await answered(aggregator, lambda: round_model(aggregator, round_))
 
 
 @router.post(
@@ -79,19 +95,20 @@ async def post_batch(
     round_: DigestInPath, request: Request, aggregator: TheAggregator, token: GatewayOnly
 ) -> BatchVerdicts:
     """Reports of many simulated users, from a gateway that speaks for them."""
-    prepared = aggregator.ledger.round(round_)
+    prepared = await aggregator.round(round_)
     nobody = np.zeros(0, np.uint64)
     token.require(prepared.spec.study, simulated=prepared.study.simulated, users=nobody)
     kind, body = media_type(request), await request.body()
-    if kind == JSON:
-        batch = decode_columns(body) if len(body) < _AT_ONCE else await asyncio.to_thread(decode_columns, body)
-    elif kind == "application/octet-stream":
-        batch = decode_raw(body)
-    else:
+    if kind not in _DECODED:
         raise ProblemError("unsupported-media-type", "send application/json or application/octet-stream")
-    token.require(prepared.spec.study, simulated=prepared.study.simulated, users=batch.users)
-    verdicts = aggregator.committer.submit_batch(round_, batch.users, batch.outcomes)
-    return _batch_verdicts(verdicts)
+
+    def decode() -> ReportBatch:
+        batch = _DECODED[kind](body)
+        token.require(prepared.spec.study, simulated=prepared.study.simulated, users=batch.users)
+        return batch
+
+    batch = decode() if len(body) <= _SHORT else await aggregator.ask(decode)
+    return _batch_verdicts(await aggregator.committer.submit_batch(round_, batch.users, batch.outcomes))
 
 
 def _batch_verdicts(verdicts: Verdicts) -> BatchVerdicts:
@@ -105,12 +122,12 @@ def _batch_verdicts(verdicts: Verdicts) -> BatchVerdicts:
     )
 
 
-def round_model(aggregator: Aggregator, round_: str) -> RoundModel:
-    """A round as it is shown: its specification, and where it stands."""
+def round_model(aggregator: Aggregator, round_: str, state: RoundState | None = None) -> RoundModel:
+    """A round as it is shown: its specification, and where it stands. For a thread."""
     prepared = aggregator.ledger.round(round_)
     return RoundModel(
         id=round_,
-        state=aggregator.ledger.state(round_).value,
+        state=(state or aggregator.ledger.state(round_)).value,
         received=aggregator.ledger.received(round_),
         round=prepared.spec,
     )

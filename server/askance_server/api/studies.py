@@ -6,14 +6,18 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Header, Query
 from fastapi.sse import EventSourceResponse, ServerSentEvent
+from starlette.responses import Response, StreamingResponse
 
-from askance_protocol.rounds import ENDED, StudyEnded
+from askance_protocol.rounds import ENDED, Bulletin, Entry, StudyEnded
 from askance_server.aggregator import Aggregator
 from askance_server.api.dependencies import DigestInPath, OperatorOnly, TheAggregator, json_body
+from askance_server.api.documents import answered, written
 from askance_server.api.gate import BodyLimit, GatedRoute
 from askance_server.api.models import BulletinModel, NewStudy, ResultModel, StudyModel
 from askance_server.api.rounds import round_model
@@ -34,41 +38,63 @@ router = APIRouter(prefix="/v1", route_class=GatedRoute)
 @router.post(
     "/studies",
     status_code=201,
+    response_model=StudyModel,
     responses=responses("invalid-request", "unauthorized", "unsupported-media-type", "too-many-studies"),
     dependencies=[Depends(json_body), Depends(BodyLimit(_MOST_BYTES))],
 )
-async def create_study(new: NewStudy, aggregator: TheAggregator, _: OperatorOnly) -> StudyModel:
+async def create_study(new: NewStudy, aggregator: TheAggregator, _: OperatorOnly) -> Response:
     """Publish a study. A strategy's first round is open when this returns, or the study says why it failed."""
-    study = aggregator.create(new.title, new.strategy, new.parameters, simulated=new.simulated)
+    study = await aggregator.create(new.title, new.strategy, new.parameters, simulated=new.simulated)
     gateway = GatewayToken(study, new.gateway.first_user, new.gateway.count) if new.simulated else None
-    return _study_model(aggregator, study, gateway)
+    return await answered(aggregator, lambda: _study_model(aggregator, study, gateway), status=201)
 
 
-@router.get("/studies")
-async def list_studies(aggregator: TheAggregator) -> list[StudyModel]:
+@router.get("/studies", response_model=list[StudyModel])
+async def list_studies(aggregator: TheAggregator) -> Response:
     """All studies, oldest first."""
-    return [_study_model(aggregator, study) for study in aggregator.ledger.studies()]
+    studies = await aggregator.ask(aggregator.ledger.studies)
+
+    async def listed() -> AsyncIterator[bytes]:
+        # One after the other: all of them at once may not fit into memory.
+        for number, study in enumerate(studies):
+            body = await aggregator.ask(lambda study=study: written(_study_model(aggregator, study)))
+            yield (b"," if number else b"[") + body
+        yield b"]" if studies else b"[]"
+
+    return StreamingResponse(listed(), media_type="application/json")
 
 
-@router.get("/studies/{study}", responses=responses("not-found"))
-async def get_study(study: DigestInPath, aggregator: TheAggregator) -> StudyModel:
+@router.get("/studies/{study}", response_model=StudyModel, responses=responses("not-found"))
+async def get_study(study: DigestInPath, aggregator: TheAggregator) -> Response:
     """One study, its rounds, and the head of its bulletin."""
-    return _study_model(aggregator, study)
+    await aggregator.caught_up(study)
+    return await answered(aggregator, lambda: _study_model(aggregator, study))
 
 
-@router.get("/studies/{study}/bulletin", responses=responses("not-found"))
+@router.get("/studies/{study}/bulletin", response_model=BulletinModel, responses=responses("not-found"))
 async def get_bulletin(
     study: DigestInPath, aggregator: TheAggregator, after: Annotated[int, Query(ge=-1, le=1 << 53)] = -1
-) -> BulletinModel:
+) -> Response:
     """The entries behind `after`."""
+    await aggregator.caught_up(study)
+    return await answered(aggregator, lambda: _bulletin_model(aggregator, study, after))
+
+
+def _bulletin_model(aggregator: Aggregator, study: str, after: int) -> BulletinModel:
     bulletin = aggregator.ledger.bulletin(study)
-    entries = aggregator.ledger.entries(study, after)
+    # Entries that were appended since then would not be those that the head is of.
+    entries = [entry for entry in aggregator.ledger.entries(study, after) if entry.sequence < bulletin.length]
     return BulletinModel(head=bulletin.head, length=bulletin.length, entries=entries)
 
 
-@router.get("/studies/{study}/result", responses=responses("not-found"))
-async def get_result(study: DigestInPath, aggregator: TheAggregator) -> ResultModel:
+@router.get("/studies/{study}/result", response_model=ResultModel, responses=responses("not-found"))
+async def get_result(study: DigestInPath, aggregator: TheAggregator) -> Response:
     """What the study has come to: its hypothesis, once it has finished."""
+    await aggregator.caught_up(study)
+    return await answered(aggregator, lambda: _result_model(aggregator, study))
+
+
+def _result_model(aggregator: Aggregator, study: str) -> ResultModel:
     bulletin = aggregator.ledger.bulletin(study)
     last = aggregator.ledger.entries(study, bulletin.length - 2)[-1].notice
     reason = last.reason if isinstance(last, StudyEnded) else ""
@@ -85,16 +111,18 @@ async def get_result(study: DigestInPath, aggregator: TheAggregator) -> ResultMo
     )
 
 
-@router.post("/studies/{study}/cancel", responses=responses("not-found", "unauthorized", "study-over"))
-async def cancel_study(study: DigestInPath, aggregator: TheAggregator, _: OperatorOnly) -> StudyModel:
+@router.post(
+    "/studies/{study}/cancel", response_model=StudyModel, responses=responses("not-found", "unauthorized", "study-over")
+)
+async def cancel_study(study: DigestInPath, aggregator: TheAggregator, _: OperatorOnly) -> Response:
     """End a study. What was charged stays charged."""
-    aggregator.cancel(study)
-    return _study_model(aggregator, study)
+    await aggregator.cancel(study)
+    return await answered(aggregator, lambda: _study_model(aggregator, study))
 
 
 async def known_study(study: DigestInPath, aggregator: TheAggregator) -> str:
     """A study that there is. Looked up before a stream begins: inside it, nobody can be told any more."""
-    aggregator.ledger.bulletin(study)
+    await aggregator.ask(lambda: aggregator.ledger.bulletin(study))
     return study
 
 
@@ -105,21 +133,46 @@ async def get_events(
     """The bulletin as it grows, an event an entry, and counts in between. `Last-Event-ID` resumes."""
     after = int(last_event_id) if _EVENT_ID.fullmatch(last_event_id) else -1
     counted = ""
-    while True:
+    while not aggregator.closing:
         changed = aggregator.changed(study)
-        for entry in aggregator.ledger.entries(study, after):
-            after = entry.sequence
-            yield ServerSentEvent(raw_data=entry.to_bytes().decode(), event=entry.notice.kind, id=str(after))
-        if aggregator.ledger.bulletin(study).state in ENDED:
+        news = await aggregator.ask(partial(_news, aggregator, study, after))
+        for event in news.events:
+            yield event
+        if news.ended:
             return
-        counts = json.dumps(_received(aggregator, study))
-        if counts != counted:
-            counted = counts
-            yield ServerSentEvent(raw_data=counts, event="received")
+        after = news.after
+        if news.counts != counted:
+            counted = news.counts
+            yield ServerSentEvent(raw_data=counted, event="received")
         try:
             await asyncio.wait_for(changed.wait(), timeout=1.0)
         except TimeoutError:
             continue
+
+
+@dataclass(frozen=True, slots=True)
+class _News:
+    """What a stream has to tell."""
+
+    events: list[ServerSentEvent]
+    after: int
+    counts: str
+    ended: bool
+
+
+def _news(aggregator: Aggregator, study: str, after: int) -> _News:
+    # First the state: entries that come in between are told, and the last of them again looked for.
+    bulletin = aggregator.ledger.bulletin(study)
+    if bulletin.length <= after + 1:
+        entries: list[Entry] = []
+    else:
+        entries = aggregator.ledger.entries(study, after)
+    events = [
+        ServerSentEvent(raw_data=entry.to_bytes().decode(), event=entry.notice.kind, id=str(entry.sequence))
+        for entry in entries
+    ]
+    after = entries[-1].sequence if entries else after
+    return _News(events, after, json.dumps(_received(aggregator, bulletin)), bulletin.state in ENDED)
 
 
 def _study_model(aggregator: Aggregator, study: str, gateway: GatewayToken | None = None) -> StudyModel:
@@ -133,10 +186,10 @@ def _study_model(aggregator: Aggregator, study: str, gateway: GatewayToken | Non
         length=bulletin.length,
         study=bulletin.study,
         paused=aggregator.driver.paused(study),
-        rounds=[round_model(aggregator, id_) for id_, _ in bulletin.rounds],
+        rounds=[round_model(aggregator, id_, state) for id_, state in bulletin.rounds],
         gateway_token=None if gateway is None else aggregator.keys.mint(gateway),
     )
 
 
-def _received(aggregator: Aggregator, study: str) -> dict[str, int]:
-    return {id_: aggregator.ledger.received(id_) for id_, _ in aggregator.ledger.bulletin(study).rounds}
+def _received(aggregator: Aggregator, bulletin: Bulletin) -> dict[str, int]:
+    return {id_: aggregator.ledger.received(id_) for id_, _ in bulletin.rounds}

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Path
+from starlette.responses import Response
 
 from askance_protocol.coins import MAX_USER
+from askance_server.aggregator import Aggregator
 from askance_server.api.dependencies import EnrollerOnly, OperatorOrUser, TheAggregator, UserOnly, json_body
+from askance_server.api.documents import answered
 from askance_server.api.gate import GatedRoute
 from askance_server.api.models import ChargeModel, Enrolment, Me, NewUsers, RenewedToken
 from askance_server.auth import ForbiddenError, UserToken
@@ -22,12 +25,16 @@ router = APIRouter(prefix="/v1", route_class=GatedRoute)
 @router.post(
     "/enrolments",
     status_code=201,
+    response_model=Enrolment,
     responses=responses("invalid-request", "unauthorized", "unsupported-media-type"),
     dependencies=[Depends(json_body)],
 )
-async def enrol(aggregator: TheAggregator, _: EnrollerOnly, new: NewUsers | None = None) -> Enrolment:
+async def enrol(aggregator: TheAggregator, _: EnrollerOnly, new: NewUsers | None = None) -> Response:
     """Give new users their numbers, and a token each where they are few."""
-    count = 1 if new is None else new.users
+    return await answered(aggregator, lambda: _enrol(aggregator, 1 if new is None else new.users), status=201)
+
+
+def _enrol(aggregator: Aggregator, count: int) -> Enrolment:
     cap, most = aggregator.settings.cap, aggregator.settings.user_limit
     if aggregator.ledger.enrolled() + count > most:
         raise ProblemError("invalid-request", f"users: this server has room for {most} and no more")
@@ -52,14 +59,14 @@ async def renew_token(
     """
     if isinstance(token, UserToken) and token.user != user:
         raise ForbiddenError("a user renews her own token, and nobody else's")
-    epoch = aggregator.ledger.revoke(user)
+    epoch = await aggregator.ask(lambda: aggregator.ledger.revoke(user))
     return RenewedToken(user=user, token=aggregator.keys.mint(UserToken(user, epoch)))
 
 
 @router.get("/me", responses=responses("unauthorized"))
 async def get_me(aggregator: TheAggregator, token: UserOnly) -> Me:
     """What the server has charged the user whose token this is."""
-    standing = aggregator.ledger.standing(token.user)
+    standing = await aggregator.ask(lambda: aggregator.ledger.standing(token.user))
     return Me(
         user=token.user,
         cap_micro_epsilon=standing.account.cap,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from askance_server.ledger.base import (
+    Census,
     Charge,
     Fault,
     Ledger,
@@ -25,6 +26,7 @@ from askance_server.ledger.base import (
 from askance_server.ledger.memory import MemoryLedger
 
 __all__ = [
+    "Census",
     "Charge",
     "Fault",
     "Ledger",

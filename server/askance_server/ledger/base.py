@@ -26,16 +26,17 @@ commit. A count that was read before is out of date where others accept reports 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
-from askance_protocol.arrays import Truths
+from askance_protocol.arrays import Integers, Truths
 from askance_protocol.budget import Account, whole_micro
 from askance_protocol.errors import AskanceError, Code, ProtocolError
-from askance_protocol.rounds import Bulletin, CloseReason, Entry, PreparedRound, RoundClosed, RoundState
+from askance_protocol.rounds import Bulletin, CloseReason, Entry, PreparedRound, RoundClosed, RoundState, StudyState
 from askance_protocol.tally import Tally
 
 Users = NDArray[np.uint64]
@@ -110,6 +111,15 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
+class Census:
+    """Number of users, and of studies and rounds in each state."""
+
+    users: int
+    studies: Mapping[StudyState, int]
+    rounds: Mapping[RoundState, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Fault:
     """An inconsistency that an audit of the ledger found."""
 
@@ -159,6 +169,10 @@ class Ledger(ABC):
     @abstractmethod
     def epoch(self, user: int) -> int:
         """Epoch that this user's tokens must carry; −1, which no token carries, if the user does not exist."""
+
+    @abstractmethod
+    def epochs(self, users: Users) -> Integers:
+        """`epoch` of each of these users, in one look."""
 
     @abstractmethod
     def revoke(self, user: int) -> int:
@@ -215,6 +229,10 @@ class Ledger(ABC):
         """Tallies of the accepted reports of a round, one per part, counted from the log."""
 
     # ---------------------------------------------------------------------------------------------------- health
+
+    @abstractmethod
+    def census(self) -> Census:
+        """How many of everything there are, as a monitor asks for it."""
 
     @abstractmethod
     def verify(self) -> list[Fault]:

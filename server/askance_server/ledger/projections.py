@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import threading
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
@@ -45,6 +46,7 @@ from askance_protocol.rounds import (
 from askance_protocol.tally import Tally, tally_round
 from askance_server.ledger.alone import one_at_a_time
 from askance_server.ledger.base import (
+    Census,
     Charge,
     Fault,
     Ledger,
@@ -244,6 +246,14 @@ class ProjectedLedger(Ledger):
         return self._epochs.get(user, 0) if 0 <= user < self._spending.enrolled else -1
 
     @one_at_a_time
+    def epochs(self, users: Users) -> Integers:
+        """The epoch of each user's tokens."""
+        epochs = np.where(users < self._spending.enrolled, 0, -1)
+        if self._epochs:
+            epochs += np.array([self._epochs.get(user, 0) for user in users.tolist()], np.int64)
+        return epochs
+
+    @one_at_a_time
     def revoke(self, user: int) -> int:
         """Count the epoch of a user's tokens up by one."""
         self._check_user(user)
@@ -406,6 +416,12 @@ class ProjectedLedger(Ledger):
         return total
 
     # ----------------------------------------------------------------------------------------------------- health
+
+    @one_at_a_time
+    def census(self) -> Census:
+        """How many of everything there are."""
+        studies = Counter(bulletin.state for bulletin in self._bulletins.values())
+        return Census(self._spending.enrolled, studies, Counter(self._states.values()))
 
     @one_at_a_time
     def verify(self) -> list[Fault]:

@@ -63,6 +63,7 @@ from askance_protocol.rounds import (
 from askance_protocol.rounds.bulletin import GENESIS, StudyPublished
 from askance_protocol.tally import Tally, tally_round
 from askance_server.ledger.base import (
+    Census,
     Charge,
     Fault,
     Ledger,
@@ -205,6 +206,18 @@ class PostgresLedger(Ledger):
         query = "SELECT coalesce((SELECT epoch FROM users WHERE number = %s), -1)"
         return int(self._one(query, (user,), "user")[0])
 
+    def epochs(self, users: Users) -> Integers:
+        """The epoch of each user's tokens, from their rows."""
+        query = "SELECT number, epoch FROM users WHERE number = ANY(%s)"
+        found = np.array(self._all(query, (users.astype(np.int64),)), np.int64).reshape(-1, 2)
+        found = found[np.argsort(found[:, 0])]
+        epochs = np.full(len(users), -1, np.int64)
+        if len(found):
+            places = np.searchsorted(found[:, 0], users.astype(np.int64)).clip(max=len(found) - 1)
+            known = found[places, 0] == users.astype(np.int64)
+            epochs[known] = found[places[known], 1]
+        return epochs
+
     def revoke(self, user: int) -> int:
         """Count a user's epoch up: by two, if the connection was lost in between. Her tokens are void all the same."""
         query = "UPDATE users SET epoch = epoch + 1 WHERE number = %s RETURNING epoch"
@@ -283,6 +296,16 @@ class PostgresLedger(Ledger):
         return self._run(work, _snapshot, repeatable=True)
 
     # ---------------------------------------------------------------------------------------------------- health
+
+    def census(self) -> Census:
+        """How many of everything there are, counted by the database."""
+        studies = self._all("SELECT state, count(*) FROM studies WHERE length > 0 GROUP BY state")
+        rounds = self._all("SELECT state, count(*) FROM rounds GROUP BY state")
+        return Census(
+            self.enrolled(),
+            {StudyState(state): count for state, count in studies},
+            {RoundState(state): count for state, count in rounds},
+        )
 
     def verify(self) -> list[Fault]:
         """Follow every bulletin and every report, in one snapshot: replicas may go on writing."""

@@ -1,0 +1,91 @@
+"""Threads for whatever would hold the event loop up.
+
+Theory of operation
+-------------------
+One event loop answers all requests. What runs on it is short and waits for nothing; what talks to the ledger, plans a
+round, counts reports or writes a large document is *work*: a function without arguments, which a thread of `Workers`
+does while the loop goes on. Its result or its error comes back to the loop.
+
+That several works run at once loses nothing: what they change is in the ledger, which takes calls from all threads and
+refuses an entry that does not follow on the last one.
+
+The threads are daemons. A process that is told to stop waits for none of them: not for a database that does not answer,
+not for a plan that takes minutes. What they had not yet committed was acknowledged to nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any, TypeAlias, TypeVar
+
+T = TypeVar("T")
+
+_Job: TypeAlias = tuple[Callable[[], Any], asyncio.Future[Any]]
+
+
+class Workers:
+    """A few threads that do work for the event loop on which they were made."""
+
+    def __init__(self, name: str, threads: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._threads = [
+            threading.Thread(target=self._work, name=f"askance-{name}-{number}", daemon=True)
+            for number in range(threads)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Do this work in one of the threads. Work that nobody waits for any more is not begun."""
+        return await self.begin(work)
+
+    def begin(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        """Hand the work over; its result, or its error, to come. As much may wait as there are connections."""
+        done: asyncio.Future[T] = self._loop.create_future()
+        self._jobs.put((work, done))
+        return done
+
+    def end(self) -> None:
+        """Let each thread end when it has done what was handed over so far."""
+        for _ in self._threads:
+            self._jobs.put(None)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            work, done = job
+            if done.cancelled():
+                continue
+            try:
+                result = work()
+            except BaseException as error:
+                self._tell(done, None, error)
+                del error
+            else:
+                self._tell(done, result, None)
+            # Else the last work, its document and its error would stay in memory until the next one.
+            del job, work, done
+            result = None
+
+    def _tell(self, done: asyncio.Future[Any], result: object, error: BaseException | None) -> None:
+        # A loop that was closed meanwhile waits for nothing.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(_settle, done, result, error)
+
+
+def _settle(done: asyncio.Future[Any], result: object, error: BaseException | None) -> None:
+    if done.done():
+        return
+    if error is None:
+        done.set_result(result)
+    elif isinstance(error, Exception) and not isinstance(error, StopIteration):
+        done.set_exception(error)
+    else:
+        # What a future cannot carry, or what would end the loop: SystemExit in somebody's strategy.
+        raised = RuntimeError(f"the work raised {type(error).__name__}")
+        raised.__cause__ = error
+        done.set_exception(raised)
