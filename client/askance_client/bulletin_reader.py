@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,6 +17,10 @@ _APART: Final = 1 << 15
 """Bytes of an answer from which it is checked in a thread."""
 
 
+def _now() -> float:
+    return time.time()
+
+
 @dataclass(slots=True)
 class BulletinReader:
     """Reads one study from one server. Users of one process may share it: what it has checked is public."""
@@ -22,6 +28,8 @@ class BulletinReader:
     server: Server
     study: str
     history: History = field(init=False)
+    clock: Callable[[], float] = _now
+    """Seconds since 1970, by her own device: by which deadlines are judged."""
     refusal: Refusal | None = None
     """Why nothing is read any more: after a lie there is no truth to go on with."""
     _reading: asyncio.Lock = field(init=False, repr=False, default_factory=asyncio.Lock)
@@ -33,6 +41,11 @@ class BulletinReader:
     def ended(self) -> bool:
         """Whether nothing more will be asked."""
         return self.refusal is not None or self.history.bulletin.state in ENDED
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more is to be expected: the study has ended, or its last deadline has long passed."""
+        return self.ended or self.history.long_over(self.clock())
 
     async def refresh(self) -> Refusal | None:
         """Read what is new, and check that it continues what was read. One caller reads at a time, for all."""
@@ -46,7 +59,7 @@ class BulletinReader:
                 else:
                     self.refusal = after
             if self.refusal is None and not self.history.heads:
-                return Refusal(Reason.UNREADABLE, "the bulletin is empty")
+                return Refusal(Reason.UNREADABLE, "the bulletin is empty", passing=True)
             return self.refusal
 
     async def _read_on(self) -> History | Refusal:

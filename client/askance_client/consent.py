@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from askance_client.history import History, Pin
 from askance_client.refusals import Reason, Refusal
@@ -15,6 +16,12 @@ from askance_protocol.budget import LARGEST, to_text
 from askance_protocol.errors import ProtocolError
 from askance_protocol.rounds import LEAST_CHARGE, MOST_ROUNDS, PreparedRound
 from askance_protocol.schema import Schema
+
+CLOCK_SKEW: Final = 300
+"""Seconds that a round is still answered after its deadline. An honest server closes it then, by its own clock, within
+a second or so; clocks that are set over a network differ by less than one, and five minutes are what Kerberos allows
+those that are not (RFC 4120, 8.2). Too little would shut out a device whose clock is fast; too much costs her the
+charge of a report that comes too late, of a server that shows an old bulletin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +108,15 @@ def is_asked(history: History, id_: str, user: int) -> bool:
     return isinstance(round_, Refusal) or round_.asks(user)
 
 
+def refuse_late(round_: PreparedRound | Refusal, now: float) -> Refusal | None:
+    """Reason not to answer a round any more, by its own deadline and her device's clock; None if there is none."""
+    if isinstance(round_, Refusal) or now <= round_.spec.deadline + CLOCK_SKEW:
+        return None
+    late = int(now) - round_.spec.deadline
+    what = f"its deadline passed {late} seconds ago by the clock of this device, and the server has not closed it"
+    return Refusal(Reason.DEADLINE_PASSED, what, round_.id)
+
+
 def decide(
     history: History, id_: str, facts: PublicFacts, spending: Spending, statement: AccountStatement
 ) -> PreparedRound | Refusal:
@@ -149,5 +165,23 @@ def _unaffordable(
         return Refusal(Reason.BEYOND_STUDY_CAP, what, round_.id)
     if spending.spent + charge > spending.cap:
         left = to_text(max(spending.cap - spending.spent, 0))
-        return Refusal(Reason.BEYOND_CAP, f"ε = {to_text(charge)} is asked, {left} is left", round_.id)
+        what = f"ε = {to_text(charge)} is asked, {left} is left"
+        return Refusal(Reason.BEYOND_CAP, what + _shut_by_a_claim(spending, charge), round_.id)
     return None
+
+
+def _shut_by_a_claim(spending: Spending, charge: int) -> str:
+    """What is said where nothing but the server's word keeps her from answering: whose word, and what is to be done.
+
+    It is believed for good, as it has to be: of what a copy of her wallet has spent only the server knows. So one
+    forged figure shuts a wallet. That costs her this wallet's future, and none of her privacy.
+    """
+    own = spending.spent - spending.elsewhere
+    if own + charge > spending.cap:
+        return ""
+    return (
+        f": this wallet has spent {to_text(own)} of its {to_text(spending.cap)}, but its server has claimed that "
+        f"ε = {to_text(spending.elsewhere)} more was spent in your name, and a claim is believed for good. "
+        "It is true if a copy of this wallet was used; if there was none, the server has shut this wallet by a false "
+        "claim: tell those who run it, and use a new wallet with another server (what this one has spent stays spent)"
+    )

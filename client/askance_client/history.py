@@ -30,6 +30,9 @@ class Pin:
     head: str
 
 
+LONG_OVER: Final = 3600
+"""Seconds after the last deadline until a study that is still open is taken for abandoned: a server closes a round at
+its deadline, computes for minutes at most, and publishes the next."""
 _NOTHING: Final = Bulletin()
 
 
@@ -43,6 +46,8 @@ class History:
     """The digest of each entry."""
     rounds: Mapping[str, PreparedRound | Refusal] = field(default_factory=dict[str, "PreparedRound | Refusal"])
     """Each round by its id: to be prepared for who is asked, or why it is refused by all."""
+    deadline: int = 0
+    """The last deadline of all rounds."""
 
     @property
     def study(self) -> StudySpec:
@@ -64,8 +69,13 @@ class History:
         """The ids of the rounds that take reports."""
         return [id_ for id_, state in self.bulletin.rounds if state is RoundState.OPEN]
 
+    def long_over(self, now: float) -> bool:
+        """Whether the last deadline has passed so long ago that nothing more is to be expected."""
+        return bool(self.rounds) and now > self.deadline + LONG_OVER
+
     def extended(self, entries: Iterable[Entry]) -> History | Refusal:
         """The history with these further entries, or the reason to refuse them; this one is unchanged."""
+        deadline = self.deadline
         growing, heads, rounds = GrowingBulletin(self.bulletin), list[str](), dict[str, PreparedRound | Refusal]()
         for entry in entries:
             try:
@@ -76,10 +86,11 @@ class History:
                 return Refusal(Reason.OTHER_STUDY, f"study {self.id} was asked for")
             heads.append(growing.head)
             if isinstance(entry.notice, RoundPublished):
+                deadline = max(deadline, entry.notice.round.deadline)
                 rounds[entry.notice.round.digest()] = _opened(growing.study, entry.notice.round)
         if not heads:
             return self
-        return History(self.id, growing.frozen(), (*self.heads, *heads), {**self.rounds, **rounds})
+        return History(self.id, growing.frozen(), (*self.heads, *heads), {**self.rounds, **rounds}, deadline)
 
 
 def _opened(study: StudySpec, spec: RoundSpec) -> PreparedRound | Refusal:

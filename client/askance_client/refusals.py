@@ -33,6 +33,8 @@ class Reason(StrEnum):
     """The study has more rounds than anybody needs: each also tells when she answers."""
     BELOW_FLOOR = "below-floor"
     """The round charges so little that a server could ask any number of them."""
+    DEADLINE_PASSED = "deadline-passed"
+    """The round should have closed by now: a report would be charged by her wallet, and come too late."""
     OTHER_USER = "other-user"
     """The server's account is another user's."""
     HEARD_ALREADY = "heard-already"

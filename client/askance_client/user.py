@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from askance_client.bulletin_reader import BulletinReader
-from askance_client.consent import AccountStatement, PublicFacts, decide, is_asked, refuse_study
+from askance_client.consent import AccountStatement, PublicFacts, decide, is_asked, refuse_late, refuse_study
 from askance_client.history import History, Pin
 from askance_client.pace import PACE, Pace
 from askance_client.refusals import Reason, Refusal
-from askance_client.transport import Problem, Receipt, Server, UnreachableError
+from askance_client.transport import Polling, Problem, Receipt, Server, UnreachableError
 from askance_client.wallet import Identity, NotEnrolledError, ReportState, StoredReport, Wallet
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Example
@@ -90,15 +90,28 @@ class User:
         return await self.answer(_reader(server, study))
 
     async def follow(self, server: Server, study: str | BulletinReader, *, every: float = 1.0) -> list[Result]:
-        """Answer until the study has ended, and return each round's last result. `every`: seconds between two looks."""
-        reader, results = _reader(server, study), dict[str | None, Result]()
+        """Answer until the study has ended, or is long over, or is refused; return each round's last result.
+
+        `every`: seconds between two looks while there is news. While there is none they become 32 times as many. A
+        server that gives no answer, or none that can be read, is asked again for about an hour.
+        """
+        reader, results, polling = _reader(server, study), dict[str | None, Result](), Polling(every)
         while True:
-            # What was stored is sent when the server is back.
-            with suppress(UnreachableError):
-                results |= {result.round: result for result in await self.answer(reader)}
-            if reader.ended:
-                return list(results.values())
-            await asyncio.sleep(every)
+            before = len(reader.history.heads), results
+            try:
+                looked: dict[str | None, Result] = {result.round: result for result in await self.answer(reader)}
+            except UnreachableError:
+                # What was stored is sent when the server is back.
+                if not polling.goes_on(answered=False):
+                    raise
+            else:
+                results = {round_: result for round_, result in results.items() if round_ is not None} | looked
+                refusal = looked.get(None)
+                passing = isinstance(refusal, Refusal) and refusal.passing
+                refused = refusal is not None and not passing
+                if not polling.goes_on(answered=not passing) or refused or reader.over:
+                    return list(results.values())
+            await asyncio.sleep(polling.pause(news=(len(reader.history.heads), results) != before))
 
     async def answer(self, reader: BulletinReader, *, refresh: bool = True, via: Server | None = None) -> list[Result]:
         """Send the stored unacknowledged reports, and answer the open rounds.
@@ -119,7 +132,8 @@ class User:
         for id_ in history.rounds:
             report: StoredReport | Refusal | None = reports.get(id_)
             if report is None and id_ in open_rounds and is_asked(history, id_, identity.user):
-                report = await self._draw_and_store(history, server, id_, facts, identity)
+                late = refuse_late(history.rounds[id_], reader.clock())
+                report = late or await self._draw_and_store(history, server, id_, facts, identity)
             if isinstance(report, Refusal):
                 results.append(report)
             elif report is not None:

@@ -181,6 +181,10 @@ class _ShardRun:
         fruitless = 0
         while fruitless < _FRUITLESS:
             refusal = await self.reader.refresh()
+            if refusal is not None and refusal.passing:
+                fruitless += 1
+                await asyncio.sleep(_POLL)
+                continue
             if refusal is not None:
                 self.progress.results[refusal.reason.value] += len(self.shard.rows)
                 break
@@ -189,9 +193,10 @@ class _ShardRun:
             owners = self._to_visit()
             if len(owners):
                 fruitless = 0 if await self._visit_all(owners) else fruitless + 1
-            elif self.reader.ended or not self.reader.history.study.interactive:
+            elif self.reader.over or not self.reader.history.study.interactive:
                 break
             else:
+                fruitless = 0
                 await asyncio.sleep(_POLL)
         else:
             raise UnreachableError(

@@ -24,6 +24,28 @@ class Patience:
         return min(retry_after, self.longest) + steps * _SPREAD.random()
 
 
+@dataclass(slots=True)
+class Polling:
+    """The pauses between two looks at a study: longer as long as nothing is new, and so many without an answer."""
+
+    every: float
+    """Seconds until the next look while there is news, at most."""
+    fruitless: int = 100
+    """Looks in a row without any answer that can be read, until it is given up: an hour or so, a second at first."""
+    _quiet: int = 0
+    _failed: int = 0
+
+    def pause(self, *, news: bool) -> float:
+        """Seconds until the next look: doubled each time up to 32 times as long, and spread at random."""
+        self._quiet = 0 if news else min(self._quiet + 1, 5)
+        return self.every * 2**self._quiet * (1 + _SPREAD.random()) / 2
+
+    def goes_on(self, *, answered: bool) -> bool:
+        """Note whether there was an answer; whether to look again."""
+        self._failed = 0 if answered else self._failed + 1
+        return self._failed < self.fruitless
+
+
 PATIENCE: Final = Patience()
 """If none is given."""
 

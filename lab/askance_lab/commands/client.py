@@ -231,4 +231,6 @@ def exit_of(results: Sequence[Result]) -> Exit:
     reasons = Counter(result.reason for result in results if isinstance(result, Refusal))
     if reasons[Reason.BEYOND_CAP] or reasons[Reason.BEYOND_STUDY_CAP]:
         return Exit.BUDGET_REFUSED
+    if reasons and set(reasons) == {Reason.DEADLINE_PASSED}:
+        return Exit.TOO_FEW_USERS
     return Exit.CHECK_FAILED if reasons else Exit.OK
