@@ -16,6 +16,11 @@ from the request, it could answer so that the transaction ends now before the in
 timing. Counted from the moment at which the last answer has been read, `seconds` are left whatever the server does, and
 a draw takes a hundredth of them.
 
+*To the instant, not to the millisecond.* An event loop sleeps whole milliseconds, rounded up from when it begins to:
+what a draw took, modulo a millisecond, would be seen again at its end. So it goes to sleep at a whole millisecond after
+the beginning, the last few before the instant are counted down by the clock, and one who wakes too late for that waits
+for the next instant.
+
 What remains: another connection of the same process, which waits while this one draws.
 """
 
@@ -41,12 +46,27 @@ class Pace:
         return self.clock()
 
     async def hold(self, begin: float) -> None:
-        """Wait until the first multiple of `seconds` after `begin` that is still to come."""
-        if self.seconds:
-            passed = self.clock() - begin
-            await self.sleep(self.seconds * (1 + passed // self.seconds) - passed)
+        """Wait until the first multiple of `seconds` after `begin` that is still to come, exactly."""
+        while self.seconds:
+            asleep = self._count_down(begin, _LOOP)
+            due = begin + self.seconds * (1 + (asleep - begin) // self.seconds)
+            await self.sleep(max(due - _COUNTED - asleep, 0))
+            if self.clock() < due:
+                self._count_down(begin, self.seconds)
+                return
+
+    def _count_down(self, begin: float, step: float) -> float:
+        """Look at the clock until the next multiple of `step` after `begin`, and return that."""
+        then = begin + step * (1 + (self.clock() - begin) // step)
+        while self.clock() < then:
+            pass
+        return then
 
 
+_LOOP: Final = 0.001
+"""Seconds that an event loop rounds up to."""
+_COUNTED: Final = 0.002
+"""Seconds before the instant from which the clock is looked at all the time."""
 PACE: Final = Pace(0.1)
 """Of a person's device: a hundred times what a draw takes, and less than anybody waits for."""
 AT_ONCE: Final = Pace(0)
