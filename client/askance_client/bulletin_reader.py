@@ -13,6 +13,10 @@ from askance_client.refusals import Reason, Refusal
 from askance_client.transport import Problem, Server, Tail
 from askance_protocol.rounds.lifecycle import ENDED
 
+MOST_BYTES: Final = 64 << 20
+"""Bytes of a study's entries, in all: what one study may make her hold."""
+_PIECE: Final = 1 << 20
+"""Bytes of an answer from which there may be more to read: a server gives a long bulletin in pieces."""
 _APART: Final = 1 << 15
 """Bytes of an answer from which it is checked in a thread."""
 
@@ -32,6 +36,8 @@ class BulletinReader:
     """Seconds since 1970, by her own device: by which deadlines are judged."""
     refusal: Refusal | None = None
     """Why nothing is read any more: after a lie there is no truth to go on with."""
+    _read: int = field(init=False, repr=False, default=0)
+    """Bytes of entries so far."""
     _reading: asyncio.Lock = field(init=False, repr=False, default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
@@ -63,18 +69,32 @@ class BulletinReader:
             return self.refusal
 
     async def _read_on(self) -> History | Refusal:
-        new = await self.server.entries(self.study, len(self.history.heads) - 1)
-        if isinstance(new, Problem):
-            # What has a name, a server of this protocol has said; the rest may come from anything in between.
-            return Refusal(Reason.UNREADABLE, f"the server says {new.status} {new.name}", passing=not new.name)
-        if isinstance(new, Refusal):
-            return new
-        # Many entries are checked in a thread: other users of the process go on meanwhile.
-        return await asyncio.to_thread(self._extended, new) if new.size > _APART else self._extended(new)
+        """Read to the end of the bulletin, a piece at a time where it is long."""
+        history, read = self.history, self._read
+        while True:
+            new = await self.server.entries(self.study, len(history.heads) - 1)
+            if isinstance(new, Problem):
+                # What has a name, a server of this protocol has said; the rest may come from anything in between.
+                return Refusal(Reason.UNREADABLE, f"the server says {new.status} {new.name}", passing=not new.name)
+            if isinstance(new, Refusal):
+                return new
+            read += new.size if new.entries else 0
+            if read > MOST_BYTES:
+                return Refusal(Reason.UNREADABLE, f"the bulletin is longer than {MOST_BYTES} bytes")
+            # Many entries are checked in a thread: other users of the process go on meanwhile.
+            extend = self._extended
+            after = await asyncio.to_thread(extend, history, new) if new.size > _APART else extend(history, new)
+            if isinstance(after, Refusal):
+                return after
+            history = after
+            if new.size < _PIECE or not new.entries:
+                self._read = read
+                return history
 
-    def _extended(self, new: Tail) -> History | Refusal:
+    @staticmethod
+    def _extended(history: History, new: Tail) -> History | Refusal:
         """Extend the history. A server that lags behind has nothing new, but its head must be a known one."""
-        after = self.history.extended(new.entries)
+        after = history.extended(new.entries)
         if isinstance(after, Refusal) or not after.heads or after.continues(new.pin):
             return after
         return Refusal(Reason.TWO_HISTORIES, f"there are {after.pin.length} entries, and the head is that of others")

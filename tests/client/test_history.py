@@ -7,12 +7,14 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from askance_client import Answered, BulletinReader, Reason, Refusal, User, Wallet, bulletin_reader, history
 from askance_client import user as user_module
 from askance_client.history import History
 from askance_client.transport import documents, server
+from askance_protocol import canonical
 from askance_protocol.budget import MICRO
 from askance_protocol.errors import ProtocolError
 from askance_protocol.rounds import (
@@ -128,6 +130,50 @@ def test_an_honest_bulletin_of_a_thousand_rounds_is_read() -> None:
     reader = run(read())
     assert len(reader.history.rounds) == 1000
     assert len(reader.history.heads) == 3001
+
+
+class Pieces(Liar):
+    """Gives one entry at a time, padded to the length of a piece; head and length are those of that entry."""
+
+    def _bulletin(self, request: httpx.Request) -> dict[str, Any]:
+        said = super()._bulletin(request)
+        first = said["entries"][:1]
+        last = first[0] if first else self.entries[-1]
+        return {"head": canonical.digest(last), "length": last["sequence"] + 1, "entries": first}
+
+
+def heads_read(liar: Liar) -> tuple[Refusal | None, int]:
+    """What is said of a bulletin, and how much of it is read, in one look."""
+
+    async def read() -> tuple[Refusal | None, int]:
+        async with liar.server() as way:
+            reader = BulletinReader(way, liar.id)
+            return await reader.refresh(), len(reader.history.heads)
+
+    return run(read())
+
+
+def test_a_bulletin_that_comes_in_pieces_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    of = study(simulated=False)
+    liar = Pieces(of.to_json(), [entry.to_json() for entry in entries_of(4, of)])
+    monkeypatch.setattr(bulletin_reader, "_PIECE", 100)
+    assert heads_read(liar) == (None, 13)
+
+    # The control: one who takes a piece for the whole.
+    monkeypatch.setattr(bulletin_reader, "_PIECE", 1 << 30)
+    assert heads_read(liar) == (None, 1)
+
+
+def test_a_bulletin_is_not_read_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    of = study(simulated=False)
+    liar = Pieces(of.to_json(), [entry.to_json() for entry in entries_of(20, of)])
+    monkeypatch.setattr(bulletin_reader, "_PIECE", 100)
+    monkeypatch.setattr(bulletin_reader, "MOST_BYTES", 6000)
+    refusal, read = heads_read(liar)
+
+    assert isinstance(refusal, Refusal)
+    assert (refusal.reason, refusal.passing, read) == (Reason.UNREADABLE, False, 0)
+    assert len(liar.requests) < 20
 
 
 # --------------------------------------------------------------------------------------------------- what asks her

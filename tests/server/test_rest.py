@@ -507,6 +507,35 @@ def test_the_bulletin_is_a_chain_that_a_reader_can_check_and_take_up_anywhere(ap
         is_problem(api.get(path, params={"after": wrong}), "invalid-request")
 
 
+def pieces_of(api: Service, path: str) -> list[Json]:
+    """The answers until there is nothing more to read."""
+    pieces, after = [api.get(path).json()], 0
+    while pieces[-1]["entries"]:
+        after = pieces[-1]["entries"][-1]["sequence"]
+        pieces.append(api.get(path, params={"after": after}).json())
+    return pieces[:-1]
+
+
+@pytest.mark.parametrize("piece", [1, 3000])
+def test_a_long_bulletin_comes_in_pieces_each_of_which_is_a_bulletin(
+    api: Service, monkeypatch: pytest.MonkeyPatch, piece: int
+) -> None:
+    _, study, _ = opened(api)
+    api.post(f"/v1/studies/{study['id']}/cancel", token=api.operator)
+    path = f"/v1/studies/{study['id']}/bulletin"
+    [whole] = pieces_of(api, path)
+    monkeypatch.setattr("askance_server.api.studies._PIECE", piece)
+    pieces = pieces_of(api, path)
+
+    assert [entry for each in pieces for entry in each["entries"]] == whole["entries"]
+    assert (pieces[-1]["head"], pieces[-1]["length"]) == (whole["head"], whole["length"])
+    assert len(pieces) == len(whole["entries"]) if piece == 1 else len(pieces) <= len(whole["entries"])
+    bulletin = Bulletin()
+    for each in pieces:
+        bulletin = bulletin.extend(read_entry(json.dumps(entry)) for entry in each["entries"])
+        assert (bulletin.head, bulletin.length) == (each["head"], each["length"])
+
+
 def test_what_has_a_digest_is_shown_in_the_very_form_that_was_digested(api: Service) -> None:
     """A histogram's cell query leaves a member out; a null in its place would be another document."""
     api.enrol(3)

@@ -128,7 +128,11 @@ class Http(Oracle):
         return output
 
     async def _entries(self) -> Sequence[Entry]:
-        return unwrap(await self._server.entries(self._reader.study, -1)).entries
+        entries = list[Entry]()
+        # A long bulletin comes in pieces.
+        while more := unwrap(await self._server.entries(self._reader.study, len(entries) - 1)).entries:
+            entries += more
+        return entries
 
     def end(self) -> StudyResult:
         """End of the study, as the server reports it."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from bisect import bisect_right
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Header, Query
@@ -31,6 +33,10 @@ _EVENT_ID: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 _MOST_BYTES: Final = 256 << 10
 """Bytes of a study's description: a strategy has few parameters."""
+
+_PIECE: Final = 8 << 20
+"""Bytes of entries that are given at a time, if it is not a single one. A piece of a bulletin is a bulletin: who reads
+on gets the next."""
 
 router = APIRouter(prefix="/v1", route_class=GatedRoute)
 
@@ -75,7 +81,7 @@ async def get_study(study: DigestInPath, aggregator: TheAggregator) -> Response:
 async def get_bulletin(
     study: DigestInPath, aggregator: TheAggregator, after: Annotated[int, Query(ge=-1, le=1 << 53)] = -1
 ) -> Response:
-    """The entries behind `after`."""
+    """The entries behind `after`, or the first of them; head and length are then those of the last that is given."""
     await aggregator.caught_up(study)
     return await answered(aggregator, lambda: _bulletin_model(aggregator, study, after))
 
@@ -84,7 +90,10 @@ def _bulletin_model(aggregator: Aggregator, study: str, after: int) -> BulletinM
     bulletin = aggregator.ledger.bulletin(study)
     # Entries that were appended since then would not be those that the head is of.
     entries = [entry for entry in aggregator.ledger.entries(study, after) if entry.sequence < bulletin.length]
-    return BulletinModel(head=bulletin.head, length=bulletin.length, entries=entries)
+    given = entries[: max(1, bisect_right(list(accumulate(len(entry.to_bytes()) for entry in entries)), _PIECE))]
+    if len(given) == len(entries):
+        return BulletinModel(head=bulletin.head, length=bulletin.length, entries=entries)
+    return BulletinModel(head=given[-1].digest(), length=given[-1].sequence + 1, entries=given)
 
 
 @router.get("/studies/{study}/result", response_model=ResultModel, responses=responses("not-found"))
