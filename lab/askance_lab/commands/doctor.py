@@ -1,4 +1,9 @@
-"""`askance doctor`: check what a server stands on: Python, settings, keys, ledger, disk, clock."""
+"""`askance doctor`: check what a server stands on: Python, settings, keys, ledger, disk, clock.
+
+`--deep` looks from outside at everything that the ledger holds, also while a server has it open, and names what is not
+as it was written: what, where, and what to do next. Only damage is answered with a backup: what is merely away, because
+it is locked, unreachable or another user's, is to be reached again.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +14,11 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final, TypeAlias
 
 import typer
 
@@ -22,10 +28,14 @@ from askance_lab.commands.shared.options import ConfigOption, DatabaseOption, Js
 from askance_lab.commands.shared.tables import echo_table
 from askance_protocol.errors import AskanceError
 from askance_server import auth
-from askance_server.ledger import LedgerBusyError, LedgerError, open_ledger
+from askance_server.ledger import LedgerAwayError, LedgerBusyError, LedgerError, audit_ledger, open_ledger
+from askance_server.ledger.sqlite import FILE, schema_behind
 from askance_server.settings import Settings, read_settings, unknown_variables
 
 SCHEMA_VERSION: Final = 1
+RESTORE: Final = "stop the server, keep a copy of what there is, then restore a backup (docs/server.md)"
+LEDGER_FILES: Final = ("ledger.sqlite", "ledger.sqlite-wal", "ledger.commits", "lock")
+"""Files that are in a directory once a ledger was opened there."""
 
 _GIB: Final = 1 << 30
 _LITTLE_DISK: Final = _GIB
@@ -54,30 +64,43 @@ class Check:
     outcome: CheckOutcome
     detail: str
     next: str = ""
+    where: str = ""
+    """File, table, study, round or user, where a finding has a place."""
+
+
+DeepOption: TypeAlias = Annotated[
+    bool,
+    typer.Option("--deep", help="Compare everything that the ledger holds with what was written; a server may run."),
+]
 
 
 @app.command(
     epilog=examples(
-        "askance doctor", "askance doctor --database ./study", "askance doctor --config askance.toml --json"
+        "askance doctor", "askance doctor --deep --database ./study", "askance doctor --config askance.toml --json"
     )
 )
-def doctor(database: DatabaseOption = None, config: ConfigOption = None, as_json: JsonOption = False) -> None:
+def doctor(
+    database: DatabaseOption = None,
+    config: ConfigOption = None,
+    deep: DeepOption = False,
+    as_json: JsonOption = False,
+) -> None:
     """Check what a server stands on: Python, settings, keys, ledger, disk, clock.
 
     It changes nothing, and ends with exit code 6 if a check failed.
     """
-    checks = list(examine(database, config))
+    checks = list(examine(database, config, deep=deep))
     well = all(check.outcome is not CheckOutcome.FAILED for check in checks)
     if as_json:
         report = {"schema_version": SCHEMA_VERSION, "ok": well, "checks": [asdict(check) for check in checks]}
         typer.echo(json.dumps(report, ensure_ascii=False))
     else:
-        rows = [[each.outcome.value, each.name, each.detail, _next(each)] for each in checks]
+        rows = [[each.outcome.value, each.name, _finding(each), _next(each)] for each in checks]
         echo_table(_table(checks), ["", "check", "finding", "next"], rows)
     raise typer.Exit(Exit.OK if well else Exit.CHECK_FAILED)
 
 
-def examine(database: str | None, config: Path | None) -> Iterator[Check]:
+def examine(database: str | None, config: Path | None, *, deep: bool = False) -> Iterator[Check]:
     """All checks. Where the settings cannot be read, there is nothing to check the others with."""
     yield _python()
     try:
@@ -90,7 +113,7 @@ def examine(database: str | None, config: Path | None) -> Iterator[Check]:
     yield _settings()
     yield _directory(settings.directory)
     yield from _secrets(settings)
-    yield _ledger(settings)
+    yield from _deep(settings) if deep else [_ledger(settings)]
     yield _disk(settings.directory)
     yield _clock(settings.directory)
 
@@ -126,13 +149,21 @@ def _directory(directory: Path) -> Check:
 
 def _secrets(settings: Settings) -> Iterator[Check]:
     """The key and the two tokens: each for its owner's eyes only."""
+    key, files = settings.directory / auth.KEY_FILE, auth.TokenFiles.of(settings.directory)
     if settings.server_key_bytes is not None:
         yield Check("key", CheckOutcome.OK, "given as a setting")
+    elif not key.exists() and _was_opened(settings):
+        what = "it is gone: the next start would make another one, and every token that was given out would be void"
+        yield Check("key", CheckOutcome.FAILED, what, f"put {key} back from a backup before the next start", str(key))
     else:
-        yield _private("key", settings.directory / auth.KEY_FILE, auth.read_key)
-    files = auth.TokenFiles.of(settings.directory)
+        yield _private("key", key, auth.read_key)
     yield _private("operator token", files.operator, auth.check_private)
     yield _private("enrolment token", files.enrolment, auth.check_private)
+
+
+def _was_opened(settings: Settings) -> bool:
+    """Whether there is, or was, an embedded ledger in this directory: opening it leaves these files."""
+    return not settings.is_postgres and any((settings.directory / name).exists() for name in LEDGER_FILES)
 
 
 def _private(name: str, path: Path, check: Callable[[Path], object]) -> Check:
@@ -146,29 +177,89 @@ def _private(name: str, path: Path, check: Callable[[Path], object]) -> Check:
 
 
 def _ledger(settings: Settings) -> Check:
-    if not settings.is_postgres and not Path(settings.database).exists():
-        return Check("ledger", CheckOutcome.OK, "will be made at the first start")
     begin = time.perf_counter()
     try:
+        if (absent := _absent(settings)) is not None:
+            return absent
+        if not settings.is_postgres and (version := schema_behind(Path(settings.database))) is not None:
+            what = f"it has schema {version}, of an older version"
+            return Check(
+                "ledger", CheckOutcome.WARNING, what, "copy the directory: the next start brings it up to date"
+            )
         ledger = open_ledger(settings.database)
         try:
             faults, users = ledger.verify(), ledger.enrolled()
         finally:
             ledger.close()
-    except LedgerBusyError as error:
-        return Check(
-            "ledger", CheckOutcome.WARNING, str(error), "a server that has it open answers for it: askance health"
-        )
-    except LedgerError as error:
-        return Check("ledger", CheckOutcome.FAILED, str(error), "restore a backup")
     except Exception as error:  # a broken ledger breaks in its own ways, and this is the command that looks for them
-        what = f"cannot be read: {type(error).__name__}"
-        return Check("ledger", CheckOutcome.FAILED, what, "keep a copy of the files, then restore a backup")
+        return replace(_unread(error), where=_place(settings))
     if faults:
         first = f"{len(faults)} faults, the first at {faults[0].where}: {faults[0].what}"
-        return Check("ledger", CheckOutcome.FAILED, first, "stop the server and restore a backup")
+        return Check("ledger", CheckOutcome.FAILED, first, "see all of them: askance doctor --deep", faults[0].where)
     seconds = time.perf_counter() - begin
     return Check("ledger", CheckOutcome.OK, f"{users} users, every sum agrees with the log ({seconds:.1f} s)")
+
+
+def _deep(settings: Settings) -> Iterator[Check]:
+    """Each finding of the ledger's audit as a check of its own."""
+    begin = time.perf_counter()
+    try:
+        if (absent := _absent(settings)) is not None:
+            yield absent
+            return
+        faults = audit_ledger(settings.database, _fingerprint(settings))
+    except Exception as error:  # as above
+        yield replace(_unread(error), where=_place(settings))
+        return
+    for fault in faults:
+        yield Check("ledger", CheckOutcome.FAILED, fault.what, fault.next or RESTORE, fault.where)
+    if not faults:
+        seconds = time.perf_counter() - begin
+        what = f"everything is as it was written, and every sum agrees with the log ({seconds:.1f} s)"
+        yield Check("ledger", CheckOutcome.OK, what)
+
+
+def _absent(settings: Settings) -> Check | None:
+    """What to say where there is no embedded ledger: it is gone, or was never made."""
+    path = Path(settings.database) / FILE
+    if settings.is_postgres or path.exists():
+        return None
+    if _was_opened(settings):
+        what = "it is gone: what was spent would be forgotten"
+        return Check("ledger", CheckOutcome.FAILED, what, RESTORE, str(path))
+    return Check("ledger", CheckOutcome.OK, "will be made at the first start")
+
+
+def _fingerprint(settings: Settings) -> str | None:
+    """The fingerprint of the server's key, if it can be read; that it cannot is a check of its own."""
+    with suppress(AskanceError, OSError):
+        return auth.Keys(settings.server_key_bytes or auth.read_key(settings.directory / auth.KEY_FILE)).fingerprint
+    return None
+
+
+def _place(settings: Settings) -> str:
+    """Where the ledger is; what is said of a database names it by itself, without its password."""
+    return "the database" if settings.is_postgres else str(Path(settings.database) / FILE)
+
+
+def _unread(error: Exception) -> Check:
+    """What to say of a ledger that could not be read, and whether a backup is of any use."""
+    match error:
+        case LedgerBusyError():
+            step = "a server has it open: askance health asks it, and askance doctor --deep looks beside it"
+            return Check("ledger", CheckOutcome.WARNING, str(error), step)
+        case LedgerAwayError():
+            return Check(
+                "ledger", CheckOutcome.FAILED, str(error), "reach it again, then look again: nothing is damaged"
+            )
+        case PermissionError():
+            what = f"{error.filename or 'a file'} cannot be opened: {error.strerror}"
+            return Check("ledger", CheckOutcome.FAILED, what, "run as the user who owns it")
+        case LedgerError():
+            return Check("ledger", CheckOutcome.FAILED, str(error), RESTORE)
+        case _:
+            what = f"cannot be read: {type(error).__name__}"
+            return Check("ledger", CheckOutcome.FAILED, what, RESTORE)
 
 
 def _disk(directory: Path) -> Check:
@@ -204,6 +295,11 @@ def _failed(name: str, error: AskanceError) -> Check:
     return Check(name, CheckOutcome.FAILED, detail, error.remedy)
 
 
+def _finding(check: Check) -> str:
+    """The detail, after its place unless it names it."""
+    return check.detail if check.where in check.detail else f"{check.where}: {check.detail}"
+
+
 def _next(check: Check) -> str:
     return "" if check.outcome is CheckOutcome.OK else check.next
 
@@ -212,7 +308,7 @@ def _table(checks: Sequence[Check]) -> str:
     width = max(len(check.name) for check in checks)
     lines: list[str] = []
     for check in checks:
-        lines.append(f"{check.outcome.value:8} {check.name:{width}}  {check.detail}")
+        lines.append(f"{check.outcome.value:8} {check.name:{width}}  {_finding(check)}")
         if step := _next(check):
             lines.append(f"{'':8} {'':{width}}  → {step}")
     return "\n".join(lines)

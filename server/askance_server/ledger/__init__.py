@@ -40,6 +40,7 @@ __all__ = [
     "Users",
     "Verdict",
     "Verdicts",
+    "audit_ledger",
     "open_ledger",
 ]
 
@@ -54,3 +55,17 @@ def open_ledger(database: str) -> Ledger:
     from askance_server.ledger.sqlite import SqliteLedger  # noqa: PLC0415
 
     return SqliteLedger.open(Path(database))
+
+
+def audit_ledger(database: str, fingerprint: str | None = None) -> list[Fault]:
+    """Look from outside at everything that a ledger holds, without changing it: a server may have it open.
+
+    `fingerprint` is that of the server's key, if there is one.
+    """
+    if database.startswith(("postgresql://", "postgres://")):
+        from askance_server.ledger.postgres import audit_postgres  # noqa: PLC0415
+
+        return audit_postgres(database, fingerprint)
+    from askance_server.ledger.sqlite import audit_sqlite  # noqa: PLC0415
+
+    return audit_sqlite(Path(database), fingerprint)

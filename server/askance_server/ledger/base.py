@@ -125,6 +125,8 @@ class Fault:
 
     where: str
     what: str
+    next: str = ""
+    """What to do about it, if it is not what to do about damage in general."""
 
 
 def check_enrolment(count: int, cap: int) -> None:

@@ -343,7 +343,7 @@ class ProjectedLedger(Ledger):
             raise ProtocolError("and users are not equally many", where="outcomes")
         projection = self._projection(id_)
         verdicts, spent = self._decide(projection, users, outcomes)
-        if verdicts.any() or not _ascend(users):
+        if verdicts.any() or not _differ(users):
             accepted = _accept_firsts(users, outcomes, verdicts)
             users, outcomes, spent = users[accepted], outcomes[accepted], spent[accepted]
         if len(users):
@@ -488,7 +488,7 @@ def _accept_firsts(users: Users, outcomes: OutcomeColumn, verdicts: Verdicts) ->
     """
     accepted = np.flatnonzero(verdicts == Verdict.ACCEPTED)
     mine, told = users[accepted], outcomes[accepted]
-    if _ascend(mine) or len(np.unique(mine)) == len(mine):
+    if _differ(mine):
         return accepted
     _, firsts, owners = np.unique(mine, return_index=True, return_inverse=True)
     verdicts[accepted] = np.where(told == told[firsts][owners], Verdict.REPEATED, Verdict.CONFLICT)
@@ -497,6 +497,9 @@ def _accept_firsts(users: Users, outcomes: OutcomeColumn, verdicts: Verdicts) ->
     return accepted
 
 
-def _ascend(users: Users) -> bool:
-    """Whether each user comes once, in the order of numbers, as a gateway sends them."""
-    return bool((users[1:] > users[:-1]).all())
+def _differ(users: Users) -> bool:
+    """Whether no user comes twice. A gateway sends them in ascending order."""
+    if (users[1:] > users[:-1]).all():
+        return True
+    ordered = np.sort(users)
+    return bool((ordered[1:] > ordered[:-1]).all())

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import sqlite3
 import time
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from askance_lab.cli import app
 from askance_lab.commands import doctor as doctor_command
 from askance_lab.commands.shared.exit_codes import Exit
+from askance_protocol.budget import MICRO
 from askance_server import auth
-from askance_server.ledger.base import Fault, LedgerBusyError, LedgerError
+from askance_server.app import open_resources
+from askance_server.ledger import open_ledger
+from askance_server.ledger.base import Fault, LedgerAwayError, LedgerBusyError, LedgerError
+from askance_server.ledger.sqlite import FILE
+from askance_server.settings import Settings
+from tests.protocol.studies import part, round_of, study
+from tests.server.ledger.ledgers import publish
 
 
 @pytest.fixture(autouse=True)
@@ -49,12 +61,13 @@ def started(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A data directory as a first start leaves it, with a stand-in for its ledger."""
     data = directory / "data"
     auth.write_tokens(data, auth.open_keys(data))
+    (data / FILE).touch()
     monkeypatch.setattr(doctor_command, "open_ledger", lambda database: FakeLedger())
     return data
 
 
-def doctor(data: Path | str) -> tuple[int, dict[str, dict[str, str]]]:
-    code, printed = called("doctor", "--database", str(data), "--json")
+def doctor(data: Path | str, *options: str) -> tuple[int, dict[str, dict[str, str]]]:
+    code, printed = called("doctor", "--database", str(data), "--json", *options)
     report = json.loads(printed)
     assert report["schema_version"] == 1
     assert report["ok"] == (code == Exit.OK)
@@ -140,6 +153,118 @@ def test_doctor_warns_where_a_server_has_the_ledger_open(started: Path, monkeypa
     code, checks = doctor(started)
     assert (code, checks["ledger"]["outcome"]) == (Exit.OK, "warning")
     assert "in use by process 5" in checks["ledger"]["detail"]
+
+
+def deep(data: Path | str) -> list[dict[str, str]]:
+    """What the audit finds, each with what to do next."""
+    code, printed = called("doctor", "--deep", "--database", str(data), "--json")
+    failed = [check for check in json.loads(printed)["checks"] if check["outcome"] == "failed"]
+    assert code == (Exit.CHECK_FAILED if failed else Exit.OK)
+    assert all(check["detail"] and check["where"] and check["next"] for check in failed)
+    return failed
+
+
+@pytest.fixture
+def kept(directory: Path) -> Path:
+    """A data directory with a ledger in which something has happened, closed in good order."""
+    data = directory / "data"
+    opened = open_resources(Settings(database=str(data)))
+    with closing(opened.ledger) as ledger:
+        ledger.enrol(10, MICRO)
+        ledger.revoke(3)
+        bulletin = publish(ledger, spec := study(), round_ := round_of(part(), of=spec))
+        ledger.charge(round_.digest(), np.arange(6, dtype=np.uint64), np.ones(6, np.uint32))
+        assert bulletin.length == 2
+    return data
+
+
+def sql(data: Path, statement: str) -> None:
+    with closing(sqlite3.connect(data / FILE, isolation_level=None)) as db:
+        db.execute(statement)
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a cap changed": (lambda data: sql(data, "UPDATE enrolments SET cap = cap + 1"), "table enrolments"),
+    "a user added": (lambda data: sql(data, "UPDATE enrolments SET users = users + 1"), "table enrolments"),
+    "a revocation gone": (lambda data: sql(data, "DELETE FROM epochs"), "table epochs"),
+    "log rows gone": (lambda data: sql(data, "DELETE FROM report_groups"), "table report_groups"),
+    "an entry altered": (
+        lambda data: sql(data, "UPDATE entries SET body = CAST(body || ' ' AS BLOB)"),
+        "table entries",
+    ),
+    "the ledger gone": (lambda data: (data / FILE).unlink(), FILE),
+    "the key gone": (lambda data: (data / "server.key").unlink(), "server.key"),
+    "another key": (lambda data: (data / "server.key").write_text("f" * 64), "server.key"),
+    "the ledger cut": (lambda data: os.truncate(data / FILE, 9000), FILE),
+    "no ledger at all": (lambda data: (data / FILE).write_bytes(b"not a database" * 1000), FILE),
+    "an older copy": (lambda data: (data / "ledger.commits").write_text(f"{10**6:020}"), FILE),
+}
+
+
+@pytest.mark.parametrize(("damage", "where"), DAMAGE.values(), ids=DAMAGE)
+def test_doctor_says_what_is_damaged_and_where_and_what_to_do(
+    kept: Path, damage: Callable[[Path], object], where: str
+) -> None:
+    assert deep(kept) == []
+    damage(kept)
+    found = deep(kept)
+    assert any(where in check["where"] for check in found), found
+    # Also in the table that a person reads.
+    code, printed = called("doctor", "--deep", "--database", str(kept))
+    assert code == Exit.CHECK_FAILED
+    assert where in printed
+    assert "→ " in printed
+
+
+def test_doctor_looks_at_the_ledger_of_a_running_server_and_changes_nothing(kept: Path) -> None:
+    with closing(open_ledger(str(kept))) as ledger:
+        before = (kept / FILE).read_bytes()
+        assert deep(kept) == []
+        ledger.enrol(1, MICRO)
+        assert deep(kept) == []
+        assert (kept / FILE).read_bytes() == before
+        # Without --deep it says whom to ask.
+        assert "askance health" in doctor(kept)[1]["ledger"]["next"]
+
+
+def test_doctor_does_not_bring_an_older_ledger_up_to_date(kept: Path) -> None:
+    sql(kept, "PRAGMA user_version = 2")
+    code, checks = doctor(kept)
+    assert (code, checks["ledger"]["outcome"]) == (Exit.OK, "warning")
+    assert "the next start" in checks["ledger"]["next"]
+    (found,) = deep(kept)
+    assert "start the server once" in found["next"]
+
+
+@pytest.mark.parametrize("options", [(), ("--deep",)], ids=["", "deep"])
+def test_doctor_never_advises_a_restore_for_what_is_merely_away(
+    kept: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    """A database that does not answer, a file that is locked, and a file of another user."""
+    _, away = doctor("postgresql://ann@127.0.0.1:1/askance", *options)
+
+    def locked(*_: object, **__: object) -> object:
+        raise LedgerAwayError("ledger.sqlite cannot be opened: database is locked")
+
+    def foreign(*_: object, **__: object) -> object:
+        raise PermissionError(13, "Permission denied", "ledger.sqlite")
+
+    told = [away["ledger"]]
+    for fault in (locked, foreign):
+        monkeypatch.setattr(doctor_command, "open_ledger", fault)
+        monkeypatch.setattr(doctor_command, "audit_ledger", fault)
+        told.append(doctor(kept, *options)[1]["ledger"])
+    for check in told:
+        assert check["outcome"] == "failed"
+        assert not re.search("restore|backup|damaged[^:]*$", check["next"].replace("nothing is damaged", "")), check
+
+    # The control: damage is answered with a backup.
+    def damaged(*_: object, **__: object) -> object:
+        raise LedgerError("group 2 is damaged")
+
+    monkeypatch.setattr(doctor_command, "open_ledger", damaged)
+    monkeypatch.setattr(doctor_command, "audit_ledger", damaged)
+    assert "restore a backup" in doctor(kept, *options)[1]["ledger"]["next"]
 
 
 def test_doctor_sees_a_full_disk_and_a_clock_that_went_back(started: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -155,6 +155,8 @@ class AcknowledgesEarly(SqliteLedger):
             self._db.execute("BEGIN IMMEDIATE")
         self.waiting += 1
         yield self._db
+        self._seals.write(self._db)
+        self._seals.committed()
 
 
 class SpendsApart(SqliteLedger):

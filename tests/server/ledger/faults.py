@@ -456,7 +456,9 @@ class CatchesItsOwnErrorsOnly(SqliteLedger):
     def _commit(self) -> Generator[sqlite3.Connection]:
         self._db.execute("BEGIN IMMEDIATE")
         yield self._db
+        self._seals.write(self._db)
         self._db.execute("COMMIT")
+        self._seals.committed()
 
 
 @dataclass

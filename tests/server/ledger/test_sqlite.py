@@ -191,7 +191,7 @@ def test_the_schema_files_make_what_version_0_1_made(tmp_path: Path) -> None:
             names = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
             return [(name, row[1:]) for name in names for row in db.execute(f"PRAGMA table_info({name})")]
 
-    scripts = tuple(migrations("sqlite").values())
+    scripts = tuple(script for number, script in migrations("sqlite").items() if number <= len(OLD_MIGRATIONS))
     assert tables(scripts) == tables(OLD_MIGRATIONS)
     # The control: another column is found.
     assert tables((*scripts, "ALTER TABLE epochs ADD COLUMN mystery INTEGER;")) != tables(OLD_MIGRATIONS)
@@ -200,7 +200,7 @@ def test_the_schema_files_make_what_version_0_1_made(tmp_path: Path) -> None:
 def test_a_file_of_a_newer_schema_is_refused(tmp_path: Path) -> None:
     published(tmp_path).close()
     raw(tmp_path).execute(f"PRAGMA user_version = {SCHEMA + 1}")
-    with pytest.raises(LedgerError, match=r"ledger\.sqlite has schema 3.*newer askance"):
+    with pytest.raises(LedgerError, match=r"ledger\.sqlite has schema 4.*newer askance"):
         SqliteLedger.open(tmp_path)
 
 

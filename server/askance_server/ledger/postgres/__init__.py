@@ -3,6 +3,6 @@
 `ledger` tells how it works; `rows` reads what the tables hold, `audit` works it out again, `link` is the connection.
 """
 
-from askance_server.ledger.postgres.ledger import PostgresLedger
+from askance_server.ledger.postgres.ledger import PostgresLedger, audit_postgres
 
-__all__ = ["PostgresLedger"]
+__all__ = ["PostgresLedger", "audit_postgres"]

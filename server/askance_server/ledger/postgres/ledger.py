@@ -33,8 +33,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString, TypeVar
 
@@ -80,7 +80,7 @@ from askance_server.ledger.base import (
     check_enrolment,
 )
 from askance_server.ledger.postgres.audit import audit
-from askance_server.ledger.postgres.link import LOCKS, Link, ask, connect, failure, first, migrate, shown
+from askance_server.ledger.postgres.link import LOCKS, Link, ask, connect, failure, first, migrate, schema_of, shown
 from askance_server.ledger.postgres.rows import (
     Known,
     blocks,
@@ -91,6 +91,7 @@ from askance_server.ledger.postgres.rows import (
     reports_of,
     study_of_round,
 )
+from askance_server.ledger.schemas import migrations
 
 T = TypeVar("T")
 Beginning = Callable[[Link], AbstractContextManager[object]]
@@ -405,6 +406,34 @@ class PostgresLedger(Ledger):
         if len(users) and int(users.max()) >= self._enrolled:
             return self.enrolled()
         return self._enrolled
+
+
+def audit_postgres(url: str, fingerprint: str | None = None) -> list[Fault]:
+    """Faults of the ledger in a database, seen in one snapshot: replicas may go on. Nothing is changed or migrated."""
+    with closing(connect(url)) as link:
+        try:
+            with _snapshot(link):
+                return list(_audit(link, url, fingerprint))
+        except psycopg.Error as error:
+            raise failure(url, error) from None
+
+
+def _audit(link: Link, url: str, fingerprint: str | None) -> Iterator[Fault]:
+    version, newest = schema_of(link), max(migrations("postgres"))
+    if not version:
+        yield Fault(shown(url), "there is no ledger in this database", "restore the database from a backup")
+    elif version > newest:
+        what = f"it has schema {version}, and this program knows {newest}"
+        yield Fault(shown(url), what, "look with a newer askance")
+    elif version < newest:
+        step = "stop all servers, then start one: it brings the database up to date, and seals what it finds"
+        yield Fault(shown(url), f"it has schema {version}, which has no seals", step)
+    else:
+        yield from audit(link)
+        known = ask(link, "SELECT fingerprint FROM server_key").fetchall()
+        if fingerprint is not None and known not in ([], [(fingerprint,)]):
+            what = "it is not the key that this ledger's servers have: tokens in use are refused"
+            yield Fault("server key", what, "give this server their key (server.key, or ASKANCE_SERVER_KEY)")
 
 
 @contextmanager

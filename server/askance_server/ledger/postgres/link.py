@@ -84,19 +84,20 @@ def _settle(link: Link, url: str) -> None:
 def migrate(link: Link, url: str) -> None:
     """Apply what is missing, each migration in a transaction of its own, one program at a time."""
     scripts = migrations("postgres")
-    if (version := _version(link)) > max(scripts):
+    if (version := schema_of(link)) > max(scripts):
         raise LedgerError(
             f"{shown(url)} has schema {version}, this program knows {max(scripts)}: start a newer askance."
         )
     for number in range(version + 1, max(scripts) + 1):
         with link.transaction():
             ask(link, "SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, _MIGRATING))
-            if _version(link) < number:
+            if schema_of(link) < number:
                 link.execute(scripts[number].encode())
                 ask(link, "INSERT INTO schema_version (version) VALUES (%s)", (number,))
 
 
-def _version(link: Link) -> int:
+def schema_of(link: Link) -> int:
+    """The version of a database's schema; 0 where there is none."""
     # Looked up in the catalogue's table: `to_regclass` may answer from what this connection knew before it waited.
     query = "SELECT EXISTS (SELECT FROM pg_class WHERE relname = 'schema_version' AND pg_table_is_visible(oid))"
     if not first(ask(link, query)):

@@ -16,9 +16,10 @@ have been made or not, the ledger refuses everything from then on and the proces
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sqlite3
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -30,9 +31,13 @@ from askance_server.ledger.base import Fault, LedgerError, OutcomeColumn, Users
 from askance_server.ledger.projections import ProjectedLedger, charges_of
 from askance_server.ledger.sqlite.log import Log, append_group, write_checkpoint
 from askance_server.ledger.sqlite.opening import FILE, connect, lock, reader
+from askance_server.ledger.sqlite.seals import CommitCount, Seals, broken_seals, check_seals, last_key
 
 CHECKPOINT_AFTER: Final = 100_000
 """Reports after which closing a round writes a checkpoint."""
+
+
+_LOG = logging.getLogger(__name__)
 
 
 class SqliteLedger(ProjectedLedger):
@@ -42,30 +47,48 @@ class SqliteLedger(ProjectedLedger):
     def open(cls, directory: Path) -> SqliteLedger:
         """Lock a data directory, create or migrate its file, and rebuild the projections."""
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        held = lock(directory)
-        try:
-            return cls(directory / FILE, held)
-        except BaseException:
-            os.close(held)
-            raise
+        with contextlib.ExitStack() as opened:
+            held = lock(directory)
+            opened.callback(os.close, held)
+            ledger = cls(directory / FILE, connect(directory / FILE))
+            opened.callback(ledger._db.close)
+            ledger._load()
+            check_seals(ledger._db, ledger._seals, ledger._path)
+            ledger._count = CommitCount.open(directory, ledger._seals.commits)
+            opened.callback(ledger._count.close)
+            ledger._held = opened.pop_all()
+        return ledger
 
-    def __init__(self, path: Path, held: int) -> None:
+    @classmethod
+    def reading(cls, directory: Path, db: sqlite3.Connection) -> SqliteLedger:
+        """A ledger that answers from a connection of the caller's, for an audit: it locks nothing, and cannot write."""
+        ledger = cls(directory / FILE, db)
+        ledger._reader = lambda: contextlib.nullcontext(db)
+        ledger._load()
+        return ledger
+
+    def __init__(self, path: Path, db: sqlite3.Connection) -> None:
         super().__init__()
-        self._path, self._lock = path, held
-        self._db = connect(path)
+        self._path, self._db = path, db
+        self._held = contextlib.ExitStack()
+        """Gives back the lock and the files, last opened first."""
         self._log = Log(self._db, path)
         self._numbers: dict[str, int] = {}
         """The number in the log of each round."""
         self._since_checkpoint = 0
-        try:
-            self._load_users()
-            self._load_bulletins()
-            self._load_spending()
-        except BaseException:
-            self._db.close()
-            raise
+        self._reader: Callable[[], contextlib.AbstractContextManager[sqlite3.Connection]] = lambda: contextlib.closing(
+            reader(path)
+        )
+        self._seals = Seals()
+        self._count: CommitCount | None = None
 
     # ------------------------------------------------------------------------------------------------- rebuilding
+
+    def _load(self) -> None:
+        self._seals = Seals.of(self._db)
+        self._load_users()
+        self._load_bulletins()
+        self._load_spending()
 
     def _load_users(self) -> None:
         for users, cap in self._db.execute("SELECT users, cap FROM enrolments ORDER BY first_user"):
@@ -107,7 +130,7 @@ class SqliteLedger(ProjectedLedger):
 
     def _logged(self, id_: str) -> Iterator[tuple[Users, OutcomeColumn]]:
         # By a connection of its own: it sees nothing of a transaction that is open, and waits for none.
-        with contextlib.closing(reader(self._path)) as db:
+        with self._reader() as db:
             for group in Log(db, self._path).groups_of(self._numbers[id_], self._spending.enrolled):
                 yield group.users, group.outcomes
 
@@ -115,11 +138,27 @@ class SqliteLedger(ProjectedLedger):
     def verify(self) -> list[Fault]:
         """Work out spending and reports from the log alone and compare; follow every bulletin."""
         try:
-            return super().verify()
+            sealed = [Fault(where, what) for where, what in broken_seals(self._db, self._seals)]
+            return [*super().verify(), *sealed]
         except LedgerError as error:
             return [Fault(str(self._path), str(error))]
 
     # ---------------------------------------------------------------------------------------------------- writing
+
+    @one_at_a_time
+    def check_key(self, fingerprint: str) -> None:
+        """Note the key that is in use. Another one than before is allowed, and said: who lost a key has to go on."""
+        before = last_key(self._db)
+        if before is not None and before != fingerprint:
+            _LOG.warning("the server key is another one than before: every token that was given out before is void")
+        if before != fingerprint:
+            self._write(lambda: self._keep_key(fingerprint), lambda: None)
+
+    def _keep_key(self, fingerprint: str) -> None:
+        with self._commit() as db:
+            insert = "INSERT INTO server_keys (fingerprint) VALUES (?) RETURNING number, fingerprint"
+            ((number, kept),) = db.execute(insert, (fingerprint,)).fetchall()
+            self._seals.change("server_keys", new=(number, kept))
 
     @one_at_a_time
     def check_writable(self) -> None:
@@ -128,50 +167,57 @@ class SqliteLedger(ProjectedLedger):
 
     @one_at_a_time
     def close(self) -> None:
-        """Close the file, then release the directory."""
-        try:
-            self._db.close()
-        finally:
-            os.close(self._lock)
+        """Close the files, then release the directory."""
+        self._held.close()
 
     def _beat(self) -> None:
         with self._commit() as db:
-            db.execute("INSERT INTO heartbeat VALUES (1, 1) ON CONFLICT (one) DO UPDATE SET beats = beats + 1")
+            beat = """
+                INSERT INTO heartbeat VALUES (1, 1) ON CONFLICT (one) DO UPDATE SET beats = beats + 1
+                RETURNING one, beats"""
+            ((one, beats),) = db.execute(beat).fetchall()
+            self._seals.hold("heartbeat", (one, beats))
 
     def _keep_users(self, first: int, count: int, cap: int) -> None:
         """Extend the last run if the cap is the same, else begin a new one."""
         with self._commit() as db:
-            if cap == self._spending.last_cap:
-                update = """
-                    UPDATE enrolments SET users = users + ?
-                    WHERE first_user = (SELECT max(first_user) FROM enrolments)"""
-                db.execute(update, (count,))
+            last = db.execute("SELECT * FROM enrolments ORDER BY first_user DESC LIMIT 1").fetchone()
+            if last is not None and last[2] == cap:
+                run = (last[0], last[1] + count, cap)
+                db.execute("UPDATE enrolments SET users = ? WHERE first_user = ?", (run[1], run[0]))
+                self._seals.change("enrolments", gone=last, new=run)
             else:
                 db.execute("INSERT INTO enrolments VALUES (?, ?, ?)", (first, count, cap))
+                self._seals.change("enrolments", new=(first, count, cap))
 
     def _keep_epoch(self, user: int, epoch: int) -> None:
         with self._commit() as db:
+            before = db.execute("SELECT user, epoch FROM epochs WHERE user = ?", (user,)).fetchone()
             db.execute("INSERT OR REPLACE INTO epochs VALUES (?, ?)", (user, epoch))
+            self._seals.change("epochs", gone=before, new=(user, epoch))
 
     def _keep_entry(self, study: str, entry: Entry, after: Bulletin) -> None:
         with self._commit() as db:
             row = (study, entry.sequence, after.head, entry.to_bytes())
             db.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", row)
+            self._seals.change("entries", new=row)
             if isinstance(entry.notice, RoundPublished):
                 id_ = after.rounds[-1][0]
                 insert = "INSERT INTO rounds (id, study) VALUES (?, ?) RETURNING number"
-                ((self._numbers[id_],),) = db.execute(insert, (id_, study)).fetchall()
+                ((number,),) = db.execute(insert, (id_, study)).fetchall()
+                self._seals.change("rounds", new=(number, id_, study))
+                self._numbers[id_] = number
             if isinstance(entry.notice, RoundClosed) and self._since_checkpoint >= CHECKPOINT_AFTER:
                 self._checkpoint(db)
 
     def _keep_group(self, id_: str, users: Users, outcomes: OutcomeColumn) -> None:
         with self._commit() as db:
-            append_group(db, self._numbers[id_], users, outcomes)
+            self._seals.change("report_groups", new=append_group(db, self._numbers[id_], users, outcomes))
         self._since_checkpoint += len(users)
 
     def _checkpoint(self, db: sqlite3.Connection) -> None:
         """Inside the caller's transaction: replace the checkpoint."""
-        write_checkpoint(db, self._spending.spent[: self._spending.enrolled])
+        self._seals.hold("checkpoints", write_checkpoint(db, self._spending.spent[: self._spending.enrolled]))
         self._since_checkpoint = 0
 
     def _explained(self, error: Exception) -> str:
@@ -187,7 +233,11 @@ class SqliteLedger(ProjectedLedger):
         try:
             self._db.execute("BEGIN IMMEDIATE")
             yield self._db
+            self._seals.write(self._db)
             self._db.execute("COMMIT")
+            self._seals.committed()
+            if self._count is not None:
+                self._count.write(self._seals.commits)
         except BaseException:
             # To close the file would roll back as well; but who reads it until then should not find it locked.
             with contextlib.suppress(Exception):

@@ -17,6 +17,7 @@ import numpy as np
 
 from askance_protocol.arrays import Integers
 from askance_server.ledger.base import LedgerError, OutcomeColumn, Users
+from askance_server.ledger.sqlite.seals import Row
 
 PIECE: Final = 1 << 20
 """Bytes of a checkpoint that are handed to SQLite at a time."""
@@ -76,24 +77,27 @@ class Log:
         return int(last), np.frombuffer(blob, "<i8")
 
 
-def append_group(db: sqlite3.Connection, number: int, users: Users, outcomes: OutcomeColumn) -> None:
-    """Inside the caller's transaction: one more group of reports to the round of this number."""
+def append_group(db: sqlite3.Connection, number: int, users: Users, outcomes: OutcomeColumn) -> Row:
+    """Inside the caller's transaction: one more group of reports to this round. Returns what of it is sealed."""
     columns = pack_users(users), pack_outcomes(outcomes)
-    row = (number, len(users), *columns, checksum(number, *columns))
-    db.execute("INSERT INTO report_groups (round, reports, users, outcomes, checksum) VALUES (?, ?, ?, ?, ?)", row)
+    sum_ = checksum(number, *columns)
+    insert = "INSERT INTO report_groups (round, reports, users, outcomes, checksum) VALUES (?, ?, ?, ?, ?)"
+    id_ = db.execute(insert, (number, len(users), *columns, sum_)).lastrowid
+    return (id_, number, len(users), sum_)
 
 
-def write_checkpoint(db: sqlite3.Connection, spending: Integers) -> None:
-    """Inside the caller's transaction: replace the checkpoint by one that counts all groups in."""
+def write_checkpoint(db: sqlite3.Connection, spending: Integers) -> Row:
+    """Inside the caller's transaction: replace the checkpoint by one of all groups. Returns what of it is sealed."""
     (last,) = db.execute("SELECT coalesce(max(id), 0) FROM report_groups").fetchone()
     spent = spending.astype("<i8", copy=False).view(np.uint8).data
     db.execute("DELETE FROM checkpoints")
-    row = (last, len(spent), checksum(last, spent, b""))
+    row: Row = (last, len(spent), checksum(last, spent, b""))
     db.execute("INSERT INTO checkpoints VALUES (?, zeroblob(?), ?)", row)
     # In pieces: as a parameter the whole would be copied, and its copy stay with the cached statement.
     with db.blobopen("checkpoints", "spent", last) as blob:
         for begin in range(0, len(spent), PIECE):
             blob.write(spent[begin : begin + PIECE])
+    return row
 
 
 def pack_users(users: Users) -> bytes:

@@ -1,0 +1,371 @@
+"""Damage to an embedded ledger is found, whatever table and column it is in; what is no damage is not called so.
+
+Tables and columns are read from the file: one that is added to the schema and not sealed fails here.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+from askance_protocol.budget import MICRO
+from askance_protocol.rounds import RoundAnswered, StudyEnded
+from askance_server.ledger import Fault, LedgerError, audit_ledger
+from askance_server.ledger.sqlite import FILE, SqliteLedger, seals
+from askance_server.ledger.sqlite import audit as audit_module
+from askance_server.ledger.sqlite import ledger as sqlite
+from tests.protocol.studies import part, round_of, study
+from tests.server.ledger.ledgers import publish
+
+FLIPS: Final = 250
+ENDED, RUNNING = study(nonce="a" * 32), study(nonce="b" * 32)
+KEY: Final = "c" * 64
+
+
+def fill(ledger: SqliteLedger) -> None:
+    """Something in every table, two rows where there can be two."""
+    ledger.check_key("d" * 64)
+    ledger.check_key(KEY)
+    ledger.enrol(50, 2 * MICRO)
+    ledger.enrol(50, 3 * MICRO)
+    ledger.revoke(3)
+    ledger.revoke(60)
+    ledger.check_writable()
+    for spec in (ENDED, RUNNING):
+        publish(ledger, spec, round_of(part(), of=spec))
+        (id_, _), *_ = ledger.bulletin(spec.digest()).rounds
+        for first in (0, 40):
+            users = np.arange(first, first + 20, dtype=np.uint64)
+            ledger.charge(id_, users, (users % np.uint64(2)).astype(np.uint32))
+    (id_, _), *_ = ledger.bulletin(ENDED.digest()).rounds
+    bulletin = ledger.close_round(id_, "operator")
+    tallies = tuple(tally.to_rows() for tally in ledger.tallies(id_))
+    bulletin = ledger.append(ENDED.digest(), bulletin.next(RoundAnswered(round=id_, tallies=tallies)))
+    ledger.append(ENDED.digest(), bulletin.next(StudyEnded(state="finished", reason="")))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory that was closed in good order."""
+    directory = tmp_path_factory.mktemp("whole") / "data"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sqlite, "CHECKPOINT_AFTER", 1)
+        with closing(SqliteLedger.open(directory)) as ledger:
+            fill(ledger)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def crashed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory as a server leaves it that is killed: all of its writes are in the write-ahead log."""
+    folder = tmp_path_factory.mktemp("crashed")
+    with closing(SqliteLedger.open(folder / "open")) as ledger:
+        fill(ledger)
+        shutil.copytree(folder / "open", folder / "data")
+    return folder / "data"
+
+
+@pytest.fixture
+def copy(whole: Path, tmp_path: Path) -> Path:
+    """A copy of the whole one, to be damaged."""
+    return Path(shutil.copytree(whole, tmp_path / "data"))
+
+
+def raw(directory: Path) -> sqlite3.Connection:
+    """A connection by hand, which no constraint stops."""
+    db = sqlite3.connect(directory / FILE, isolation_level=None)
+    db.execute("PRAGMA ignore_check_constraints = ON")
+    return db
+
+
+def tables() -> list[str]:
+    """All tables of the schema, from a file that was made by it."""
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.executescript("".join(audit_module.migrations("sqlite").values()))
+        return [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
+
+
+def columns(db: sqlite3.Connection, table: str) -> list[str]:
+    return [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
+
+
+def other(value: Any) -> Any:
+    """A value that differs by as little as can be."""
+    match value:
+        case int():
+            return value + 1
+        case str():
+            return ("b" if value[:1] == "a" else "a") + value[1:]
+        case _:
+            return bytes([value[0] ^ 1]) + value[1:]
+
+
+def change(db: sqlite3.Connection, table: str, name: str, rowid: int, value: Any) -> None:
+    """Change a value; where the next one is another row's already, by more."""
+    statement = f"UPDATE {table} SET {name} = ? WHERE rowid = ?"
+    try:
+        db.execute(statement, (other(value), rowid))
+    except sqlite3.IntegrityError:
+        db.execute(statement, (value + 1_000, rowid))
+
+
+Damage = Callable[[sqlite3.Connection], object]
+
+
+def damages(directory: Path, table: str) -> Iterator[tuple[str, Damage]]:
+    """Each column of the first and the last row changed, rows deleted, and a row inserted."""
+    with closing(raw(directory)) as db:
+        names, rows = columns(db, table), db.execute(f"SELECT rowid, * FROM {table} ORDER BY rowid").fetchall()
+    for place, (rowid, *row) in (("first", rows[0]), ("last", rows[-1])):
+        for name, value in zip(names, row, strict=True):
+            yield f"{name} of the {place} row", partial(change, table=table, name=name, rowid=rowid, value=value)
+        delete = f"DELETE FROM {table} WHERE rowid = ?"
+        yield f"the {place} row deleted", lambda db, d=delete, r=rowid: db.execute(d, (r,))
+    yield "all rows deleted", lambda db: db.execute(f"DELETE FROM {table}")
+    places = ", ".join("?" * len(names))
+    # What identifies a row may not come twice: each value another one, and numbers far away.
+    new = [value + 1_000 if isinstance(value, int) else other(value) for value in rows[-1][1:]]
+    yield "a row inserted", lambda db: db.execute(f"INSERT INTO {table} VALUES ({places})", new)
+
+
+def audit(directory: Path) -> list[Fault]:
+    return audit_ledger(str(directory), KEY)
+
+
+@pytest.fixture(scope="module")
+def missed_without_seals(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The control: what is not found by an audit that looks at no seal."""
+    missed: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (sqlite, audit_module):
+            patch.setattr(module, "broken_seals", lambda db, seals: iter(()))
+        folder = tmp_path_factory.mktemp("control")
+        for table in tables():
+            missed += [f"{table}: {name}" for name, found in damaged(whole, folder / table, table) if not found]
+    return missed
+
+
+def damaged(whole: Path, folder: Path, table: str) -> Iterator[tuple[str, list[Fault]]]:
+    """Each damage to a table, and what the audit says of it."""
+    for number, (name, damage) in enumerate(damages(whole, table)):
+        directory = Path(shutil.copytree(whole, folder / str(number)))
+        with closing(raw(directory)) as db:
+            damage(db)
+        yield name, audit(directory)
+
+
+def test_what_is_whole_is_found_whole(whole: Path) -> None:
+    before = {file.name: file.read_bytes() for file in whole.iterdir()}
+    assert audit(whole) == []
+    assert {name: (whole / name).read_bytes() for name in before} == before
+
+
+@pytest.mark.parametrize("table", tables())
+def test_any_change_to_any_row_is_found(whole: Path, tmp_path: Path, table: str) -> None:
+    missed = [name for name, found in damaged(whole, tmp_path, table) if not found]
+    assert missed == []
+
+
+def test_without_seals_it_is_missed(missed_without_seals: list[str]) -> None:
+    assert {
+        "enrolments: cap of the first row",
+        "enrolments: users of the last row",
+        "enrolments: a row inserted",
+        "epochs: epoch of the last row",
+        "epochs: the last row deleted",
+        "heartbeat: beats of the first row",
+    } <= set(missed_without_seals)
+
+
+def test_each_column_is_sealed_or_covered_by_a_checksum_that_is() -> None:
+    covered = {"report_groups": {"users", "outcomes"}, "checkpoints": {"spent"}}
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.executescript("".join(audit_module.migrations("sqlite").values()))
+        # Both are compared with what they say of the others.
+        for table in set(tables()) - {"seals", "sqlite_sequence"}:
+            sealed = set(seals.SEALED[table].replace("length(spent)", "spent").split(", "))
+            assert sealed | covered.get(table, set()) == set(columns(db, table)), table
+
+
+STATEMENTS: Final = {
+    "a table more": "CREATE TABLE mystery (one INTEGER)",
+    "a table less": "DROP TABLE heartbeat",
+    "a column more": "ALTER TABLE epochs ADD COLUMN mystery",
+    "an index less": "DROP INDEX groups_of_a_round",
+    "a trigger": "CREATE TRIGGER mystery AFTER INSERT ON epochs BEGIN DELETE FROM epochs; END",
+    "an older version": "PRAGMA user_version = 2",
+    "a newer version": "PRAGMA user_version = 1000",
+    "a group twice": "INSERT INTO report_groups (round, reports, users, outcomes, checksum)"
+    " SELECT round, reports, users, outcomes, checksum FROM report_groups LIMIT 1",
+    "two rounds for each other": "UPDATE rounds SET id = replace(replace(replace(id, substr(id, 1, 8), '-'), '-',"
+    " (SELECT substr(other.id, 1, 8) FROM rounds AS other WHERE other.number <> rounds.number)), '-', '')",
+}
+
+
+@pytest.mark.parametrize("statement", STATEMENTS.values(), ids=STATEMENTS)
+def test_a_change_of_the_structure_is_found(copy: Path, statement: str) -> None:
+    with closing(raw(copy)) as db:
+        db.execute(statement)
+    assert audit(copy) != []
+
+
+WHERE: Final = {
+    "a cap changed": ("UPDATE enrolments SET cap = cap + 1", "table enrolments"),
+    "a user added": ("UPDATE enrolments SET users = users + 1 WHERE first_user = 50", "table enrolments"),
+    "a revocation gone": ("DELETE FROM epochs WHERE user = 3", "table epochs"),
+    "log rows gone": ("DELETE FROM report_groups WHERE id > 2", "table report_groups"),
+    "an entry altered": (
+        "UPDATE entries SET body = CAST(replace(CAST(body AS TEXT), 'A study', 'B study') AS BLOB)",
+        "table entries",
+    ),
+}
+
+
+@pytest.mark.parametrize(("statement", "where"), WHERE.values(), ids=WHERE)
+def test_the_table_that_was_changed_is_named(copy: Path, statement: str, where: str) -> None:
+    with closing(raw(copy)) as db:
+        db.execute(statement)
+    assert where in {fault.where for fault in audit(copy)}
+    # A server does not go on with it either: caps, users, revocations and reports are looked at by each start.
+    with pytest.raises((LedgerError, ValueError)):
+        SqliteLedger.open(copy).close()
+
+
+def dump(directory: Path) -> list[str]:
+    """Everything that SQL can read."""
+    with closing(sqlite3.connect(directory / FILE)) as db:
+        return [*db.iterdump(), str(db.execute("PRAGMA user_version").fetchall())]
+
+
+def flipped(directory: Path, folder: Path, name: str, seed: int) -> list[tuple[int, list[Fault]]]:
+    """Bits of a file, each flipped alone, that change what can be read, or whether it can; and what the audit says."""
+    expected, body = dump(Path(shutil.copytree(directory, folder / "read"))), (directory / name).read_bytes()
+    told: list[tuple[int, list[Fault]]] = []
+    for bit in random.Random(seed).sample(range(8 * len(body)), FLIPS):
+        changed = bytearray(body)
+        changed[bit // 8] ^= 1 << bit % 8
+        for attempt in ("audit", "dump"):
+            shutil.rmtree(folder / attempt, ignore_errors=True)
+            shutil.copytree(directory, folder / attempt)
+            (folder / attempt / name).write_bytes(changed)
+        try:
+            harmless = dump(folder / "dump") == expected
+        except (sqlite3.Error, UnicodeDecodeError):
+            harmless = False
+        if not harmless:
+            told.append((bit, audited(folder / "audit")))
+    return told
+
+
+def audited(directory: Path) -> list[Fault]:
+    """What an audit says, a refusal included."""
+    try:
+        return audit(directory)
+    except LedgerError as error:
+        return [Fault(str(directory), str(error))]
+
+
+def test_a_bit_that_flips_in_the_file_is_found_or_changes_nothing(whole: Path, tmp_path: Path) -> None:
+    told = flipped(whole, tmp_path, FILE, seed=1)
+    assert [bit for bit, found in told if not found] == []
+    assert len(told) > FLIPS // 10
+
+
+def test_a_bit_that_flips_in_the_write_ahead_log_is_found_or_changes_nothing(crashed: Path, tmp_path: Path) -> None:
+    told = flipped(crashed, tmp_path, f"{FILE}-wal", seed=2)
+    assert [bit for bit, found in told if not found] == []
+    assert len(told) > FLIPS // 10
+
+
+@pytest.mark.parametrize("share", [0, 0.1, 0.5, 0.9, 0.99])
+def test_a_write_ahead_log_that_was_cut_is_found_and_no_server_starts_on_it(
+    crashed: Path, tmp_path: Path, share: float
+) -> None:
+    directory = Path(shutil.copytree(crashed, tmp_path / "data"))
+    log = directory / f"{FILE}-wal"
+    log.write_bytes(log.read_bytes()[: int(log.stat().st_size * share)])
+
+    found = audited(directory)
+    assert found
+    with pytest.raises(LedgerError, match=r"has lost \d+ of \d+ commits.*ledger\.commits") as refused:
+        SqliteLedger.open(directory)
+    # Deliberately: as the message says.
+    (directory / seals.COMMITS_FILE).unlink()
+    with closing(SqliteLedger.open(directory)) as ledger:
+        assert ledger.verify() == []
+    assert "Put the newer files back" in str(refused.value)
+
+
+def test_an_older_copy_of_the_file_alone_is_found(whole: Path, tmp_path: Path) -> None:
+    directory = Path(shutil.copytree(whole, tmp_path / "data"))
+    older = (directory / FILE).read_bytes()
+    with closing(SqliteLedger.open(directory)) as ledger:
+        ledger.revoke(5)
+    (directory / FILE).write_bytes(older)
+
+    assert [fault for fault in audit(directory) if "has lost 1 of" in fault.what]
+    with pytest.raises(LedgerError, match="has lost 1 of"):
+        SqliteLedger.open(directory)
+
+
+def test_an_older_copy_of_the_whole_directory_cannot_be_told(whole: Path, tmp_path: Path) -> None:
+    """What is not known, written down: docs/server.md says so, too."""
+    directory = Path(shutil.copytree(whole, tmp_path / "data"))
+    with closing(SqliteLedger.open(directory)) as ledger:
+        ledger.revoke(5)
+    shutil.rmtree(directory)
+    shutil.copytree(whole, directory)
+
+    assert audit(directory) == []
+
+
+def test_a_whole_study_that_is_gone_from_every_table_is_found(copy: Path) -> None:
+    with closing(raw(copy)) as db:
+        gone = RUNNING.digest()
+        number = db.execute("SELECT number FROM rounds WHERE study = ?", (gone,)).fetchone()[0]
+        db.execute("DELETE FROM report_groups WHERE round = ?", (number,))
+        db.execute("DELETE FROM rounds WHERE study = ?", (gone,))
+        db.execute("DELETE FROM entries WHERE study = ?", (gone,))
+    assert audit(copy) != []
+
+
+def test_another_key_than_the_one_in_use_is_found(whole: Path) -> None:
+    assert [fault.where for fault in audit_ledger(str(whole), "e" * 64)] == ["server.key"]
+    assert audit_ledger(str(whole), None) == []
+
+
+# ------------------------------------------------------------------------------------------------ what is no damage
+
+
+def test_what_was_killed_is_whole(crashed: Path, tmp_path: Path) -> None:
+    assert audit(Path(shutil.copytree(crashed, tmp_path / "data"))) == []
+
+
+def test_a_count_that_lags_behind_is_a_power_cut_and_no_damage(copy: Path) -> None:
+    count = copy / seals.COMMITS_FILE
+    count.write_text(f"{int(count.read_text()) - 3:020}\n")
+    assert audit(copy) == []
+    SqliteLedger.open(copy).close()
+    assert audit(copy) == []
+
+
+def test_a_file_that_was_written_anew_by_sqlite_is_whole(copy: Path) -> None:
+    with closing(raw(copy)) as db:
+        db.execute("VACUUM")
+    assert audit(copy) == []
+
+
+def test_a_ledger_that_a_server_has_open_and_writes_is_looked_at(copy: Path) -> None:
+    with closing(SqliteLedger.open(copy)) as ledger:
+        for user in range(5):
+            ledger.revoke(user)
+            assert audit(copy) == []
