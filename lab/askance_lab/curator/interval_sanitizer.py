@@ -46,7 +46,7 @@ from askance_protocol.arrays import Integers
 
 Interval: TypeAlias = tuple[int, int]
 Pieces: TypeAlias = tuple[Interval, ...]
-Whole: TypeAlias = NDArray[Any]
+WholeNumbers: TypeAlias = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class IntervalEstimates:
 class Counted:
     """Distinct points in order, with the number of entries before each, and of all."""
 
-    points: Whole
+    points: WholeNumbers
     before: Integers
 
     @classmethod
@@ -83,7 +83,7 @@ class Counted:
 
     def within(self, interval: Interval) -> Counted:
         """Points in [a,b]: all that a call on [a,b] sees."""
-        ends: Whole = np.array(interval, self.points.dtype)  # of their type: a float between would round them
+        ends: WholeNumbers = np.array(interval, self.points.dtype)  # of their type: a float between would round them
         low = int(self.points.searchsorted(ends[:1])[0])
         high = int(self.points.searchsorted(ends[1:], side="right")[0])
         return Counted(self.points[low:high], self.before[low : high + 1] - self.before[low])
@@ -244,7 +244,7 @@ def cells(part: Counted, interval: Interval, z: int) -> Mapping[Interval, int]:
     return aligned | shifted
 
 
-def _summed(keys: Whole, part: Counted) -> Iterator[Interval]:
+def _summed(keys: WholeNumbers, part: Counted) -> Iterator[Interval]:
     """Sum of the entries of each key; keys are in ascending order."""
     firsts = np.flatnonzero(np.append(np.ones(min(1, len(keys)), np.bool), keys[1:] != keys[:-1]))
     counts = np.diff(part.before[np.append(firsts, len(keys))])

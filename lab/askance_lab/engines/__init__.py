@@ -13,7 +13,7 @@ closed. An engine is therefore opened for a whole run:
         for tally in workers(count, blocks):
             ...
 
-An engine file ends with `ENGINE`, which builds its `Workers` from their number.
+An engine file ends with `ENGINE`, which builds its `WorkerPool` from their number.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 
-from askance_lab.engines.shared.workers import Engine, Workers
+from askance_lab.engines.shared.workers import Engine, WorkerPool
 from askance_protocol import discovery
 from askance_protocol.errors import UsageError
 
-__all__ = ["MOST_WORKERS", "Engine", "Workers", "engine", "engine_names"]
+__all__ = ["MOST_WORKERS", "Engine", "WorkerPool", "engine", "engine_names"]
 
 MOST_WORKERS = 256
 
@@ -36,11 +36,11 @@ def engine_names() -> list[str]:
     return discovery.names(sys.modules[__name__])
 
 
-def engine(name: str = "local", workers: int = 1) -> Workers:
+def engine(name: str = "local", workers: int = 1) -> WorkerPool:
     """Engine of this name. Its processes start with the first tasks; leave its `with` block to end them."""
     if name not in engine_names():
         raise UsageError(f"{name!r} is not an engine", where="engine", remedy=f"use {' or '.join(engine_names())}")
     if not 1 <= workers <= MOST_WORKERS:
         raise UsageError(f"{workers} is not from 1 to {MOST_WORKERS}", where="workers")
-    build: Callable[[int], Workers] = import_module(f"{__name__}.{name}").ENGINE
+    build: Callable[[int], WorkerPool] = import_module(f"{__name__}.{name}").ENGINE
     return build(workers)

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 from askance_lab.engines.shared.pool import ProcessPool
-from askance_lab.engines.shared.workers import Workers
+from askance_lab.engines.shared.workers import WorkerPool
 from askance_protocol.errors import MissingExtraError
 
 T = TypeVar("T")
 Task = TypeVar("Task")
 
 
-class Dask(Workers):
+class Dask(WorkerPool):
     """Engine that runs graphs of tasks, each with as many tasks as there are workers."""
 
     def __init__(self, workers: int) -> None:

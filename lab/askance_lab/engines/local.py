@@ -8,7 +8,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Final, TypeVar
 
 from askance_lab.engines.shared.pool import ProcessPool
-from askance_lab.engines.shared.workers import Workers
+from askance_lab.engines.shared.workers import WorkerPool
 from askance_protocol.errors import AskanceError
 
 T = TypeVar("T")
@@ -19,7 +19,7 @@ class LostWorkerError(AskanceError):
     """A worker process ended before its task did."""
 
 
-class Local(Workers):
+class Local(WorkerPool):
     """Engine that uses this process, or a pool of processes."""
 
     def __init__(self, workers: int) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from askance_lab.engines import Engine, Workers
+from askance_lab.engines import Engine, WorkerPool
 from askance_lab.experiments.checkpoint import Checkpoint
 
 Point = TypeVar("Point")
@@ -60,7 +60,7 @@ def run_points(
     trial: Trial[Point, Outcome],
     points: Mapping[str, Point],
     seeds: int,
-    engine: Workers,
+    engine: WorkerPool,
     checkpoint: Checkpoint,
     progress: Progress = in_silence,
 ) -> dict[str, tuple[Any, ...]]:
@@ -85,7 +85,7 @@ def run_points(
 def run_tasks(
     function: Callable[[Task], Any],
     tasks: Mapping[str, Task],
-    engine: Workers,
+    engine: WorkerPool,
     checkpoint: Checkpoint,
     progress: Progress = in_silence,
 ) -> dict[str, Any]:

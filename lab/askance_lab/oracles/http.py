@@ -1,9 +1,8 @@
 """The local model over HTTP: users enrol, a server plans and asks, a gateway reports for the users.
 
 The server runs the strategy by itself. This oracle is the other side of it: it lets the users answer whatever is open,
-until the study has ended. What was learned stands in the last entry of the bulletin, whatever strategy is installed
-here. A server of version 0.1 has none there: then the installed strategy is replayed on the public answers,
-and has to ask what was published and to learn what the server says.
+until the study has ended. Then it replays the public bulletin with the strategy that is installed here, which has to
+ask what the server has published, and has to learn what the server says that it learned.
 """
 
 from __future__ import annotations
@@ -86,8 +85,8 @@ class Http(Oracle):
         end = self.end()
         if end.state is not StudyState.FINISHED:
             raise failure(end.cause, end.reason)
-        # What stands on the bulletin needs no strategy. Of a study that version 0.1 has ended it is worked out again.
-        learned = Hypothesis(end.text, end.hypothesis) if end.published else self._replayed(strategy)
+        # What a server says was learned is not believed: the published answers have to lead there.
+        learned = self._replayed(strategy)
         if dict(learned.value) != dict(end.hypothesis):
             raise ProtocolError(
                 "says that something else was learned", where="server", remedy="compare its version with this one"

@@ -184,6 +184,14 @@ class _Several(BaseTest):
             test.check(schema)
 
 
+_JOINS: Final[dict[str, Callable[[bool, bool], bool]]] = {
+    "and": bool.__and__,
+    "or": bool.__or__,
+    "xor": bool.__xor__,
+}
+"""Of two truths. They are methods of C, which take the same steps for all."""
+
+
 class And(_Several):
     """All of the tests hold. All are evaluated, so that time does not depend on which fails."""
 
@@ -191,7 +199,7 @@ class And(_Several):
 
     def value(self, example: Example) -> bool:
         """Evaluate every test, then join all: `all` would stop at the first that fails."""
-        return reduce(operator.and_, [test.value(example) for test in self.of])
+        return reduce(_JOINS[self.op], [test.value(example) for test in self.of])
 
     def column(self, columns: Columns) -> Truths:
         """Evaluate every test on all examples, then join."""
@@ -205,7 +213,7 @@ class Or(_Several):
 
     def value(self, example: Example) -> bool:
         """Evaluate every test, then join all: `any` would stop at the first that holds."""
-        return reduce(operator.or_, [test.value(example) for test in self.of])
+        return reduce(_JOINS[self.op], [test.value(example) for test in self.of])
 
     def column(self, columns: Columns) -> Truths:
         """Evaluate every test on all examples, then join."""
@@ -219,7 +227,7 @@ class Xor(_Several):
 
     def value(self, example: Example) -> bool:
         """Whether an odd number of the tests holds."""
-        return reduce(operator.xor, [test.value(example) for test in self.of])
+        return reduce(_JOINS[self.op], [test.value(example) for test in self.of])
 
     def column(self, columns: Columns) -> Truths:
         """Evaluate every test on all examples, then join."""

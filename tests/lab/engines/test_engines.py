@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import askance_lab.engines as engines_folder
-from askance_lab.engines import Workers, engine, engine_names
+from askance_lab.engines import WorkerPool, engine, engine_names
 from askance_lab.engines.local import LostWorkerError
 from askance_protocol.errors import MissingExtraError, UsageError
 
@@ -22,7 +22,7 @@ KINDS = [("local", 1), ("local", 2), ("dask", 1), ("dask", 2)]
 
 
 @pytest.fixture(scope="module", params=KINDS, ids=lambda kind: f"{kind[0]}-{kind[1]}")
-def workers(request: pytest.FixtureRequest) -> Iterator[Workers]:
+def workers(request: pytest.FixtureRequest) -> Iterator[WorkerPool]:
     """Each engine with one worker and with two, opened once for all the tests."""
     with engine(*request.param) as opened:
         yield opened
@@ -66,14 +66,14 @@ def dies(_: int) -> int:
 # ------------------------------------------------------------------------------------------------------------ results
 
 
-def test_results_are_the_same_for_every_engine_and_number_of_workers(workers: Workers) -> None:
+def test_results_are_the_same_for_every_engine_and_number_of_workers(workers: WorkerPool) -> None:
     expected = [draws_by_seed(seed) for seed in range(12)]
 
     assert list(workers(draws_by_seed, range(12))) == expected
     assert sorted(workers.completed(draws_by_seed, range(12))) == list(enumerate(expected))
 
 
-def test_control_streams_of_the_workers_are_found(workers: Workers) -> None:
+def test_control_streams_of_the_workers_are_found(workers: WorkerPool) -> None:
     """With several workers the check above fails where a stream depends on the worker."""
     in_this_process = [draws_by_worker(seed) for seed in range(12)]
 
@@ -102,11 +102,11 @@ def test_one_worker_is_this_process_and_gives_each_result_at_once() -> None:
     assert list(engine()(process_of, [0])) == [os.getpid()]
 
 
-def test_no_tasks_are_no_results(workers: Workers) -> None:
+def test_no_tasks_are_no_results(workers: WorkerPool) -> None:
     assert list(workers(draws_by_seed, [])) == []
 
 
-def test_an_error_of_a_task_reaches_the_caller_and_the_engine_goes_on(workers: Workers) -> None:
+def test_an_error_of_a_task_reaches_the_caller_and_the_engine_goes_on(workers: WorkerPool) -> None:
     with pytest.raises(ValueError, match="three"):
         list(workers(fails_at_three, range(6)))
     assert list(workers(fails_at_three, [1, 2])) == [1, 2]

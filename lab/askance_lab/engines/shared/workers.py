@@ -18,7 +18,7 @@ class Engine(Protocol):
         ...
 
 
-class Workers(ABC):
+class WorkerPool(ABC):
     """An engine with a number of workers, which start once and serve until it is closed."""
 
     def __init__(self, workers: int) -> None:

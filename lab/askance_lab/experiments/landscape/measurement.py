@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from askance_lab.data.problems import PROBLEMS, LearningProblem, Maker
-from askance_lab.engines import Workers
+from askance_lab.engines import WorkerPool
 from askance_lab.experiments.checkpoint import Checkpoint
 from askance_lab.experiments.landscape.cells import BY_KEY, LEARNERS, Cell
 from askance_lab.experiments.sample_size import LearnerTrial, SuccessRate, TrialOutcome, measure, users_needed
@@ -138,7 +138,7 @@ def tasks_of(cells: Iterable[Cell], targets: Targets, seeds: int, dimensions: Se
 def run_all(
     tasks: Sequence[Task],
     results: Path,
-    engine: Workers,
+    engine: WorkerPool,
     *,
     progress: Progress = in_silence,
     run: Callable[[Task], CellUsers] = find,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from askance_lab.data.made_up import made_up
-from askance_lab.engines import Workers
+from askance_lab.engines import WorkerPool
 from askance_lab.evaluation.error import error_of
 from askance_lab.evaluation.proportion import CONFIDENCE, Proportion
 from askance_lab.experiments.checkpoint import Checkpoint
@@ -113,7 +113,7 @@ def measure(
     settings: Sequence[SeparationSetting],
     seeds: int,
     results: Path,
-    engine: Workers,
+    engine: WorkerPool,
     *,
     progress: Progress = in_silence,
     run: SeparationTrial = trial,
