@@ -16,7 +16,7 @@ import askance_server
 from askance_server import create_app
 from askance_server.settings import Settings
 
-DESCRIPTION = "0aeabf9083c4ce741c3146b40c348c53261d9e6fc15c49ae28499bfdc6667fda"
+DESCRIPTION = "cf4fbff559d8a1a8c31ab5e912fbbdeb7c3016c93a3b4c31f30997a80602065a"
 """SHA-256 of /openapi.json without the version of this program. A change of the contract is a change here."""
 
 
