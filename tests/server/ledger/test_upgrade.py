@@ -1,0 +1,194 @@
+"""A ledger that version 0.1 made goes on with this version; killed at any statement of its upgrade, it is whole.
+
+`fixtures/ledger_of_0_1.sqlite.xz` was made by version 0.1 (commit ac6be6c) with `fixtures/make_ledger_of_0_1.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import os
+import shutil
+import signal
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from askance_protocol.rounds import read_entry
+from askance_server.auth import Keys, UserToken
+from askance_server.ledger import audit_ledger
+from askance_server.ledger.schemas import migrations
+from askance_server.ledger.sqlite import FILE, SqliteLedger, opening
+from tests.harness.servers import Service, prepared
+
+FIXTURES: Final = Path(__file__).with_name("fixtures")
+TOLD: Final[dict[str, Any]] = json.loads((FIXTURES / "ledger_of_0_1.json").read_text("utf-8"))
+BODY: Final = lzma.decompress((FIXTURES / "ledger_of_0_1.sqlite.xz").read_bytes())
+KEY: Final = bytes.fromhex(TOLD["key"])
+FINISHED, RUNNING = TOLD["studies"]
+RENEWED: Final = 3
+"""The user whose first tokens are void."""
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """A data directory of version 0.1."""
+    return old_at(tmp_path / "data")
+
+
+def old_at(directory: Path) -> Path:
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(mode=0o700)
+    (directory / FILE).write_bytes(BODY)
+    return directory
+
+
+def token(user: int, epoch: int | None = None) -> str:
+    return Keys(KEY).mint(UserToken(user, (user == RENEWED) if epoch is None else epoch))
+
+
+def schema_of(directory: Path) -> int:
+    with closing(sqlite3.connect(directory / FILE)) as db:
+        return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+def assert_same_totals(ledger: SqliteLedger) -> None:
+    """What version 0.1 told of users, studies and rounds."""
+    accounts = [ledger.standing(user).account for user in range(ledger.enrolled())]
+    assert [[account.cap, account.spent] for account in accounts] == TOLD["accounts"]
+    assert [ledger.epoch(user) for user in (0, RENEWED)] == [0, 1]
+    assert ledger.studies() == [study["id"] for study in TOLD["studies"]]
+    for study, bulletin in zip(TOLD["studies"], TOLD["bulletins"], strict=True):
+        entries = [read_entry(json.dumps(entry)) for entry in bulletin["entries"]]
+        assert ledger.entries(study["id"]) == entries
+        assert ledger.bulletin(study["id"]).head == bulletin["head"]
+        for round_ in study["rounds"]:
+            assert (ledger.state(round_["id"]).value, ledger.received(round_["id"])) == (
+                round_["state"],
+                round_["received"],
+            )
+    for tally in TOLD["tallies"]:
+        if tally["tallies"]:
+            found = [each.to_rows() for each in ledger.tallies(tally["round"])]
+            assert json.loads(json.dumps(found)) == tally["tallies"]
+    assert ledger.verify() == []
+
+
+def test_the_ledger_of_version_0_1_has_no_seals_and_what_it_told_stays_true(old: Path) -> None:
+    assert schema_of(old) == 2
+    (found,) = audit_ledger(str(old))
+    assert "start the server once" in found.next
+    assert schema_of(old) == 2  # To look changed nothing.
+
+    with closing(SqliteLedger.open(old)) as ledger:
+        assert_same_totals(ledger)
+    assert schema_of(old) == max(migrations("sqlite"))
+    assert audit_ledger(str(old)) == []
+    with closing(SqliteLedger.open(old)) as ledger:
+        assert_same_totals(ledger)
+
+
+def test_a_study_of_version_0_1_goes_on_to_its_end(old: Path) -> None:
+    with Service(old, cap="4", server_key=KEY.hex()) as service:
+        assert service.get(f"/v1/studies/{FINISHED['id']}/result").json()["hypothesis"] == TOLD["result"]["hypothesis"]
+        # A token of before, one that was void before, and one of a user who has reported already.
+        assert service.get("/v1/me", token=token(RENEWED)).status_code == 200
+        assert service.get("/v1/me", token=token(RENEWED, epoch=0)).status_code == 401
+        # There are three rounds left; which of them is open is looked up each time.
+        for _ in range(50):
+            if (study := service.get(f"/v1/studies/{RUNNING['id']}").json())["state"] == "finished":
+                break
+            answer(service, study)
+        assert service.get(f"/v1/studies/{RUNNING['id']}/result").json()["hypothesis"]["centres"]
+        assert service.get("/readyz").status_code == 200
+    assert audit_ledger(str(old), Keys(KEY).fingerprint) == []
+
+
+def answer(service: Service, study: dict[str, Any]) -> None:
+    """Let everybody answer the last round who is asked; whoever has answered under 0.1 sends the same again."""
+    round_ = prepared(study)
+    for user in range(40):
+        if round_.asks(user):
+            told = service.report(round_.id, token(user), user % 2)
+            assert told.status_code == 200, told.text
+
+
+# ------------------------------------------------------------------------------------------------------------- kills
+
+
+def upgrade_killed(directory: Path, place: int, migrate: Callable[..., None] | None = None) -> bool:
+    """Open a ledger in a child that is killed before its n-th statement; whether it came so far."""
+    pid = os.fork()
+    if not pid:
+        try:
+            _open_until(directory, place, migrate)
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(pid, 0)
+    return os.WIFSIGNALED(status)
+
+
+def _open_until(directory: Path, place: int, migrate: Callable[..., None] | None) -> None:
+    left = place
+    connect = sqlite3.connect
+
+    def count(_: str) -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def counting(*given: Any, **named: Any) -> sqlite3.Connection:
+        db = connect(*given, **named)
+        db.set_trace_callback(count)
+        return db
+
+    sqlite3.connect = counting  # type: ignore[assignment]
+    if migrate is not None:
+        opening._migrate = migrate  # type: ignore[assignment]
+    SqliteLedger.open(directory)
+
+
+def broken_upgrades(folder: Path, migrate: Callable[..., None] | None = None) -> tuple[int, list[str]]:
+    """Kill an upgrade at each of its statements: how many there are, and what was left behind that is not whole."""
+    wrong: list[str] = []
+    seen: set[int] = set()
+    place = 1
+    while not wrong and upgrade_killed(directory := old_at(folder / "data"), place, migrate):
+        seen.add(version := schema_of(directory))
+        with closing(sqlite3.connect(directory / FILE)) as db:
+            tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
+            if ("seals" in tables) != (version == 3):
+                wrong.append(f"killed at statement {place}: tables of two versions")
+        try:
+            with closing(SqliteLedger.open(directory)) as ledger:
+                assert_same_totals(ledger)
+        except Exception as error:
+            wrong.append(f"killed at statement {place}: {error}")
+        else:
+            wrong += [f"killed at statement {place}: {fault.what}" for fault in audit_ledger(str(directory))]
+        place += 1
+    assert wrong or seen == {2, 3}  # Before its commit and after it.
+    return place - 1, wrong
+
+
+def test_an_upgrade_that_is_killed_leaves_one_version_or_the_other_whole(tmp_path: Path) -> None:
+    statements, wrong = broken_upgrades(tmp_path)
+    assert wrong == []
+    assert statements > 20
+
+
+def in_steps(db: sqlite3.Connection, path: Path) -> None:
+    """The control: an upgrade whose statements are commits of their own."""
+    db.executescript(migrations("sqlite")[3])
+    opening.seal_all(db)
+    db.execute("PRAGMA user_version = 3")
+
+
+def test_an_upgrade_in_several_commits_is_found(tmp_path: Path) -> None:
+    _, wrong = broken_upgrades(tmp_path, in_steps)
+    assert any("two versions" in fault for fault in wrong)
