@@ -223,11 +223,13 @@ def test_epsilon_is_claimed_of_real_rows_with_a_declared_schema_and_real_noise_a
     patients: Path, declared: Path
 ) -> None:
     ask = ["decision-tree", "--set", "depth=1", "--data", patients, "--epsilon", 4]
-    private = [run_json(*ask, "--schema", declared, "--positive", "yes") for _ in range(2)]
+    # Much noise: with as little as ε = 4 two runs may well say the same.
+    noisy = ["decision-tree", "--set", "depth=1", "--data", patients, "--epsilon", "0.05"]
+    private = [run_json(*noisy, "--schema", declared, "--positive", "yes") for _ in range(8)]
 
     assert private[0]["not_private"] == []
-    # Two runs of one table have other noise, also in the error on the rows that were kept.
-    assert private[0]["hypothesis"] != private[1]["hypothesis"] or private[0]["error"] != private[1]["error"]
+    # Runs of one table have other noise, also in the error on the rows that were kept.
+    assert len({ran["error"] for ran in private}) > 3
     assert (private[0]["error_known"], private[0]["features"]) == ("measured", private[1]["features"])
     low, high = private[0]["error_interval"]
     assert low <= private[0]["error"] <= high
