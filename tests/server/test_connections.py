@@ -286,3 +286,20 @@ def test_half_a_line_is_open_behind_a_request_that_came_whole() -> None:
         connection.shutdown(socket.SHUT_WR)
 
         assert parts_of(rest_of(connection))[2] == b"done"
+
+
+def test_a_small_body_may_follow_a_large_one_on_a_connection() -> None:
+    """What was read of the request before is no overhead of this one: a gateway's last batch is the smallest."""
+    with serving(PATIENT) as (port, _), connect(port) as connection:
+        for size in (1 << 21, 200_000, 70_000):
+            head = f"POST /read HTTP/1.1\r\nHost: x\r\nContent-Length: {size}\r\n\r\n".encode()
+            # The head comes with the beginning of its body, and the rest later.
+            connection.sendall(head + bytes(size // 2))
+            time.sleep(0.05)
+            connection.sendall(bytes(size - size // 2))
+            got, wanted = b"", str(size).encode()
+            while not got.endswith(wanted):
+                piece = connection.recv(1 << 16)
+                assert piece, got
+                got += piece
+            assert got.startswith(b"HTTP/1.1 200")

@@ -187,6 +187,8 @@ class GuardedProtocol(HttpToolsProtocol):
         self._closing = False
         self._in_head = False
         """A head has begun and not ended."""
+        self._messages = 0
+        """Number of heads that have ended."""
         self._head_bytes = 0
         self._body_began = 0.0
         self._body_bytes = 0
@@ -346,7 +348,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._deaf:
             self._throw_away(len(data))
             return
-        taken, was_in_head = self._body_bytes, self._in_head
+        taken, was_in_head, before = self._body_bytes, self._in_head, self._messages
         parser = cast("httptools.HttpRequestParser", self.parser)
         try:
             parser.feed_data(data)
@@ -365,7 +367,8 @@ class GuardedProtocol(HttpToolsProtocol):
             self._head_bytes += len(data)
             if self._head_bytes > 2 * self.pool.limits.head_bytes:
                 self._fail("head-too-large", f"the head is longer than {self.pool.limits.head_bytes} bytes")
-        elif not self._in_head and not was_in_head and self._in_body:
+        elif self._in_body and not was_in_head and self._messages == before:
+            # Bytes in which a body begins belong to two counts; what is left out is one piece a request.
             self._other_bytes += len(data) - (self._body_bytes - taken)
             if self._other_bytes > self.pool.limits.head_bytes + 16 * self._body_bytes:
                 self._fail("malformed-request", "the body has more of chunks' lengths and trailers than of itself")
@@ -413,6 +416,7 @@ class GuardedProtocol(HttpToolsProtocol):
             raise _Unwelcome("malformed-request", f"more than {self.pool.limits.pipelined} requests wait for answers")
         super().on_headers_complete()
         self._in_head = False
+        self._messages += 1
         self._body_bytes = self._other_bytes = 0
         now = self.loop.time()
         self._body_began, self.deadline = now, now + self.pool.limits.body_seconds

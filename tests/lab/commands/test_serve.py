@@ -200,7 +200,7 @@ def noise_for_a_ledger(here: Path) -> tuple[str, ...]:
     return ()
 
 
-@refused(Exit.INTERNAL, "is not a ledger or is damaged: unable to open database file")
+@refused(Exit.UNREACHABLE, "cannot be opened: unable to open database file")
 def a_directory_for_a_ledger(here: Path) -> tuple[str, ...]:
     (made(here, "x", "").parent / "ledger.sqlite").mkdir()
     return ()

@@ -43,8 +43,8 @@ SEALED: Final = {
 }
 """What is digested of each table's rows. Changed only by a migration that seals anew."""
 
-Value: TypeAlias = int | float | str | bytes | memoryview | None
-Row: TypeAlias = tuple[Value, ...]
+Stored: TypeAlias = int | float | str | bytes | memoryview | None
+Row: TypeAlias = tuple[Stored, ...]
 
 _SMALL: Final = {"enrolments", "epochs", "rounds", "server_keys", "sqlite_master"}
 _LONG: Final = {"entries", "report_groups"}
