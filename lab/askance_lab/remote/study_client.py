@@ -43,8 +43,6 @@ class StudyResult:
     cause: Cause | None
     """Why it ended; None in a study of version 0.1, which names no cause."""
     reason: str
-    published: bool
-    """Whether the hypothesis stands on the bulletin; in a study that version 0.1 has ended it does not."""
     hypothesis: Mapping[str, Any]
     text: str
     interactive: bool
@@ -131,7 +129,6 @@ async def _end(watch: BulletinReader) -> StudyResult:
         watch.history.bulletin.state,
         cause_of(last.notice),
         printable(result["reason"]),
-        learned is not None,
         # From the bulletin, whose digest all can compare. What version 0.1 has ended has none there.
         (result["hypothesis"] or {}) if learned is None else learned.value,
         printable((result["text"] or "") if learned is None else learned.text),
