@@ -17,6 +17,7 @@ second, which finds deadlines and what other replicas have done.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
 import time
@@ -89,13 +90,14 @@ class Aggregator:
     """Rounds that are being prepared."""
     _changed: dict[str, asyncio.Event] = field(default_factory=dict[str, asyncio.Event])
     _writable: asyncio.Future[None] | None = None
-    _ticker: asyncio.Task[None] | None = None
+    _resuming: asyncio.Task[None] = field(init=False)
+    _ticker: asyncio.Task[None] = field(init=False)
 
     def __post_init__(self) -> None:
         self.driver = Driver(self.ledger, self.strategies)
 
-    async def start(self) -> None:
-        """Begin to take reports, and continue every study that has not ended."""
+    def start(self) -> None:
+        """Begin to take reports, and to continue every study that has not ended."""
         self._asking, self._stepping = Workers("ledger", _ASKING), Workers("studies", _STEPPING)
         self._looking = Workers("ready", 1)
         self.committer = GroupCommitter(
@@ -105,10 +107,24 @@ class Aggregator:
             committed=self._committed,
             broken=self._broken,
         )
-        for study in await self.ask(self._unfinished):
+        # In the background: a database that does not answer now is no reason to be silent.
+        self._resuming = asyncio.get_running_loop().create_task(self._resume())
+        self._ticker = asyncio.get_running_loop().create_task(self._tick())
+
+    async def _resume(self) -> None:
+        """Continue every study that has not ended."""
+        while True:
+            try:
+                studies = await self.ask(self._unfinished)
+                break
+            except LedgerError as error:
+                self._broken(error)
+            except Exception:
+                _LOG.exception("an error that should not be, while running studies were looked for")
+            await asyncio.sleep(_TICK)
+        for study in studies:
             self._running.add(study)
             self.advance(study)
-        self._ticker = asyncio.get_running_loop().create_task(self._tick())
 
     def _unfinished(self) -> list[str]:
         return [study for study in self.ledger.studies() if self.ledger.bulletin(study).state not in ENDED]
@@ -120,8 +136,8 @@ class Aggregator:
         was acknowledged that is not stored.
         """
         self.end_streams()
-        if self._ticker is not None:
-            self._ticker.cancel()
+        for task in (self._ticker, self._resuming, *self._steps.values()):
+            task.cancel()
         try:
             async with asyncio.timeout(_PATIENCE):
                 await self.committer.drain()
@@ -246,11 +262,15 @@ class Aggregator:
 
         A plan may take longer than anybody waits: then what is there has to do.
         """
-        if (step := self._steps.get(study)) is not None:
-            await asyncio.wait([step], timeout=_CATCH_UP)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CATCH_UP):
+                await asyncio.shield(self._resuming)
+                if (step := self._steps.get(study)) is not None:
+                    await asyncio.shield(step)
 
     async def settled(self) -> None:
         """Wait until no study is being advanced."""
+        await asyncio.shield(self._resuming)
         while self._steps:
             await asyncio.wait(list(self._steps.values()))
 

@@ -75,7 +75,7 @@ def create_app(
             lambda: _aggregator(chosen, stop or _terminate, opened or open_resources(chosen))
         )
         opening.end()
-        await aggregator.start()
+        aggregator.start()
         app.state.aggregator = aggregator
         yield
         await aggregator.finish()

@@ -10,8 +10,8 @@ from fastapi import FastAPI
 
 from askance_server.api.connections import ConnectionLimits, guarded
 
-GRACE: Final = 10
-"""Seconds that requests have to end when the server is told to stop."""
+GRACE: Final = 2
+"""Seconds that requests have to end when the server is told to stop. Streams of events end at once."""
 
 _FILES: Final = 48
 """Descriptors kept for all that is no connection: the ledger, its log, keys, what a library opens."""

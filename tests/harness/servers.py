@@ -110,6 +110,8 @@ class Service(Api):
         self._runner = asyncio.Runner()
         self._lifespan = self.app.router.lifespan_context(self.app)
         self._runner.run(self._lifespan.__aenter__())
+        # What a start continues in the background is done before the first request.
+        self._runner.run(self.app.state.aggregator.settled())
         transport = httpx.ASGITransport(self.app, raise_app_exceptions=self._raising)
         self._client = httpx.AsyncClient(transport=transport, base_url="http://askance.test")
         return self

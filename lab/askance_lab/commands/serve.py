@@ -102,6 +102,12 @@ def _run(settings: Settings, listener: socket.socket, announce: Callable[[], Non
             if not self.should_exit:  # a signal may have come while the ledger was read
                 announce()
 
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            # Streams of events would go on until nobody waits for them any more.
+            if (aggregator := getattr(application.state, "aggregator", None)) is not None:
+                aggregator.end_streams()
+            await super().shutdown(sockets)
+
         def give_up(self) -> None:
             """The application's own end: its log cannot be written, so nothing more may be acknowledged."""
             self.gave_up = self.should_exit = True

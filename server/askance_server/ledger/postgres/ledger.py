@@ -31,6 +31,7 @@ repeats what the database says about the contents of rows: that can be a report.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -80,7 +81,19 @@ from askance_server.ledger.base import (
     check_enrolment,
 )
 from askance_server.ledger.postgres.audit import audit
-from askance_server.ledger.postgres.link import LOCKS, Link, ask, connect, failure, first, migrate, schema_of, shown
+from askance_server.ledger.postgres.link import (
+    LOCKS,
+    PATIENCE,
+    Link,
+    ask,
+    connect,
+    failure,
+    first,
+    migrate,
+    schema_of,
+    shown,
+    waiting,
+)
 from askance_server.ledger.postgres.rows import (
     Known,
     blocks,
@@ -169,7 +182,8 @@ class PostgresLedger(Ledger):
             if users.stop > MAX_USER:
                 raise ProtocolError(f"{count} more are too many", where="count", remedy=f"{MAX_USER - first} are left")
             insert = "INSERT INTO users (number, cap) SELECT number, %s FROM generate_series(%s, %s - 1) AS number"
-            ask(link, insert, (cap, users.start, users.stop))
+            for block in blocks(users):
+                ask(link, insert, (cap, block.start, block.stop))
             return users
 
         return self._run(work, Link.transaction)
@@ -310,7 +324,7 @@ class PostgresLedger(Ledger):
 
     def verify(self) -> list[Fault]:
         """Follow every bulletin and every report, in one snapshot: replicas may go on writing."""
-        return self._run(audit, _snapshot, repeatable=True)
+        return self._run(audit, _snapshot, repeatable=True, patience=math.inf)
 
     def check_key(self, fingerprint: str) -> None:
         """Compare with the key of the first replica that has started, which wrote it here."""
@@ -337,12 +351,17 @@ class PostgresLedger(Ledger):
 
     # ----------------------------------------------------------------------------------------------- transactions
 
-    def _run(self, work: Callable[[Link], T], begin: Beginning, *, repeatable: bool = False) -> T:
-        """Do this work; again, if the database gave it up, or was lost before it said that it was done."""
+    def _run(
+        self, work: Callable[[Link], T], begin: Beginning, *, repeatable: bool = False, patience: float = PATIENCE
+    ) -> T:
+        """Do this work; again, if the database gave it up, or was lost before it said that it was done.
+
+        A database that does not answer a statement for `patience` seconds is away.
+        """
         for attempt in range(ATTEMPTS):
             link = self._connected()
             try:
-                with begin(link):
+                with waiting(link, patience), begin(link):
                     return work(link)
             except (SerializationFailure, DeadlockDetected):
                 time.sleep(0.01 * attempt)

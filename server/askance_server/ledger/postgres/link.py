@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, LiteralString
+import math
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, Final, LiteralString, TypeVar
 
 import numpy as np
 import psycopg
 from numpy.typing import NDArray
 from psycopg import Connection, Cursor, IsolationLevel
+from psycopg.abc import PQGen
 from psycopg.adapt import Dumper
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.errors import IdleInTransactionSessionTimeout, ReadOnlySqlTransaction
@@ -18,7 +23,12 @@ from psycopg.rows import TupleRow
 from askance_server.ledger.base import LedgerAwayError, LedgerError
 from askance_server.ledger.schemas import migrations
 
+T = TypeVar("T")
+
 Link = Connection[TupleRow]
+
+PATIENCE: Final = 30.0
+"""Seconds for which a server waits for the answer to one statement, which is about a block of users at most."""
 
 LOCKS: Final = 0x61736B
 """The first half of all advisory locks of this ledger; a round's second half is its key."""
@@ -40,6 +50,42 @@ class _Integers(Dumper):
         return np.array([1, 0, types["int8"].oid, len(obj), 1], ">i4").tobytes() + items.tobytes()
 
 
+class _PatientLink(Connection[TupleRow]):
+    """A connection that is given up when the database does not answer: one that is frozen keeps its sockets open."""
+
+    patience = math.inf
+    """Seconds for which an answer is waited for."""
+
+    def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:  # noqa: ARG002 - as psycopg has it; versions before 3.3 know no timeout
+        return super().wait(self._within(gen), interval)
+
+    def _within(self, steps: PQGen[T]) -> PQGen[T]:
+        """The same steps, for as long as they may take."""
+        until = time.monotonic() + self.patience
+        try:
+            wanted = next(steps)
+            while True:
+                ready = yield wanted
+                if not ready and time.monotonic() > until:
+                    self.close()
+                    raise psycopg.OperationalError("does not answer")
+                wanted = steps.send(ready)
+        except StopIteration as end:
+            return end.value
+
+
+@contextmanager
+def waiting(link: Link, seconds: float) -> Generator[None]:
+    """Wait for answers on this connection for so many seconds."""
+    if not isinstance(link, _PatientLink):
+        raise TypeError(type(link).__name__)
+    before, link.patience = link.patience, seconds
+    try:
+        yield
+    finally:
+        link.patience = before
+
+
 def ask(link: Link, query: LiteralString, parameters: tuple[Any, ...] = ()) -> Cursor[TupleRow]:
     """Execute one statement, its values in PostgreSQL's binary form."""
     return link.execute(query, parameters, binary=True)
@@ -59,7 +105,7 @@ def connect(url: str) -> Link:
         # Not repeated: whatever it is, a password may be in it.
         raise LedgerError("The database URL cannot be read: write postgresql://user@host:5432/database.") from None
     try:
-        link = psycopg.connect(**parts, autocommit=True)  # pyright: ignore[reportArgumentType] - as libpq names them
+        link = _PatientLink.connect(**parts, autocommit=True)  # pyright: ignore[reportArgumentType] - as libpq names them
     except psycopg.Error as error:
         raise failure(url, error) from None
     try:
