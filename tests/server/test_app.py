@@ -16,7 +16,7 @@ import askance_server
 from askance_server import create_app
 from askance_server.settings import Settings
 
-DESCRIPTION = "cf4fbff559d8a1a8c31ab5e912fbbdeb7c3016c93a3b4c31f30997a80602065a"
+DESCRIPTION = "f1ae3288fc83e9b7bc4234bdebc9b8f9f316cb2a181bd65f0725494b3b0ade65"
 """SHA-256 of /openapi.json without the version of this program. A change of the contract is a change here."""
 
 

@@ -69,7 +69,11 @@ def _answer(
         "parameters": parameters,
         "epsilon": epsilon,
         "beta": beta,
-        "rounds": [{name: getattr(each, name) for name in ("queries", "tolerance", *names)} for each in rounds],
+        "rounds": [
+            {name: getattr(each, name) for name in ("queries", "tolerance", *names)}
+            | {"liars": [{"share": one.share, "shift": one.shift} for one in each.liars]}
+            for each in rounds
+        ],
         "users": {name: sum(getattr(each, name) for each in rounds) for name in names},
     }
 
@@ -87,6 +91,14 @@ def _echo(answer: dict[str, Any]) -> None:
     ]
     title = f"{answer['strategy']} at ε = {answer['epsilon']}, β = {answer['beta']}: users needed"
     echo_table("\n".join((title, *lines)), columns, cells, title=title)
+    typer.echo(_liars(answer["rounds"]))
+
+
+def _liars(rounds: Sequence[dict[str, Any]]) -> str:
+    """One sentence on the worst round: more users make it no better, so it is no column of the users needed."""
+    worst = max((each["liars"] for each in rounds), key=lambda liars: liars[0]["shift"])
+    said = ", ".join(f"{one['share']:.0%} of them by up to {one['shift']:.3g}" for one in worst)
+    return f"Users who lie shift an estimate, however many users there are: {said}."
 
 
 def _users(counts: dict[str, int]) -> list[str]:

@@ -12,8 +12,9 @@ from askance_lab.oracles.exact import Exact
 from askance_lab.theory.local import users_sq_simulation_repaired, users_sq_simulation_stated
 from askance_protocol.errors import AskanceError, UsageError
 from askance_protocol.queries import CellQuery
-from askance_protocol.rounds import StudySpec
+from askance_protocol.rounds import Cohort, RoundSpec, StudySpec, prepare_round
 from askance_server.core import planning
+from askance_server.core.liars import Shift, shifts
 from askance_server.core.run import Run, StrategyError, raised
 from askance_server.core.strategy import Ask, Hypothesis, Parameters
 from askance_server.core.study import strategy_named, study_of
@@ -34,6 +35,8 @@ class PlannedRound:
     stated: int
     repaired: int
     planned: int
+    liars: tuple[Shift, ...]
+    """How far liars could shift the answers of this round, whatever its number of users."""
 
 
 def planned_rounds(name: str, parameters: Parameters, kind: str | None = None) -> list[PlannedRound]:
@@ -49,16 +52,24 @@ def planned_rounds(name: str, parameters: Parameters, kind: str | None = None) -
         run = Run(strategy, planning.strategy_parameters(asked))
         said = run.step(None)
         while not isinstance(said, Hypothesis):
-            found.append(_round(said, strategy.rounds, planning.terms_of(asked), _target(study, said, strategy.rounds)))
+            found.append(
+                _round(said, strategy.rounds, planning.terms_of(asked), *_planned(study, said, strategy.rounds))
+            )
             said = run.step(oracle.answer(said))
     except StrategyError as error:
         raise StrategyError(error.what, where=name) from error
     return found
 
 
-def _target(study: StudySpec, asks: Sequence[Ask], rounds: int) -> int:
+def _planned(study: StudySpec, asks: Sequence[Ask], rounds: int) -> tuple[int, tuple[Shift, ...]]:
+    """The target of a round, and what liars could do to it: the most to any of its parts."""
     try:
-        return planning.demand(study, asks, rounds).target
+        demand = planning.demand(study, asks, rounds)
+        draft = RoundSpec(
+            study=study.digest(), number=1, parts=demand.parts, cohort=Cohort(users=1), target=1, deadline=0
+        )
+        each = (shifts(part) for part in prepare_round(study, draft).parts)
+        return demand.target, tuple(max(same, key=lambda one: one.shift) for same in zip(*each, strict=True))
     except AskanceError:
         raise
     except Exception as error:
@@ -66,7 +77,9 @@ def _target(study: StudySpec, asks: Sequence[Ask], rounds: int) -> int:
         raise raised(error) from error
 
 
-def _round(asks: Sequence[Ask], rounds: int, terms: planning.PlanTerms, planned: int) -> PlannedRound:
+def _round(
+    asks: Sequence[Ask], rounds: int, terms: planning.PlanTerms, planned: int, liars: tuple[Shift, ...]
+) -> PlannedRound:
     """KLNRS11, Thm 5.7, on the queries of one round; β is shared by the rounds, as the planner shares it."""
     queries = sum(ask.query.cells if isinstance(ask.query, CellQuery) else 1 for ask in asks)
     tolerance, epsilon, failure = min(ask.tolerance for ask in asks), terms.epsilon / 1e6, terms.beta / rounds
@@ -76,4 +89,4 @@ def _round(asks: Sequence[Ask], rounds: int, terms: planning.PlanTerms, planned:
     repaired = users_sq_simulation_repaired(
         queries=queries, bound=1, tolerance=tolerance, epsilon=epsilon, failure=failure
     )
-    return PlannedRound(queries, tolerance, stated, repaired, planned)
+    return PlannedRound(queries, tolerance, stated, repaired, planned, liars)

@@ -127,6 +127,13 @@ class ResultModel(BaseModel):
     text: str | None
 
 
+class LiarsModel(BaseModel):
+    """How far this share of reports that are lies could shift any of the values."""
+
+    share: float
+    shift: float
+
+
 class EstimateModel(BaseModel):
     """What the reports of one part say: a value, or one a cell, each with an interval that holds with `confidence`."""
 
@@ -134,6 +141,8 @@ class EstimateModel(BaseModel):
     low: list[float]
     high: list[float]
     confidence: float
+    liars: list[LiarsModel]
+    """The interval is for users who all answer as the protocol says. Lies come on top of it."""
 
 
 class TallyModel(BaseModel):

@@ -24,8 +24,9 @@ from askance_server.api.dependencies import (
 from askance_server.api.description import BATCH_BODY
 from askance_server.api.documents import answered
 from askance_server.api.gate import BodyLimit, GatedRoute
-from askance_server.api.models import BatchVerdicts, EstimateModel, RoundModel, TallyModel
+from askance_server.api.models import BatchVerdicts, EstimateModel, LiarsModel, RoundModel, TallyModel
 from askance_server.core.estimators import estimate
+from askance_server.core.liars import shifts
 from askance_server.ledger import Verdict, Verdicts
 from askance_server.problems import OF_VERDICT, ProblemError, responses
 
@@ -70,7 +71,11 @@ def _estimate(part: PreparedPart, tally: Tally) -> EstimateModel | None:
         return None
     found = estimate(part, tally)
     return EstimateModel(
-        values=found.values.tolist(), low=found.low.tolist(), high=found.high.tolist(), confidence=found.confidence
+        values=found.values.tolist(),
+        low=found.low.tolist(),
+        high=found.high.tolist(),
+        confidence=found.confidence,
+        liars=[LiarsModel(share=each.share, shift=each.shift) for each in shifts(part)],
     )
 
 

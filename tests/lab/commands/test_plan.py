@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -37,6 +38,21 @@ def test_a_cell_counts_as_a_query_of_the_papers() -> None:
     [only] = planned("histogram", "--set", "cells=10")["rounds"]
 
     assert only["queries"] == 10
+
+
+def test_what_liars_could_do_stands_beside_the_users() -> None:
+    first, second = planned("masked-parity", "--d", "8")["rounds"]
+    # Boolean questions at ε = 1, a share in [0, 1]: the scores lie between −1/(e − 1) and e/(e − 1).
+    weight = math.e / (math.e - 1)
+
+    for each in (first, second):
+        assert [one["share"] for one in each["liars"]] == [0.01, 0.05]
+        assert [one["shift"] for one in each["liars"]] == pytest.approx([0.01 * weight, 0.05 * weight], rel=1e-6)
+    # Asking more privately gives each lie more weight; asking more users does not give it less.
+    [private] = planned("mean", "--epsilon", "0.25")["rounds"]
+    [public] = planned("mean", "--epsilon", "2", "--beta", "0.0001")["rounds"]
+    assert private["liars"][0]["shift"] > 3 * public["liars"][0]["shift"]
+    assert "1% of them by up to 0.0158" in invoke("plan", "masked-parity", "--d", "8")
 
 
 @pytest.mark.parametrize("more", [["--epsilon", "2"], ["--beta", "0.2"], ["--set", "tolerance=0.1"]])
