@@ -17,6 +17,8 @@ from sybil import Document, Example, Region, Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
 from sybil.parsers.markdown.lexers import FencedCodeBlockLexer
 
+pytest_plugins = ("tests.harness.figures",)
+
 ROOT = Path(__file__).parent
 LENIENT = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 

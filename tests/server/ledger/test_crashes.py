@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.figures import Figures
 from tests.server.ledger.crashing import (
     AcknowledgesEarly,
     Campaign,
@@ -36,10 +37,18 @@ def embedded(folder: Path, kind: str = "SqliteLedger") -> Campaign:
     return Campaign(folder, str(folder / "data"), kind)
 
 
-def assert_sound(campaign: Campaign, evidence: Evidence, kills: int) -> None:
+def assert_sound(campaign: Campaign, evidence: Evidence, kills: int, item: str, figures: Figures) -> None:
     """Nothing is wrong with the ledger, and the campaign was one."""
-    print(f"{kills} kills: {dict(evidence.kills)}; answers: {dict(evidence.answers)}")
-    assert judge(campaign.database, evidence) == []
+    print(f"{dict(evidence.kills)}; answers: {dict(evidence.answers)}")
+    wrong = judge(campaign.database, evidence)
+    figures(
+        item,
+        kills=kills,
+        inside_an_open_write=evidence.inside,
+        acknowledged=len(evidence.acknowledged),
+        wrong=len(wrong),
+    )
+    assert wrong == []
     assert "Traceback" not in campaign.log.read_text()
     assert evidence.inside * 2 >= kills
     assert sum(evidence.kills.values()) == kills
@@ -48,15 +57,18 @@ def assert_sound(campaign: Campaign, evidence: Evidence, kills: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(CAMPAIGNS))
-def test_what_was_acknowledged_survives_kills_inside_writes(tmp_path: Path, seed: int) -> None:
+def test_what_was_acknowledged_survives_kills_inside_writes(tmp_path: Path, seed: int, figures: Figures) -> None:
     campaign = embedded(tmp_path)
-    assert_sound(campaign, campaign.run(KILLS, seed), KILLS)
+    assert_sound(campaign, campaign.run(KILLS, seed), KILLS, "killed, embedded", figures)
 
 
 @pytest.mark.parametrize("seed", range(POSTGRES_CAMPAIGNS))
-def test_what_was_acknowledged_survives_kills_of_replicas(tmp_path: Path, database: str, seed: int) -> None:
+def test_what_was_acknowledged_survives_kills_of_replicas(
+    tmp_path: Path, database: str, seed: int, figures: Figures
+) -> None:
     campaign = Campaign(tmp_path, database, "PostgresLedger", replicas=2)
-    assert_sound(campaign, campaign.run(POSTGRES_KILLS, seed), POSTGRES_KILLS)
+    evidence = campaign.run(POSTGRES_KILLS, seed)
+    assert_sound(campaign, evidence, POSTGRES_KILLS, "killed, PostgreSQL with replicas", figures)
 
 
 @pytest.mark.parametrize(
