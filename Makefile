@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: test torture test-compose check demo install format lint types layers lock images vectors benchmark clean
+.PHONY: test torture mutants test-compose check demo install format lint types layers lock images vectors benchmark clean
 
 # A document is read from top to bottom, so its examples stay with one worker: loadfile. conftest.py puts what takes long
 # first; by itself the scheduler would put files with few tests last, and those are the longest.
@@ -18,6 +18,10 @@ torture: install
 		tests/server/ledger/test_ledger_machine.py tests/server/ledger/test_crashes.py tests/server/ledger/test_faults.py \
 		tests/server/test_description.py tests/server/core/test_liars.py \
 		tests/client/test_client_kills.py tests/client/test_wallet_damage.py tests/client/test_wallet_upgrade.py tests/protocol/test_steps.py
+
+# Would the tests notice? A sample of small changes of the sources, each of which a test has to fail on.
+mutants: install
+	$(BIN)/python -m tests.mutation $(MUTANTS)
 
 # Both images built and the demo brought up in real containers: a Docker engine, or root on Debian.
 test-compose: install

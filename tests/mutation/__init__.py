@@ -1,0 +1,1 @@
+"""What the tests would not notice: a module is changed in one place, and a test has to fail."""

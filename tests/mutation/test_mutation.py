@@ -1,0 +1,163 @@
+"""The tool that looks for tests that cannot fail: it tells a weak test from a strong one, and its lists are true."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.mutation.__main__ import HERE, ROOT, Verdict, judge, listed, source_of
+from tests.mutation.operators import mutants_of
+
+BOUNDARY = '''"""A module so small that its mutants are known."""
+
+
+def affords(spent: int, charge: int, cap: int) -> bool:
+    """Whether 1 + 1 is within the cap."""
+    if type(charge) is not int:
+        raise TypeError(f"{charge + 1} is not a number")
+    return spent + charge <= cap
+'''
+ENDLESS = """def cut(numbers: list[int]) -> list[int]:
+    while len(numbers) > 1:
+        numbers.pop()
+    return numbers
+"""
+WEAK = """from mutated_boundary import affords
+def test(): assert affords(1, 1, 3) and not affords(3, 3, 3)
+def test_type():
+    import pytest
+    with pytest.raises(TypeError): affords(1, 1.5, 3)
+"""
+STRONG = WEAK + "def test_all(): assert affords(1, 2, 3)\n"
+CUT = "from mutated_endless import cut\ndef test(): assert cut([1, 2, 3]) == [1] and cut([1]) == [1]\n"
+SURVIVOR = """[[survivor]]
+module = "mutated_boundary"
+function = "affords"
+line = "return spent + charge <= cap"
+change = "LtE becomes Lt in spent + charge <= cap"
+equivalent = {equivalent}
+why = "a control"
+"""
+
+
+def run(folder: Path, **sources: tuple[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run the tool over some modules, each with its test."""
+    groups = "[tiny]\nsample = 99\n[tiny.modules]\n"
+    for module, (source, test) in sources.items():
+        (folder / f"{module}.py").write_text(source, "utf-8")
+        (folder / f"test_{module}.py").write_text(test, "utf-8")
+        groups += f"{module} = [{json.dumps(str(folder / f'test_{module}.py'))}]\n"
+    (folder / "groups.toml").write_text(groups, "utf-8")
+    options = ["--groups", str(folder / "groups.toml"), "--survivors", str(folder), "--jobs", "1", "--patience", "2"]
+    return subprocess.run(
+        [sys.executable, "-m", "tests.mutation", *options],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *sys.path])},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_a_weak_test_is_found_out(tmp_path: Path) -> None:
+    weak = run(tmp_path, mutated_boundary=(BOUNDARY, WEAK))
+
+    assert weak.returncode == 1, weak.stderr
+    assert "-return spent + charge <= cap\n    +return spent + charge < cap" in weak.stdout
+    assert weak.stdout.count("[[survivor]]") == 1
+
+
+def test_strong_tests_kill_all_and_what_never_ends_is_ended(tmp_path: Path) -> None:
+    strong = run(tmp_path, mutated_boundary=(BOUNDARY, STRONG), mutated_endless=(ENDLESS, CUT))
+
+    assert strong.returncode == 0, strong.stdout + strong.stderr
+    assert "[[survivor]]" not in strong.stdout
+    assert any(line.startswith("hung") and "numbers.pop()" in line for line in strong.stderr.splitlines())
+
+
+def test_a_test_that_fails_without_a_change_says_so(tmp_path: Path) -> None:
+    ran = run(tmp_path, mutated_boundary=(BOUNDARY, "def test(): assert False\n"))
+
+    assert "mutated_boundary: its tests fail without a change" in ran.stderr
+    assert ran.returncode == 1
+
+
+def test_a_survivor_that_is_listed_is_no_surprise_but_counts_unless_it_is_equivalent(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = {
+        mutant: Verdict.SURVIVED if mutant.change.startswith("LtE") else Verdict.KILLED
+        for mutant in mutants_of("mutated_boundary", BOUNDARY)[1]
+    }
+
+    def fine(**equivalent: str) -> bool:
+        for name, text in equivalent.items():
+            (tmp_path / f"{name}.toml").write_text(SURVIVOR.format(equivalent=text), "utf-8")
+        return judge("tiny", found, listed(tmp_path, "tiny"))[1]
+
+    assert not fine()
+    assert "[[survivor]]" in capsys.readouterr().out
+    # One of seven is too many.
+    assert not fine(tiny="false")
+    assert "[[survivor]]" not in capsys.readouterr().out
+    assert fine(tiny="true")
+
+
+def test_mutants_leave_words_annotations_and_errors_alone() -> None:
+    _, mutants = mutants_of("mutated_boundary", BOUNDARY)
+
+    assert sorted((mutant.line.split()[0], mutant.change) for mutant in mutants) == [
+        ("if", "IsNot becomes Is in type(charge) is not int"),
+        ("if", "the condition becomes False"),
+        ("if", "the condition becomes True"),
+        ("raise", "deleted"),
+        ("return", "Add becomes Sub in spent + charge"),
+        ("return", "LtE becomes Lt in spent + charge <= cap"),
+        ("return", "the value returned becomes None"),
+    ]
+
+
+def gone(group: str, folder: Path) -> list[tuple[str, ...]]:
+    """Survivors that are listed and are no mutants any more."""
+    known = listed(folder, group)
+    there = {
+        mutant.key
+        for module in {key[0] for key in known}
+        for mutant in mutants_of(module, source_of(module).read_text("utf-8"))[1]
+    }
+    return [key for key in known if key not in there]
+
+
+@pytest.mark.parametrize("group", sorted(tomllib.loads((HERE / "groups.toml").read_text("utf-8"))))
+def test_each_survivor_that_is_listed_is_still_a_mutant(group: str) -> None:
+    assert gone(group, HERE / "survivors") == []
+
+
+def test_a_survivor_of_code_that_has_changed_is_found(tmp_path: Path) -> None:
+    entry = SURVIVOR.format(equivalent="true").replace("mutated_boundary", "askance_protocol.budget")
+    (tmp_path / "tiny.toml").write_text(entry, "utf-8")
+
+    assert len(gone("tiny", tmp_path)) == 1
+
+
+def missing(groups: str) -> list[str]:
+    """Modules and tests that the list of groups names and that are not there."""
+    modules = {m: tests for group in tomllib.loads(groups).values() for m, tests in group["modules"].items()}
+    tests = {test.split("::")[0] for tests in modules.values() for test in tests}
+    return [m for m in modules if not source_of(m).is_file()] + [test for test in tests if not (ROOT / test).exists()]
+
+
+def test_the_groups_name_modules_and_tests_that_are_there() -> None:
+    assert missing((HERE / "groups.toml").read_text("utf-8")) == []
+    # The control.
+    assert missing('[a.modules]\n"askance_protocol.gone" = ["tests/gone.py"]') == [
+        "askance_protocol.gone",
+        "tests/gone.py",
+    ]
