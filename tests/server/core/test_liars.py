@@ -2,8 +2,8 @@
 
 A share φ of the users lie: each sends the outcome that moves one estimate the furthest, in one direction. The estimate
 is then off by at most φ(C + 1), C the channel's scale, and 4 standard errors of chance: for every channel and query,
-and for every population, of which the one at the other end is the worst. `ASKANCE_TORTURE=1` looks at twenty-five times as
-many attacks.
+and for every population, of which the one at the other end is the worst. `ASKANCE_TORTURE=1` looks at
+twenty-five times as many attacks.
 """
 
 from __future__ import annotations
