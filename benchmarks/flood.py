@@ -27,7 +27,7 @@ from collections import Counter
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import uvicorn
 from fastapi.routing import APIRoute
@@ -51,20 +51,33 @@ PATIENCE: Final = 5.0
 """Seconds that a well-behaved client waits for an answer."""
 
 
+@dataclass(frozen=True)
+class Flood:
+    """A flood that is going on; once it is over, how often each kind was connected."""
+
+    opened: Counter[str]
+    _said: IO[str]
+
+    def came_again(self) -> None:
+        """Wait until one who was cut off has connected once more."""
+        if self._said.readline() != "again\n":
+            raise AssertionError("nobody came again")
+
+
 @contextlib.contextmanager
-def flooding(port: int, connections: int = FLOOD) -> Generator[Counter[str]]:
-    """The flood, from a process of its own, while a `with` block runs; afterwards how often each kind was connected."""
+def flooding(port: int, connections: int = FLOOD) -> Generator[Flood]:
+    """The flood, from a process of its own, while a `with` block runs."""
     command = [sys.executable, str(Path(__file__).with_name("flooding.py")), str(port), str(connections)]
     pipe = subprocess.PIPE
     process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)  # noqa: S603 - our own program
     assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018 - they are pipes
-    opened: Counter[str] = Counter()
+    flood = Flood(Counter(), process.stdout)
     try:
         if process.stdout.readline() != "flooding\n":
             raise AssertionError("the flood did not come about")
-        yield opened
+        yield flood
         process.stdin.close()
-        opened.update(json.loads(process.stdout.readline()))
+        flood.opened.update(json.loads(process.stdout.read().removeprefix("again\n")))
     finally:
         process.kill()
         process.wait()

@@ -3,8 +3,8 @@
     python benchmarks/flooding.py PORT CONNECTIONS
 
 Four kinds in equal shares: sockets on which nothing is sent, heads in drops, bodies in drops, and bodies of 31 MB as
-fast as they go. Whoever is cut off comes again. Prints a line when each was connected once, ends when its input does,
-and prints how often each kind was connected.
+fast as they go. Whoever is cut off comes again. Prints a line when each was connected once, and one when somebody came
+again after that, ends when its input does, and prints how often each kind was connected.
 """
 
 from __future__ import annotations
@@ -36,18 +36,22 @@ PIECE: Final = b'"a":0,' * 10_000
 async def flood(port: int, connections: int) -> Counter[str]:
     """Keep up this many connections until the input ends; how often each kind was connected."""
     stop, opened, kinds = asyncio.Event(), Counter[str](), list(OPENINGS)
-    waiting = set(range(connections))
+    waiting, stage = set(range(connections)), "flooding"
 
     async def one(number: int) -> None:
+        nonlocal stage
         kind = kinds[number % len(kinds)]
         while not stop.is_set():
             with contextlib.suppress(OSError):
                 streams = await asyncio.open_connection(HOST, port)
                 opened[kind] += 1
+                if stage == "again":
+                    print(stage, flush=True)
+                    stage = "done"
                 waiting.discard(number)
-                if not waiting:
-                    print("flooding", flush=True)
-                    waiting.add(-1)
+                if stage == "flooding" and not waiting:
+                    print(stage, flush=True)
+                    stage = "again"
                 await _attack(kind, *streams, stop)
             await asyncio.sleep(PAUSE)
 
