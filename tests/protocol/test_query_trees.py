@@ -26,6 +26,7 @@ from askance_protocol.queries.wording import SHOWN, fields_of, words
 from askance_protocol.rounds import LaplaceSpec, Part, prepare_round
 from askance_protocol.rounds.prepared import MAX_WORK, check_work, work_of
 from askance_protocol.schema import Schema
+from tests.harness.figures import Figures
 from tests.protocol import trees
 from tests.protocol.generators import OPERATIONS, all_nodes
 from tests.protocol.studies import round_of, study, wrong
@@ -140,12 +141,7 @@ class Grove:
     def _work(self, found: Any, own: int) -> None:
         part = Part(query=found, channel=LaplaceSpec(micro_epsilon=1_000_000), charge=1_000_000, share=1)
         assert work_of(part) == own + (96 * found.denominator if found.kind == "real" else 1)
-        self.counts["over the work limit, if asked by Laplace noise"] += work_of(part) > MAX_WORK
-
-    def report(self) -> str:
-        """What became of them, in a line."""
-        shown = ", ".join(f"{count:,} {name}" for name, count in sorted(self.counts.items()))
-        return f"{shown}; {len(self.operations)} operations"
+        self.counts["over the work limit by Laplace noise"] += work_of(part) > MAX_WORK
 
 
 def look(batches: int) -> Grove:
@@ -173,10 +169,10 @@ def _within(given: Any, printed: Any) -> bool:
     return bool(given == printed)
 
 
-def test_random_trees_mean_the_same_wherever_they_are_evaluated() -> None:
+def test_random_trees_mean_the_same_wherever_they_are_evaluated(figures: Figures) -> None:
     grove = look(BATCHES)
 
-    print(grove.report())
+    figures("random query trees", **{name.replace(" ", "_"): count for name, count in sorted(grove.counts.items())})
     assert grove.operations == OPERATIONS
     trees_seen = grove.counts["trees"]
     assert trees_seen == BATCHES * PER_BATCH

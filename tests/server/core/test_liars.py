@@ -26,6 +26,7 @@ from askance_protocol.rounds import BinarySpec, GeometricSpec, KarySpec, Laplace
 from askance_protocol.tally import Tally
 from askance_server.core.estimators import estimate, targets
 from askance_server.core.liars import SHARES, scale, shifts, weight_of_a_lie
+from tests.harness.figures import Figures
 from tests.harness.servers import Service
 from tests.harness.servers import prepared as prepared_as_shown
 from tests.protocol.studies import HEIGHT, MASKED_BIT, MASKED_CELL, PARTS, WHICH, WHICH_SIGNED, part, prepared
@@ -122,13 +123,11 @@ def attacked(one: PreparedPart, trials: int, lying: float, claimed: float) -> Ou
 
 @each_part
 @pytest.mark.parametrize("share", SHARES)
-def test_the_worst_lies_shift_no_estimate_beyond_the_bound(one: PreparedPart, share: float) -> None:
+def test_the_worst_lies_shift_no_estimate_beyond_the_bound(one: PreparedPart, share: float, figures: Figures) -> None:
     found = attacked(one, TRIALS, share, share)
 
-    print(
-        f"f = {share:.0%}, C = {scale(one):.3f}: {found.trials} attacks, the furthest off {found.furthest:+.2f} SE"
-        f" beyond f x {weight_of_a_lie(one):.3f}; {found.beyond} beyond 4 SE"
-    )
+    figures(f"worst lies, f = {share:.0%}", attacks=found.trials, beyond_4_standard_errors=found.beyond)
+    print(f"C = {scale(one):.3f}: at the furthest {found.furthest:+.2f} SE beyond f x {weight_of_a_lie(one):.3f}")
     assert found.holds
 
 
