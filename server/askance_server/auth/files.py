@@ -15,6 +15,7 @@ from typing import Final
 from askance_protocol.errors import Code, ProtocolError
 from askance_server.auth.keys import KEY_BYTES, MAX_TOKEN, Keys
 from askance_server.auth.tokens import EnrolmentToken, OperatorToken
+from askance_server.durable import make_directory, sync_names
 
 KEY_FILE: Final = "server.key"
 
@@ -72,12 +73,13 @@ def _key_of(path: Path) -> bytes:
         # Another may be first: then its key counts.
         with _beside(path, secrets.token_hex(KEY_BYTES)) as fresh, suppress(FileExistsError):
             path.hardlink_to(fresh)
+        sync_names(path.parent)  # Tokens that it signs are given out: it must not be gone after a power cut.
     return read_key(path)
 
 
 def _make_directory(directory: Path) -> None:
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directory(directory)
     except OSError as error:
         remedy = "choose another place with --database, or make this one writable"
         raise KeyFileError(f"cannot be made: {error.strerror}", where=str(directory), remedy=remedy) from None

@@ -307,3 +307,15 @@ def test_a_group_of_a_user_who_was_never_enrolled_is_damage(tmp_path: Path) -> N
 
     with pytest.raises(LedgerError, match=r"group 1 .* never enrolled"):
         SqliteLedger.open(tmp_path)
+
+
+def test_a_group_of_a_round_that_was_never_published_is_damage(tmp_path: Path) -> None:
+    ledger = published(tmp_path, users=10)
+    report(ledger, 0, 10)
+    ledger.close()
+    with closing(raw(tmp_path)) as db:
+        db.execute("PRAGMA foreign_keys = OFF")
+        db.execute("DELETE FROM rounds")
+
+    with pytest.raises(LedgerError, match=r"group 1 .* never published"):
+        SqliteLedger.open(tmp_path)

@@ -26,11 +26,12 @@ from typing import Final
 import numpy as np
 
 from askance_protocol.rounds import Bulletin, Entry, RoundClosed, RoundPublished, read_entry
+from askance_server.durable import make_directory
 from askance_server.ledger.alone import one_at_a_time
 from askance_server.ledger.base import Fault, LedgerError, OutcomeColumn, Users
 from askance_server.ledger.projections import ProjectedLedger, charges_of
 from askance_server.ledger.sqlite.log import Log, append_group, write_checkpoint
-from askance_server.ledger.sqlite.opening import FILE, connect, lock, reader
+from askance_server.ledger.sqlite.opening import FILE, connect, lock, reader, refusing
 from askance_server.ledger.sqlite.seals import CommitCount, Seals, broken_seals, check_seals, last_key
 
 CHECKPOINT_AFTER: Final = 100_000
@@ -46,14 +47,15 @@ class SqliteLedger(ProjectedLedger):
     @classmethod
     def open(cls, directory: Path) -> SqliteLedger:
         """Lock a data directory, create or migrate its file, and rebuild the projections."""
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directory(directory)
         with contextlib.ExitStack() as opened:
             held = lock(directory)
             opened.callback(os.close, held)
             ledger = cls(directory / FILE, connect(directory / FILE))
             opened.callback(ledger._db.close)
-            ledger._load()
-            check_seals(ledger._db, ledger._seals, ledger._path)
+            with refusing(ledger._path):
+                ledger._load()
+                check_seals(ledger._db, ledger._seals, ledger._path)
             ledger._count = CommitCount.open(directory, ledger._seals.commits)
             opened.callback(ledger._count.close)
             ledger._held = opened.pop_all()
@@ -112,6 +114,8 @@ class SqliteLedger(ProjectedLedger):
         spent[: len(held)] = held
         ids = {number: id_ for id_, number in self._numbers.items()}
         for group in self._log.groups(last, self._spending.enrolled):
+            if group.round not in ids:
+                raise self._log.damaged(group.id, "it is of a round that was never published")
             np.add.at(spent, group.users, charges_of(self.round(ids[group.round]), group.users))
             self._since_checkpoint += len(group.users)
 

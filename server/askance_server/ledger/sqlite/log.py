@@ -51,13 +51,14 @@ class Log:
     def _groups(self, query: str, value: int, enrolled: int) -> Iterator[LoggedGroup]:
         for id_, number, reports, *columns, checksum_ in self.db.execute(query, (value,)):
             if checksum(number, *columns) != checksum_:
-                raise self._damaged(id_, "its checksum is wrong")
+                raise self.damaged(id_, "its checksum is wrong")
             users, outcomes = unpack(reports, *columns)
             if int(users.max()) >= enrolled:
-                raise self._damaged(id_, "it names a user who was never enrolled")
+                raise self.damaged(id_, "it names a user who was never enrolled")
             yield LoggedGroup(id_, number, users, outcomes)
 
-    def _damaged(self, group: int, what: str) -> LedgerError:
+    def damaged(self, group: int, what: str) -> LedgerError:
+        """What to tell of a group that is not what was written."""
         return LedgerError(
             f"{self.path}: group {group} of table report_groups is damaged: {what}."
             " Restore the directory from a backup; nothing was changed."
