@@ -55,9 +55,11 @@ class RawLiar:
         """On a port of the loopback interface."""
         talking = set[asyncio.Task[None]]()
 
-        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # Not a coroutine: that would be a task which may be cancelled before it has begun to close the connection.
+        def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             task = asyncio.create_task(self._talk(reader, writer))
             talking.add(task)
+            task.add_done_callback(lambda _: writer.transport.abort())
             task.add_done_callback(talking.discard)
 
         server = await asyncio.start_server(talk, "127.0.0.1", 0)
@@ -71,19 +73,16 @@ class RawLiar:
             await asyncio.gather(*talking, return_exceptions=True)
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-                while not writer.is_closing():
-                    head = await reader.readuntil(b"\r\n\r\n")
-                    length = [line[15:] for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")]
-                    await reader.readexactly(int(length[0]) if length else 0)
-                    self.requests += 1
-                    await self._answer(writer)
-                    if self.closes:
-                        writer.close()
-                        await writer.wait_closed()
-        finally:
-            writer.transport.abort()
+        with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            while not writer.is_closing():
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = [line[15:] for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")]
+                await reader.readexactly(int(length[0]) if length else 0)
+                self.requests += 1
+                await self._answer(writer)
+                if self.closes:
+                    writer.close()
+                    await writer.wait_closed()
 
     async def _answer(self, writer: asyncio.StreamWriter) -> None:
         if isinstance(self.said, bytes):

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
-from types import FrameType
+from types import FrameType, SimpleNamespace
 from typing import Any, Final
 
 import pytest
@@ -33,6 +33,7 @@ from askance_client import (
     Wallet,
     WalletError,
     WalletFile,
+    bulletin_reader,
 )
 from askance_client.pace import AT_ONCE
 from askance_client.wallet import file as file_module
@@ -53,6 +54,12 @@ TORTURE: Final = os.environ.get("ASKANCE_TORTURE") == "1"
 def old(tmp_path: Path) -> Path:
     """A copy of the wallet of version 0.1, alone in its folder."""
     return old_at(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device whose clock stands before the deadlines of the rounds in the fixture."""
+    monkeypatch.setattr(bulletin_reader, "time", SimpleNamespace(time=lambda: 1_790_000_000.0))
 
 
 def old_at(folder: Path) -> Path:

@@ -74,21 +74,26 @@ class Proxy:
     @asynccontextmanager
     async def listening(self) -> AsyncGenerator[None]:
         """Take connections."""
-        server = await asyncio.start_server(self._serve, "127.0.0.1")
+
+        # Not a coroutine: that would be a task which may be cancelled before it has begun to close the connection.
+        def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.create_task(self._serve(reader, writer))
+            self._tasks.add(task)
+            task.add_done_callback(lambda _: writer.transport.abort())
+            task.add_done_callback(self._tasks.discard)
+
+        server = await asyncio.start_server(serve, "127.0.0.1")
         self.port = server.sockets[0].getsockname()[1]
         try:
             yield
         finally:
             server.close()
-            for task in self._tasks:
+            for task in list(self._tasks):
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
             await server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
         up: asyncio.StreamWriter | None = None
         try:
             down, up = await asyncio.open_connection("127.0.0.1", self.upstream)
@@ -97,7 +102,6 @@ class Proxy:
         except (OSError, asyncio.IncompleteReadError):
             pass
         finally:
-            self._tasks.discard(task)
             for each in (writer, up):
                 if each is not None:
                     each.close()
