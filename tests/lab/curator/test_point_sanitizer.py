@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from typing import Any
 
 import pytest
 from scipy.stats import binom
 
-from askance_lab.curator import choosing, geometric
+from askance_lab.curator import choosing, geometric, point_sanitizer
 from askance_lab.curator.distributions import Distribution, hockey_stick, loss, worst_delta
 from askance_lab.curator.draws import below
 from askance_lab.curator.mechanism import ExactParameters
@@ -157,6 +158,72 @@ def test_no_more_is_paid_than_was_asked(epsilon, delta, error, tight) -> None:
     assert spent.delta <= delta
     if tight:
         assert spent.epsilon > epsilon * (1 - F(1, 1 << 20))
+
+
+def composed(rounds: int, each: Fraction, slack: Fraction) -> tuple[Decimal, Decimal]:
+    """What the rounds cost by basic and by advanced composition, to 60 digits, and two counts' worth of noise.
+
+    DRV10, Thm III.3: k mechanisms of ε' cost √(2k·ln(1/δ̃))·ε' + kε'(e^{ε'} − 1), and δ̃.
+    """
+    with localcontext(Context(prec=60)):
+        one, k = Decimal(each.numerator) / each.denominator, Decimal(rounds)
+        log = (Decimal(slack.denominator) / slack.numerator).ln()
+        return k * one + 2 * one, (2 * k * log).sqrt() * one + k * one * (one.exp() - 1) + 2 * one
+
+
+ROUNDS = [(1, F(1, 10)), (20, F(1, 22)), (200, F(1, 100)), (2000, F(1, 500)), (200, F(99, 100)), (3, F(2))]
+SLACKS = [F(1, 5), F(1, 10**6)]
+
+
+@pytest.mark.parametrize(("rounds", "each"), ROUNDS)
+@pytest.mark.parametrize("slack", SLACKS)
+def test_the_price_of_all_rounds_is_the_lesser_of_two_theorems_and_never_below_either(rounds, each, slack) -> None:
+    basic, advanced = composed(rounds, each, slack)
+    spent, added = point_sanitizer._spent(rounds, each, slack)
+    price = Decimal(spent.numerator) / spent.denominator
+
+    assert added == (slack if advanced < basic else 0)
+    assert 0 <= price / min(basic, advanced) - 1 < Decimal(2) ** -38
+
+
+def test_both_theorems_have_their_cases() -> None:
+    cheaper = {advanced < basic for r, e in ROUNDS for s in SLACKS for basic, advanced in [composed(r, e, s)]}
+
+    assert cheaper == {True, False}
+
+
+@pytest.mark.parametrize(("rounds", "each"), ROUNDS)
+@pytest.mark.parametrize("slack", SLACKS)
+def test_as_many_randomized_responses_and_the_counts_are_private_at_that_price_exactly(rounds, each, slack) -> None:
+    """Randomized response is the most that ε' allows: the exact law of k of them, and of one that is worth 2ε'."""
+
+    def delta(epsilon: float) -> float:
+        """By how many tell the truth: each that does adds ε' to the loss, each that does not takes it away."""
+        keep, counts = 1 / (1 + math.exp(-float(each))), 1 / (1 + math.exp(-2 * float(each)))
+        truths = range(rounds + 1)
+        one, other = binom.pmf(truths, rounds, keep), binom.pmf(truths, rounds, 1 - keep)
+        return math.fsum(
+            max(0.0, a * p - math.exp(epsilon) * b * q)
+            for a, b in zip(one, other, strict=True)
+            for p, q in ((counts, 1 - counts), (1 - counts, counts))
+        )
+
+    spent, added = point_sanitizer._spent(rounds, each, slack)
+
+    assert delta(float(spent)) <= float(added) + 1e-12
+    # The control: half of it is not enough, with or without the slack.
+    assert delta(float(spent) / 2) > (float(added) if rounds < 4 else 1e-12)
+
+
+@pytest.mark.parametrize("error", [F(1, 100), F(1, 1000)])
+def test_where_rounds_are_many_advanced_composition_is_what_is_paid_and_its_delta_is_charged(error: Fraction) -> None:
+    asked = {**ASKED, "epsilon": F(1, 10), "error": error}
+    each, spent = rounds_for(**asked, tight=True), paid(**asked, tight=True)
+    basic, advanced = composed(each.rounds, each.epsilon, ASKED["delta"] / 5)
+
+    assert advanced < basic
+    assert abs(Decimal(spent.epsilon.numerator) / spent.epsilon.denominator / advanced - 1) < Decimal(2) ** -38
+    assert spent.delta == each.rounds * each.delta + ASKED["delta"] / 5
 
 
 def test_the_parameters_are_the_constructions_and_tight_ones_need_fewer_examples() -> None:
