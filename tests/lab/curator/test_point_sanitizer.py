@@ -201,7 +201,7 @@ def test_as_many_randomized_responses_and_the_counts_are_private_at_that_price_e
         """By how many tell the truth: each that does adds ε' to the loss, each that does not takes it away."""
         keep, counts = 1 / (1 + math.exp(-float(each))), 1 / (1 + math.exp(-2 * float(each)))
         truths = range(rounds + 1)
-        one, other = binom.pmf(truths, rounds, keep), binom.pmf(truths, rounds, 1 - keep)
+        one, other = ([float(binom.pmf(k, rounds, p)) for k in truths] for p in (keep, 1 - keep))
         return math.fsum(
             max(0.0, a * p - math.exp(epsilon) * b * q)
             for a, b in zip(one, other, strict=True)
