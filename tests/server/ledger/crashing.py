@@ -46,6 +46,7 @@ from askance_server.auth import TokenFiles
 from askance_server.ledger import Ledger, OutcomeColumn, Users, Verdicts, open_ledger, postgres, sqlite
 from askance_server.ledger.postgres import PostgresLedger
 from askance_server.ledger.postgres import ledger as postgres_ledger
+from askance_server.ledger.postgres.seals import reports_sum
 from askance_server.ledger.sqlite import FILE, SqliteLedger
 from askance_server.ledger.sqlite.log import checksum
 from askance_server.settings import Settings
@@ -208,7 +209,9 @@ def _store_apart(
         (key, users, outcomes),
     )
     link.execute(
-        "UPDATE received SET reports = reports + %s WHERE round = %s AND shard = 0 RETURNING 1", (len(accepted), key)
+        "UPDATE received SET reports = reports + %s, seal = mod(seal + %s, 2::numeric ^ 64)"
+        " WHERE round = %s AND shard = 0 RETURNING 1",
+        (len(accepted), reports_sum(key, users, outcomes).sum, key),
     ).fetchone()
 
 

@@ -39,6 +39,7 @@ from askance_server.ledger.memory import MemoryLedger
 from askance_server.ledger.postgres import PostgresLedger, rows
 from askance_server.ledger.postgres import ledger as postgres_ledger
 from askance_server.ledger.postgres.link import Link, ask
+from askance_server.ledger.postgres.seals import reports_sum
 from askance_server.ledger.sqlite import SqliteLedger
 from tests.protocol.studies import part, round_of, study
 from tests.server.ledger.ledgers import Keeper
@@ -495,8 +496,9 @@ def charge_in_two_steps(link: Link, key: int, group: Any, accepted: Any) -> None
     postgres_ledger.ask(link, "BEGIN")
     logging = "INSERT INTO reports (round, user_number, outcome) SELECT %s, * FROM unnest(%s, %s)"
     postgres_ledger.ask(link, logging, (key, users, outcomes))
-    counting = "UPDATE received SET reports = reports + %s WHERE round = %s AND shard = 0"
-    postgres_ledger.ask(link, counting, (len(users), key))
+    counts = "reports = reports + %s, seal = mod(seal + %s, 2::numeric ^ 64)"
+    sealing: Any = f"UPDATE received SET {counts} WHERE round = %s AND shard = 0"
+    postgres_ledger.ask(link, sealing, (len(users), reports_sum(key, users, outcomes).sum, key))
 
 
 class KeepsWithoutStopping(MemoryLedger):

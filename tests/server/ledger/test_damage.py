@@ -8,49 +8,30 @@ from __future__ import annotations
 import random
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import pytest
 
-from askance_protocol.budget import MICRO
-from askance_protocol.rounds import RoundAnswered, StudyEnded
 from askance_server.ledger import Fault, LedgerError, audit_ledger
 from askance_server.ledger.sqlite import FILE, SqliteLedger, seals
 from askance_server.ledger.sqlite import audit as audit_module
 from askance_server.ledger.sqlite import ledger as sqlite
-from tests.protocol.studies import part, round_of, study
-from tests.server.ledger.ledgers import publish
+from tests.server.ledger.damaging import RUNNING, Hand, TakenError, damages, fill
 
 FLIPS: Final = 250
-ENDED, RUNNING = study(nonce="a" * 32), study(nonce="b" * 32)
 KEY: Final = "c" * 64
 
 
-def fill(ledger: SqliteLedger) -> None:
-    """Something in every table, two rows where there can be two."""
+def filled(directory: Path) -> SqliteLedger:
+    """A ledger with something in every table."""
+    ledger = SqliteLedger.open(directory)
     ledger.check_key("d" * 64)
     ledger.check_key(KEY)
-    ledger.enrol(50, 2 * MICRO)
-    ledger.enrol(50, 3 * MICRO)
-    ledger.revoke(3)
-    ledger.revoke(60)
-    ledger.check_writable()
-    for spec in (ENDED, RUNNING):
-        publish(ledger, spec, round_of(part(), of=spec))
-        (id_, _), *_ = ledger.bulletin(spec.digest()).rounds
-        for first in (0, 40):
-            users = np.arange(first, first + 20, dtype=np.uint64)
-            ledger.charge(id_, users, (users % np.uint64(2)).astype(np.uint32))
-    (id_, _), *_ = ledger.bulletin(ENDED.digest()).rounds
-    bulletin = ledger.close_round(id_, "operator")
-    tallies = tuple(tally.to_rows() for tally in ledger.tallies(id_))
-    bulletin = ledger.append(ENDED.digest(), bulletin.next(RoundAnswered(round=id_, tallies=tallies)))
-    ledger.append(ENDED.digest(), bulletin.next(StudyEnded(state="finished", reason="")))
+    fill(ledger)
+    return ledger
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +40,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("whole") / "data"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sqlite, "CHECKPOINT_AFTER", 1)
-        with closing(SqliteLedger.open(directory)) as ledger:
-            fill(ledger)
+        filled(directory).close()
     return directory
 
 
@@ -68,8 +48,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def crashed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data directory as a server leaves it that is killed: all of its writes are in the write-ahead log."""
     folder = tmp_path_factory.mktemp("crashed")
-    with closing(SqliteLedger.open(folder / "open")) as ledger:
-        fill(ledger)
+    with closing(filled(folder / "open")):
         shutil.copytree(folder / "open", folder / "data")
     return folder / "data"
 
@@ -98,43 +77,29 @@ def columns(db: sqlite3.Connection, table: str) -> list[str]:
     return [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
 
 
-def other(value: Any) -> Any:
-    """A value that differs by as little as can be."""
-    match value:
-        case int():
-            return value + 1
-        case str():
-            return ("b" if value[:1] == "a" else "a") + value[1:]
-        case _:
-            return bytes([value[0] ^ 1]) + value[1:]
+class SqliteHand(Hand):
+    """In the file itself."""
 
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self.db = db
 
-def change(db: sqlite3.Connection, table: str, name: str, rowid: int, value: Any) -> None:
-    """Change a value; where the next one is another row's already, by more."""
-    statement = f"UPDATE {table} SET {name} = ? WHERE rowid = ?"
-    try:
-        db.execute(statement, (other(value), rowid))
-    except sqlite3.IntegrityError:
-        db.execute(statement, (value + 1_000, rowid))
+    def columns(self, table: str) -> list[str]:
+        return columns(self.db, table)
 
+    def rows(self, table: str) -> list[tuple[Any, ...]]:
+        return self.db.execute(f"SELECT rowid, * FROM {table} ORDER BY rowid").fetchall()
 
-Damage = Callable[[sqlite3.Connection], object]
+    def change(self, table: str, column: str, place: Any, value: Any) -> None:
+        try:
+            self.db.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = ?", (value, place))
+        except sqlite3.IntegrityError:
+            raise TakenError from None
 
+    def delete(self, table: str, place: Any = None) -> None:
+        self.db.execute(f"DELETE FROM {table} WHERE ?1 IS NULL OR rowid = ?1", (place,))
 
-def damages(directory: Path, table: str) -> Iterator[tuple[str, Damage]]:
-    """Each column of the first and the last row changed, rows deleted, and a row inserted."""
-    with closing(raw(directory)) as db:
-        names, rows = columns(db, table), db.execute(f"SELECT rowid, * FROM {table} ORDER BY rowid").fetchall()
-    for place, (rowid, *row) in (("first", rows[0]), ("last", rows[-1])):
-        for name, value in zip(names, row, strict=True):
-            yield f"{name} of the {place} row", partial(change, table=table, name=name, rowid=rowid, value=value)
-        delete = f"DELETE FROM {table} WHERE rowid = ?"
-        yield f"the {place} row deleted", lambda db, d=delete, r=rowid: db.execute(d, (r,))
-    yield "all rows deleted", lambda db: db.execute(f"DELETE FROM {table}")
-    places = ", ".join("?" * len(names))
-    # What identifies a row may not come twice: each value another one, and numbers far away.
-    new = [value + 1_000 if isinstance(value, int) else other(value) for value in rows[-1][1:]]
-    yield "a row inserted", lambda db: db.execute(f"INSERT INTO {table} VALUES ({places})", new)
+    def insert(self, table: str, values: list[Any]) -> None:
+        self.db.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(values))})", values)
 
 
 def audit(directory: Path) -> list[Fault]:
@@ -156,10 +121,12 @@ def missed_without_seals(whole: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 def damaged(whole: Path, folder: Path, table: str) -> Iterator[tuple[str, list[Fault]]]:
     """Each damage to a table, and what the audit says of it."""
-    for number, (name, damage) in enumerate(damages(whole, table)):
+    with closing(raw(whole)) as db:
+        changes = damages(SqliteHand(db), table)
+    for number, (name, damage) in enumerate(changes):
         directory = Path(shutil.copytree(whole, folder / str(number)))
         with closing(raw(directory)) as db:
-            damage(db)
+            damage(SqliteHand(db))
         yield name, audit(directory)
 
 

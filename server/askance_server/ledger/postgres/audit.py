@@ -1,26 +1,47 @@
-"""The audit of a PostgreSQL ledger: everything is worked out again from the bulletins and the log."""
+"""The audit of a PostgreSQL ledger: everything is worked out again from the bulletins and the log,
+and what follows from nothing is compared with its seal.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import numpy as np
+import psycopg
 from numpy.typing import NDArray
 
 from askance_protocol.arrays import Integers
-from askance_protocol.errors import ProtocolError
+from askance_protocol.errors import AskanceError, ProtocolError
 from askance_protocol.rounds import Bulletin, Entry, StudyState, read_entry
-from askance_server.ledger.base import Fault, LedgerError, Verdict
+from askance_server.ledger.base import Fault, Verdict
+from askance_server.ledger.digests import RowSum
 from askance_server.ledger.postgres.link import Link, ask, first
-from askance_server.ledger.postgres.rows import Known, blocks, count_users, load_round, reports_of, rounds_of
+from askance_server.ledger.postgres.rows import (
+    Known,
+    accounts_of,
+    blocks_of_users,
+    count_users,
+    load_round,
+    reports_of,
+    rounds_of,
+)
+from askance_server.ledger.postgres.seals import SHARDS, broken_report_seals, broken_seals, reports_sum
 
-_ACCOUNT: Final = np.dtype([("number", ">i8"), ("cap", ">i8"), ("spent", ">i8")])
+_LEFT_OUT: Final = "the number was left out, or the row is gone"
 
 
 def audit(link: Link) -> list[Fault]:
-    """Faults found by following every bulletin and every report."""
-    return [*_audit_bulletins(link), *_audit_counts(link), *_audit_users(link)]
+    """Faults found by comparing every seal, and by following every bulletin and every report."""
+    faults: list[Fault] = []
+    for where, part in _PARTS.items():
+        try:
+            faults += part(link)
+        except psycopg.Error:
+            raise
+        except Exception as error:  # what is damaged breaks in its own ways
+            faults.append(Fault(where, f"it cannot be read: {error or type(error).__name__}"))
+    return faults
 
 
 def _audit_bulletins(link: Link) -> Iterator[Fault]:
@@ -60,47 +81,67 @@ def _entry(link: Link, study: str, sequence: int) -> Entry:
 
 def _audit_counts(link: Link) -> Iterator[Fault]:
     query = """
-        SELECT id, (SELECT count(*) FROM reports WHERE round = key),
-               (SELECT coalesce(sum(reports), 0)::bigint FROM received WHERE round = key)
+        SELECT id, (SELECT count(*) FROM reports WHERE round = key), ARRAY(
+            SELECT shard::integer FROM received WHERE round = key ORDER BY shard
+        ), (SELECT coalesce(sum(reports), 0)::bigint FROM received WHERE round = key)
         FROM rounds ORDER BY key"""
-    for id_, logged, counted in ask(link, query).fetchall():
+    for id_, logged, shards, counted in ask(link, query).fetchall():
         if logged != counted:
             yield Fault(f"round {id_}", f"{logged} reports stand in the log, {counted} were counted")
+        if shards != list(range(SHARDS)):
+            yield Fault(f"round {id_}", "a part of the count of its reports is gone, or is not the ledger's")
+    strays = """
+        SELECT (SELECT count(*) FROM reports WHERE NOT EXISTS (SELECT FROM rounds WHERE key = round)),
+               (SELECT count(*) FROM received WHERE NOT EXISTS (SELECT FROM rounds WHERE key = round))"""
+    for table, count in zip(("reports", "received"), ask(link, strays).fetchall()[0], strict=True):
+        if count:
+            yield Fault(f"table {table}", f"{count} rows are of rounds that are not there")
 
 
-def _audit_users(link: Link) -> Iterator[Fault]:
-    """Σ charges = spent ≤ cap, user by user; a block of users at a time, for all rounds."""
+def _audit_reports(link: Link) -> Iterator[Fault]:
+    """Every report as it was sealed; Σ charges = spent ≤ cap, user by user; a block of users at a time."""
     enrolled = count_users(link)
-    ids = [id_ for (id_,) in ask(link, "SELECT id FROM rounds ORDER BY key").fetchall()]
     rounds: list[Known] = []
-    for id_ in ids:
+    for (id_,) in ask(link, "SELECT id FROM rounds ORDER BY key").fetchall():
         try:
             rounds.append(load_round(link, id_))
-        except (ProtocolError, LedgerError) as error:
+        except AskanceError as error:
             yield Fault(f"round {id_}", f"it cannot be read: {error}")
-    for block in blocks(range(enrolled)):
+    found = {known.key: RowSum() for known in rounds}
+    expected = 0
+    for block in blocks_of_users(link):
+        if block.start > expected:
+            yield Fault(f"user {expected}", _LEFT_OUT)
         owed = np.zeros(len(block), np.int64)
         for known in rounds:
             users, outcomes = reports_of(link, known.key, block)
+            found[known.key] += reports_sum(known.key, users, outcomes)
             refused = known.refused(users, outcomes, enrolled) != Verdict.ACCEPTED
             yield from _of_users(users[refused], f"a report to round {known.round.id} should have been refused")
             owed[users - np.uint64(block.start)] += known.charged(users)
         yield from _audit_accounts(link, block, owed)
+        expected = block.stop
+    yield from broken_report_seals(link, found)
 
 
 def _audit_accounts(link: Link, block: range, owed: Integers) -> Iterator[Fault]:
-    query = """
-        SELECT string_agg(int8send(number) || int8send(cap) || int8send(spent), ''::bytea ORDER BY number) FROM users
-        WHERE number >= %s AND number < %s"""
-    accounts = np.frombuffer(first(ask(link, query, (block.start, block.stop))) or b"", _ACCOUNT)
-    numbers = np.arange(block.start, block.stop)
-    yield from _of_users(np.setdiff1d(numbers, accounts["number"]), "the number was left out, or the row is gone")
-    yield from _of_users(accounts["number"][accounts["spent"] > accounts["cap"]], "more is spent than the cap")
-    differs = accounts["spent"] != owed[accounts["number"] - block.start]
-    yield from _of_users(accounts["number"][differs], "what is spent is not the sum of the charges")
+    numbers, caps, spent, _ = accounts_of(link, block)
+    yield from _of_users(np.setdiff1d(np.arange(block.start, block.stop), numbers), _LEFT_OUT)
+    yield from _of_users(numbers[spent > caps], "more is spent than the cap")
+    differs = spent != owed[numbers - block.start]
+    yield from _of_users(numbers[differs], "what is spent is not the sum of the charges")
 
 
 def _of_users(users: NDArray[np.integer[Any]], what: str) -> Iterator[Fault]:
     """One fault for many users: what is wrong for one is often wrong for all."""
     if len(users):
         yield Fault(f"user {users[0]}", what if len(users) == 1 else f"{what} (and so for {len(users) - 1} more users)")
+
+
+_PARTS: Final[dict[str, Callable[[Link], Iterator[Fault]]]] = {
+    "the tables of the ledger": broken_seals,
+    "the bulletins": _audit_bulletins,
+    "the counts of reports": _audit_counts,
+    "the reports": _audit_reports,
+}
+"""What is looked at, by the place that is named where it cannot be read at all."""

@@ -21,6 +21,8 @@ Steps 2 and 4 would each prevent overspending alone; the database's own constrai
 *Projections.* `users.spent`, `studies`, `rounds.state` and `received` repeat what the log and the bulletins say;
 they are written in the commit of what they follow from, and `verify` compares.
 
+*Seals.* What follows from nothing, caps, epochs, outcomes, is covered by sums of digests, of the same commit: `seals`.
+
 *Failures.* A transaction that the database gave up for the sake of another is tried again. So is what lost its
 connection, if doing it twice does no harm: to read, and to charge, because a report that was stored is then a retry.
 The rest raises `LedgerError`, and the next call connects again. A database that takes no writes, for a while or since
@@ -31,10 +33,11 @@ repeats what the database says about the contents of rows: that can be a report.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString, TypeVar
@@ -80,6 +83,7 @@ from askance_server.ledger.base import (
     check_count,
     check_enrolment,
 )
+from askance_server.ledger.digests import RowSum
 from askance_server.ledger.postgres.audit import audit
 from askance_server.ledger.postgres.link import (
     LOCKS,
@@ -89,11 +93,10 @@ from askance_server.ledger.postgres.link import (
     connect,
     failure,
     first,
-    migrate,
-    schema_of,
     shown,
     waiting,
 )
+from askance_server.ledger.postgres.opening import migrate, schema_of
 from askance_server.ledger.postgres.rows import (
     Known,
     blocks,
@@ -104,6 +107,7 @@ from askance_server.ledger.postgres.rows import (
     reports_of,
     study_of_round,
 )
+from askance_server.ledger.postgres.seals import SHARDS, check_seals, reports_sum, seal, users_sum
 from askance_server.ledger.schemas import migrations
 
 T = TypeVar("T")
@@ -113,7 +117,6 @@ ATTEMPTS: Final = 8
 """Number of attempts at a transaction that the database gives up for the sake of others."""
 
 _ENROLLING: Final = -1  # The second half of the advisory lock that an enrolment takes.
-_SHARDS: Final = 16
 _REMEMBERED: Final = 64
 """Prepared rounds that are kept."""
 
@@ -146,10 +149,12 @@ class PostgresLedger(Ledger):
 
     @classmethod
     def open(cls, url: str) -> PostgresLedger:
-        """Connect, and create or migrate the tables."""
+        """Connect, create or migrate the tables, and look at the small ones."""
         link = connect(url)
         try:
             migrate(link, url)
+            with _snapshot(link):
+                check_seals(link, url)
         except psycopg.Error as error:
             link.close()
             raise failure(url, error) from None
@@ -182,8 +187,11 @@ class PostgresLedger(Ledger):
             if users.stop > MAX_USER:
                 raise ProtocolError(f"{count} more are too many", where="count", remedy=f"{MAX_USER - first} are left")
             insert = "INSERT INTO users (number, cap) SELECT number, %s FROM generate_series(%s, %s - 1) AS number"
+            added = RowSum()
             for block in blocks(users):
                 ask(link, insert, (cap, block.start, block.stop))
+                added += users_sum(np.arange(block.start, block.stop), cap, 0)
+            seal(link, {"users": added})
             return users
 
         return self._run(work, Link.transaction)
@@ -235,8 +243,17 @@ class PostgresLedger(Ledger):
 
     def revoke(self, user: int) -> int:
         """Count a user's epoch up: by two, if the connection was lost in between. Her tokens are void all the same."""
-        query = "UPDATE users SET epoch = epoch + 1 WHERE number = %s RETURNING epoch"
-        return int(self._one(query, (user,), f"user {user}")[0])
+
+        def work(link: Link) -> int:
+            query = "UPDATE users SET epoch = epoch + 1 WHERE number = %s RETURNING cap, epoch"
+            row = ask(link, query, (user,)).fetchone()
+            if row is None:
+                raise NotFoundError(f"there is no such user {user}")
+            (cap, epoch), number = row, np.array([user])
+            seal(link, {"users": users_sum(number, cap, epoch) - users_sum(number, cap, epoch - 1)})
+            return int(epoch)
+
+        return self._run(work, Link.transaction, repeatable=True)
 
     # -------------------------------------------------------------------------------------- studies and their rounds
 
@@ -329,9 +346,16 @@ class PostgresLedger(Ledger):
     def check_key(self, fingerprint: str) -> None:
         """Compare with the key of the first replica that has started, which wrote it here."""
         query = "SELECT fingerprint FROM server_key"
+
+        def insert(link: Link) -> None:
+            first_one = (
+                "INSERT INTO server_key (fingerprint) VALUES (%s) ON CONFLICT DO NOTHING RETURNING one, fingerprint"
+            )
+            rows = ask(link, first_one, (fingerprint,)).fetchall()
+            seal(link, {"server_key": RowSum.of("server_key", *rows)})
+
         if not (known := self._all(query)):
-            insert = "INSERT INTO server_key (fingerprint) VALUES (%s) ON CONFLICT DO NOTHING RETURNING 1"
-            self._all(insert, (fingerprint,))
+            self._run(insert, Link.transaction, repeatable=True)
             known = self._all(query)
         if known != [(fingerprint,)]:
             raise OtherKeyError(
@@ -507,7 +531,8 @@ def _decide(link: Link, key: int, group: _Group) -> tuple[Verdicts, Integers]:
 
 
 def _store(link: Link, key: int, group: _Group, accepted: NDArray[np.intp]) -> None:
-    """Charge, log and count in one statement: no report stands in the log that was not charged."""
+    """Charge, log, count and seal in one statement: no report stands in the log that was not charged."""
+    users, outcomes = group.users[accepted], group.outcomes[accepted]
     stored = ask(
         link,
         """
@@ -520,9 +545,10 @@ def _store(link: Link, key: int, group: _Group, accepted: NDArray[np.intp]) -> N
         ), logged AS (
             INSERT INTO reports (user_number, round, outcome) SELECT number, %s, outcome FROM charged RETURNING 1
         )
-        UPDATE received SET reports = reports + (SELECT count(*) FROM logged)
+        UPDATE received SET reports = reports + (SELECT count(*) FROM logged),
+            seal = mod(seal + %s::numeric, 18446744073709551616)
         WHERE round = %s AND shard = pg_backend_pid() %% %s RETURNING (SELECT count(*) FROM logged)""",
-        (group.users[accepted], group.outcomes[accepted], group.charges[accepted], key, key, _SHARDS),
+        (users, outcomes, group.charges[accepted], key, reports_sum(key, users, outcomes).sum, key, SHARDS),
     ).fetchone()
     if stored != (len(accepted),):
         raise LedgerError("Not every report that was decided could be charged; nothing was. Verify the ledger.")
@@ -532,12 +558,15 @@ def _store(link: Link, key: int, group: _Group, accepted: NDArray[np.intp]) -> N
 
 
 def _append(link: Link, study: str, entry: Entry) -> Bulletin:
-    notice = entry.notice
+    notice, changes = entry.notice, dict[str, RowSum]()
     if isinstance(notice, StudyPublished) and notice.study.digest() == study:
         # There has to be a row to lock. It goes again if the entry is refused.
-        create = "INSERT INTO studies (id, head, length, state) VALUES (%s, %s, 0, %s) ON CONFLICT DO NOTHING"
-        ask(link, create, (study, GENESIS, StudyState.CREATED.value))
-    return _store_entry(link, study, _locked(link, study), entry)
+        create = """
+            INSERT INTO studies (id, head, length, state) VALUES (%s, %s, 0, %s) ON CONFLICT DO NOTHING
+            RETURNING id, ordinal"""
+        rows = ask(link, create, (study, GENESIS, StudyState.CREATED.value)).fetchall()
+        changes["studies"] = RowSum.of("studies", *rows)
+    return _store_entry(link, study, _locked(link, study), entry, changes)
 
 
 def _close(link: Link, id_: str, reason: CloseReason) -> Bulletin:
@@ -548,7 +577,7 @@ def _close(link: Link, id_: str, reason: CloseReason) -> Bulletin:
         raise NotOpenError(where=f"round {id_}")
     _wait_for_groups(link, id_)
     closing = RoundClosed(round=id_, reason=reason, received=count_reports(link, id_))
-    return _store_entry(link, study, before, before.next(closing))
+    return _store_entry(link, study, before, before.next(closing), {})
 
 
 def _locked(link: Link, study: str) -> Bulletin:
@@ -557,31 +586,35 @@ def _locked(link: Link, study: str) -> Bulletin:
     return bulletin_of(link, study)
 
 
-def _store_entry(link: Link, study: str, before: Bulletin, entry: Entry) -> Bulletin:
-    """Check the entry against the locked bulletin; store it, and what follows from it."""
+def _store_entry(link: Link, study: str, before: Bulletin, entry: Entry, changes: Mapping[str, RowSum]) -> Bulletin:
+    """Check the entry against the locked bulletin; store it, what follows from it, and the seals of both."""
     after = before.append(entry)
     if after.study is None or after.study.digest() != study:
         raise NotFoundError("the entry is of another study")
-    row = (study, entry.sequence, after.head, entry.to_bytes())
-    ask(link, "INSERT INTO entries (study, sequence, digest, body) VALUES (%s, %s, %s, %s)", row)
+    body = entry.to_bytes()
+    row = (study, entry.sequence, after.head)
+    ask(link, "INSERT INTO entries (study, sequence, digest, body) VALUES (%s, %s, %s, %s)", (*row, body))
+    sealed = (*row, hashlib.sha256(body).hexdigest())
     position = (after.head, after.length, after.state.value, study)
     ask(link, "UPDATE studies SET head = %s, length = %s, state = %s WHERE id = %s", position)
-    known = dict(before.rounds)
+    known, rounds = dict(before.rounds), RowSum()
     for number, (id_, state) in enumerate(after.rounds, start=1):
         if id_ not in known:
-            _publish(link, (id_, study, entry.sequence, number, state.value))
+            rounds += _publish(link, (id_, study, entry.sequence, number), state)
         elif known[id_] is not state:
             _turn(link, id_, state)
     if isinstance(entry.notice, RoundClosed):
         check_count(entry.notice, count_reports(link, entry.notice.round))
+    seal(link, {**changes, "entries": RowSum.of("entries", sealed), "rounds": rounds})
     return after
 
 
-def _publish(link: Link, row: tuple[str, str, int, int, str]) -> None:
-    """Store a round and its counters."""
+def _publish(link: Link, row: tuple[str, str, int, int], state: RoundState) -> RowSum:
+    """Store a round and its counters, and return what it adds to the seal of the rounds."""
     insert = "INSERT INTO rounds (id, study, entry, number, state) VALUES (%s, %s, %s, %s, %s) RETURNING key"
-    key = first(ask(link, insert, row))
-    ask(link, "INSERT INTO received (round, shard) SELECT %s, generate_series(0, %s - 1)", (key, _SHARDS))
+    key = first(ask(link, insert, (*row, state.value)))
+    ask(link, "INSERT INTO received (round, shard) SELECT %s, generate_series(0, %s - 1)", (key, SHARDS))
+    return RowSum.of("rounds", (key, *row))
 
 
 def _wait_for_groups(link: Link, id_: str) -> None:

@@ -33,7 +33,6 @@ PATIENCE: Final = 30.0
 LOCKS: Final = 0x61736B
 """The first half of all advisory locks of this ledger; a round's second half is its key."""
 
-_MIGRATING: Final = 0
 _ITEM: Final = np.dtype([("size", ">i4"), ("value", ">i8")])
 
 
@@ -125,30 +124,8 @@ def _settle(link: Link, url: str) -> None:
     durable = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
     ask(link, durable)
     ask(link, "SELECT set_config('idle_in_transaction_session_timeout', '60s', false)")
-
-
-def migrate(link: Link, url: str) -> None:
-    """Apply what is missing, each migration in a transaction of its own, one program at a time."""
-    scripts = migrations("postgres")
-    if (version := schema_of(link)) > max(scripts):
-        raise LedgerError(
-            f"{shown(url)} has schema {version}, this program knows {max(scripts)}: start a newer askance."
-        )
-    for number in range(version + 1, max(scripts) + 1):
-        with link.transaction():
-            ask(link, "SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, _MIGRATING))
-            if schema_of(link) < number:
-                link.execute(scripts[number].encode())
-                ask(link, "INSERT INTO schema_version (version) VALUES (%s)", (number,))
-
-
-def schema_of(link: Link) -> int:
-    """The version of a database's schema; 0 where there is none."""
-    # Looked up in the catalogue's table: `to_regclass` may answer from what this connection knew before it waited.
-    query = "SELECT EXISTS (SELECT FROM pg_class WHERE relname = 'schema_version' AND pg_table_is_visible(oid))"
-    if not first(ask(link, query)):
-        return 0
-    return int(first(ask(link, "SELECT coalesce(max(version), 0) FROM schema_version")))
+    # What this program knows to write; the tables refuse who knows less than they are.
+    ask(link, "SELECT set_config('askance.schema', %s, false)", (str(max(migrations("postgres"))),))
 
 
 def shown(url: str) -> str:

@@ -18,6 +18,7 @@ from askance_server.ledger.postgres.link import Link, ask, first
 _BLOCK: Final = 1 << 20
 """Users of whom reports are read at a time: 16 MB at most."""
 _REPORT: Final = np.dtype([("user", ">i8"), ("outcome", ">i4")])
+_ACCOUNT: Final = np.dtype([("number", ">i8"), ("cap", ">i8"), ("spent", ">i8"), ("epoch", ">i8")])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,6 +121,32 @@ def blocks(users: range) -> Iterator[range]:
     """These users in blocks of which all reports fit into memory."""
     for begin in range(users.start, users.stop, _BLOCK):
         yield range(begin, min(begin + _BLOCK, users.stop))
+
+
+def blocks_of_users(link: Link, first_number: int = 0) -> Iterator[range]:
+    """All users that there are in such blocks; where many numbers are missing, nothing is read."""
+    query = "SELECT min(number), (SELECT max(number) FROM users) FROM users WHERE number >= %s"
+    while True:
+        least, last = ask(link, query, (first_number,)).fetchall()[0]
+        if least is None:
+            return
+        block = range(least, min(least + _BLOCK, last + 1))
+        yield block
+        first_number = block.stop
+
+
+def accounts_of(link: Link, block: range) -> tuple[Integers, Integers, Integers, Integers]:
+    """Numbers, caps, spending and epochs of these users as columns, read as one value."""
+    query = """
+        SELECT string_agg(int8send(number) || int8send(cap) || int8send(spent) || int8send(epoch), ''::bytea
+            ORDER BY number) FROM users WHERE number >= %s AND number < %s"""
+    read = np.frombuffer(first(ask(link, query, (block.start, block.stop))) or b"", _ACCOUNT)
+    return (
+        read["number"].astype(np.int64),
+        read["cap"].astype(np.int64),
+        read["spent"].astype(np.int64),
+        read["epoch"].astype(np.int64),
+    )
 
 
 def reports_of(link: Link, key: int, block: range) -> tuple[Users, OutcomeColumn]:

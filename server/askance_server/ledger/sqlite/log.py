@@ -17,7 +17,7 @@ import numpy as np
 
 from askance_protocol.arrays import Integers
 from askance_server.ledger.base import LedgerError, OutcomeColumn, Users
-from askance_server.ledger.sqlite.seals import Row
+from askance_server.ledger.digests import Row
 
 PIECE: Final = 1 << 20
 """Bytes of a checkpoint that are handed to SQLite at a time."""

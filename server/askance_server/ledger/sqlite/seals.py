@@ -17,16 +17,16 @@ told from the directory as it was.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 from askance_server.ledger.base import LedgerError
+from askance_server.ledger.digests import Row, digest
 
 COMMITS_FILE: Final = "ledger.commits"
 
@@ -42,9 +42,6 @@ SEALED: Final = {
     "sqlite_master": "type, name, tbl_name, sql",
 }
 """What is digested of each table's rows. Changed only by a migration that seals anew."""
-
-Stored: TypeAlias = int | float | str | bytes | memoryview | None
-Row: TypeAlias = tuple[Stored, ...]
 
 _SMALL: Final = {"enrolments", "epochs", "rounds", "server_keys", "sqlite_master"}
 _LONG: Final = {"entries", "report_groups"}
@@ -122,26 +119,6 @@ class Seals:
         """Take over what was written."""
         self.kept |= self.changed
         self.changed = {}
-
-
-def digest(table: str, row: Row) -> int:
-    """Digest of a row: BLAKE2b of its values, each with its type and length, under the name of its table."""
-    hashed = hashlib.blake2b(digest_size=32, person=table.encode())
-    for value in row:
-        match value:
-            case int():
-                hashed.update(b"i%d;" % value)
-            case str():
-                text = value.encode()
-                hashed.update(b"s%d;%b" % (len(text), text))
-            case bytes() | memoryview():
-                hashed.update(b"b%d;" % len(value))
-                hashed.update(value)
-            case None:
-                hashed.update(b"n;")
-            case float():
-                hashed.update(b"f%b;" % value.hex().encode())
-    return int.from_bytes(hashed.digest(), "little")
 
 
 def rows_of(db: sqlite3.Connection, table: str) -> Iterator[Row]:

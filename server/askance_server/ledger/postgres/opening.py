@@ -1,0 +1,41 @@
+"""Bringing a database up to date: whatever happens meanwhile, it is wholly of one version or of the other."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from askance_server.ledger.base import LedgerError
+from askance_server.ledger.postgres.link import LOCKS, Link, ask, first, shown
+from askance_server.ledger.postgres.seals import seal_new
+from askance_server.ledger.schemas import migrations
+
+_MIGRATING: Final = 0  # The second half of the advisory lock that a migration takes.
+
+
+def migrate(link: Link, url: str) -> None:
+    """Apply what is missing and seal what is new, all in one transaction, one program at a time."""
+    scripts = migrations("postgres")
+    if (version := schema_of(link)) > max(scripts):
+        raise LedgerError(
+            f"{shown(url)} has schema {version}, this program knows {max(scripts)}: start a newer askance."
+        )
+    if version == max(scripts):
+        return
+    with link.transaction():
+        ask(link, "SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, _MIGRATING))
+        # Asked again: another one may have done it meanwhile.
+        if missing := range(schema_of(link) + 1, max(scripts) + 1):
+            for number in missing:
+                link.execute(scripts[number].encode())
+                ask(link, "INSERT INTO schema_version (version) VALUES (%s)", (number,))
+            # Last, because what is sealed are the tables as this program knows them.
+            seal_new(link, missing)
+
+
+def schema_of(link: Link) -> int:
+    """The version of a database's schema; 0 where there is none."""
+    # Looked up in the catalogue's table: `to_regclass` may answer from what this connection knew before it waited.
+    query = "SELECT EXISTS (SELECT FROM pg_class WHERE relname = 'schema_version' AND pg_table_is_visible(oid))"
+    if not first(ask(link, query)):
+        return 0
+    return int(first(ask(link, "SELECT coalesce(max(version), 0) FROM schema_version")))
