@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
 
 from askance_lab.experiments.converse import (
     LIE_SCHEDULES,
+    LieSchedule,
+    NextRandomizer,
     QueryOracle,
     Simulation,
     SimulationAccuracy,
@@ -115,6 +119,80 @@ def test_three_randomizers_on_one_user_each_chosen_by_the_answers_before_have_th
     # The control: answers that forget the user are further apart than that.
     alone = {w: first.on(users)[w[0]] * second((w[0],)).on(users)[w[1]] * third(w[:2]).on(users)[w[2]] for w in joint}
     assert sum(abs(alone[w] - p) for w, p in joint.items()) / 2 > 0.005
+
+
+class Odds:
+    """Stands in for a uniform number, notes which acceptance it is compared with, and accepts."""
+
+    def __init__(self, accepted: list[float]) -> None:
+        self.accepted = accepted
+
+    def __lt__(self, accept: float) -> bool:
+        self.accepted.append(accept)
+        return True
+
+
+class Told:
+    """A random generator that draws what it is told, and notes the probability of it: as drawn, and as accepted."""
+
+    def __init__(self, *words: int) -> None:
+        self.words, self.drawn, self.accepted = list(words), list[float](), list[float]()
+
+    def choice(self, size: int, p: np.ndarray) -> int:
+        word = self.words[len(self.drawn)]
+        self.drawn.append(float(p[word]))
+        return word
+
+    def random(self) -> Odds:
+        return Odds(self.accepted)
+
+
+def chain(oracle: QueryOracle, accuracy: SimulationAccuracy, *steps: NextRandomizer) -> dict[tuple[int, ...], float]:
+    """The exact joint distribution of the reports that a simulation makes up, from what it draws and accepts."""
+    weights = dict[tuple[int, ...], list[float]]()
+    first = steps[0](())
+    size = first.probabilities.shape[1]
+    for words in product(range(size), repeat=len(steps)):
+        told: Any = Told(*words)
+        Simulation(replace(oracle), accuracy, told).reports(first, *steps[1:])
+        weights[words] = [drawn * accepted for drawn, accepted in zip(told.drawn, told.accepted, strict=True)]
+    joint = dict.fromkeys(weights, 1.0)
+    for words, each in weights.items():
+        for at, weight in enumerate(each):
+            # What comes next is drawn until it is accepted: its probability is its weight among those of its place.
+            joint[words] *= weight / sum(weights[(*words[:at], w, *words[at + 1 :])][at] for w in range(size))
+    return joint
+
+
+def each_chosen_by_the_answers_before(before: Sequence[int]) -> TransparentRandomizer:
+    """Four words; the next question is another one after each history."""
+    table = TransparentRandomizer.of(KaryResponse(MICRO // 2, 4))
+    turned = np.roll(table.probabilities, sum(before) + len(before), axis=0)
+    return TransparentRandomizer(turned, table.epsilon)
+
+
+STEPS = [each_chosen_by_the_answers_before] * 3
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_three_reports_about_one_user_have_exactly_the_joint_distribution(lie: LieSchedule) -> None:
+    """Claim 5.10: with true answers the simulation is exact; with lies within tolerance its distance is β at most."""
+    users, accuracy = np.array([0.1, 0.5, 0.15, 0.25]), SimulationAccuracy(3, 0.3)
+    joint = {
+        words: float(
+            users @ np.prod([step(words[:at]).probabilities[:, words[at]] for at, step in enumerate(STEPS)], axis=0)
+        )
+        for words in product(range(4), repeat=3)
+    }
+    simulated = chain(QueryOracle(users, lie), accuracy, *STEPS)
+    apart = sum(abs(simulated[words] - joint[words]) for words in joint) / 2
+
+    assert sum(joint.values()) == pytest.approx(1)
+    assert apart <= (accuracy.beta if lie(0) else 1e-12)
+    # The control: a third report that has forgotten the second is further off than any rounding.
+    forgetful = chain(QueryOracle(users, lie), accuracy, *STEPS[:2])
+    third = {w: users @ STEPS[2](w[:2]).probabilities[:, w[2]] for w in joint}
+    assert sum(abs(forgetful[w[:2]] * float(third[w]) - joint[w]) for w in joint) / 2 > 0.001
 
 
 def sampling_error(outcomes: int, draws: int) -> float:

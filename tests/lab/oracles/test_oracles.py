@@ -27,7 +27,7 @@ from askance_lab.experiments.oracle_table import COLUMNS, rows
 from askance_lab.oracles.adversarial import HidesMask, LieDirection, WorstCase
 from askance_lab.oracles.curator import Curator
 from askance_lab.oracles.exact import Exact
-from askance_lab.oracles.fresh import Fresh, Randomizer
+from askance_lab.oracles.fresh import Fresh, Randomizer, Steps
 from askance_lab.oracles.http import Http
 from askance_lab.oracles.local import LocalReports, study_for
 from askance_lab.oracles.samples import Samples
@@ -429,6 +429,33 @@ def test_counts_have_the_same_spread_as_reports_one_by_one() -> None:
             spread.append(float(np.var(np.array(said, np.float64))))
 
         assert 1 / 1.9 < spread[0] / spread[1] < 1.9, randomizer  # F(299, 299) leaves this once in 10⁷
+
+
+def upper_tails(oracle: Fresh, reports: int) -> list[int]:
+    """How many reports about the greatest value, and about the least, lie above the greatest."""
+    ends = Steps(np.array([0, 0, 1]), -1, 1), Steps(np.array([1, 0, 0]), -1, 1)
+    return [sum(oracle._mean(end) > 1 for _ in range(reports)) for end in ends]
+
+
+@pytest.mark.parametrize("drawn", [False, True])
+@pytest.mark.parametrize("micro_epsilon", [MICRO // 2, MICRO, 2 * MICRO])
+def test_a_report_with_the_papers_laplace_tells_the_ends_apart_by_e_to_the_epsilon(
+    micro_epsilon: int, drawn: bool
+) -> None:
+    """Lap(2b/ε) on g: D → [−b, b], KLNRS11, §5.1.1: above b lies half of the reports about b, e^{−ε} of that about −b.
+
+    One direction is privacy, the other that no user is asked for more noise than the theorem counts on.
+    """
+    population, reports = synthetic("conjunction", {"d": 4}, 1), 6000
+    crowd = Drawn(domain_of(population), 5) if drawn else People(population, 1)
+    oracle = Fresh(crowd, by_bound(lambda _: 1), micro_epsilon=micro_epsilon, randomizer=Randomizer.PAPER, seed=11)
+    high, low = upper_tails(oracle, reports)
+
+    epsilon = micro_epsilon / MICRO
+    assert stats.binomtest(high, reports, 1 / 2).pvalue > RARE
+    assert stats.binomtest(low, reports, math.exp(-epsilon) / 2).pvalue > RARE
+    # The control: half of the noise, so twice the ε, is seen in as many reports.
+    assert stats.binomtest(low, reports, math.exp(-2 * epsilon) / 2).pvalue < RARE
 
 
 def test_nobody_is_asked_twice() -> None:

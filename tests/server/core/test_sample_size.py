@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from scipy import stats
 
-from askance_protocol.channels import BinaryResponse
+from askance_protocol.arrays import Floats, Integers
+from askance_protocol.channels import BinaryResponse, TabulatedChannel
 from askance_protocol.rounds import PreparedPart
 from askance_protocol.tally import Tally
 from askance_server.core import tails
 from askance_server.core.estimators import estimate
 from askance_server.core.sample_size import reports_needed
 from tests.protocol.studies import PARTS
-from tests.server.core.test_estimators import ALL, each_part, populations, report_probabilities, truth
+from tests.server.core.test_estimators import ALL, answers_of, each_part, populations, report_probabilities, truth
 
 TOLERANCE, FAILURE, RUNS = 0.1, 0.1, 300
 
@@ -38,6 +41,69 @@ def test_the_planned_reports_suffice_and_a_fifth_of_them_do_not(one: PreparedPar
 
     assert stats.binom.sf(failures(one, needed) - 1, RUNS, FAILURE) > 1e-6
     assert stats.binom.sf(failures(one, needed // 5) - 1, RUNS, FAILURE) < 1e-6
+
+
+def moments(one: PreparedPart, estimated: int) -> tuple[Floats, Floats, Floats]:
+    """The values of the score that is averaged, and its mean and mean square for each answer that a user may have."""
+    answers = answers_of(one)
+    table = np.array([[float(weight) for weight in row] for row in one.channel.table()]) / 2.0**64
+    # Estimates are linear in the tally: its score is what they are for a single report.
+    shape = one.rows, one.channel.outcomes
+    score = np.array(
+        [
+            [estimate(one, Tally(single(shape, row, word))).values[estimated] for word in range(shape[1])]
+            for row in range(shape[0])
+        ]
+    )
+    reports = [table[[int(one.encode(answer, row)) for row in range(one.rows)]] / one.rows for answer in answers]
+    means, squares = (np.array([float((each * score**power).sum()) for each in reports]) for power in (1, 2))
+    return score, means, squares
+
+
+def single(shape: tuple[int, int], row: int, word: int) -> Integers:
+    counts = np.zeros(shape, np.int64)
+    counts[row, word] = 1
+    return counts
+
+
+def failure_of_all(one: PreparedPart, reports: int) -> float:
+    """Sum over what the part estimates of the chance that it is off by more than the tolerance, at worst over users.
+
+    From first principles: exact for scores of two values, by Bernstein's inequality for others (and for a table, of
+    which nobody asks how many values its score takes). The variance of a
+    mixture is a linear function less a square of one, so that two kinds of users make the worst of them.
+    """
+    total = 0.0
+    for estimated in range(len(truth(one, populations(one)["spread"]))):
+        score, means, squares = moments(one, estimated)
+        shares = np.linspace(0, 1, 101)[:, np.newaxis, np.newaxis]
+        mean = shares * means + (1 - shares) * means[:, np.newaxis]
+        variance = float((shares * squares + (1 - shares) * squares[:, np.newaxis] - mean**2).max())
+        values = np.unique(np.round(score, 9))
+        spread = float(np.ptp(values))
+        if len(values) > 2 or isinstance(one.channel, TabulatedChannel):
+            exponent = reports * TOLERANCE**2 / (2 * (variance + spread * TOLERANCE / 3))
+            total += 2 * math.exp(-exponent)
+            continue
+        p = (np.unique(mean) - values[0]) / spread
+        reach = reports * TOLERANCE / spread
+        below, above = (
+            stats.binom.cdf(np.ceil(reports * p - reach) - 1, reports, p),
+            stats.binom.sf(np.floor(reports * p + reach), reports, p),
+        )
+        total += float((below + above).max())
+    return total
+
+
+@each_part
+def test_the_failure_is_shared_by_all_that_a_part_estimates_and_the_worst_users_are_reckoned_with(
+    one: PreparedPart,
+) -> None:
+    needed = reports_needed(one, TOLERANCE, FAILURE)
+
+    assert failure_of_all(one, needed) <= FAILURE
+    # The control: a tenth fewer do not suffice.
+    assert failure_of_all(one, needed - needed // 10) > FAILURE
 
 
 @pytest.mark.parametrize("name", [name for name, part in PARTS.items() if part.channel.kind == "binary"])

@@ -73,6 +73,25 @@ def test_the_pooled_forms_learn_every_concept_whatever_the_oracle_says_within_to
         assert [len(asks) for asks in asked] == ([1, 1] if strategy.interactive else [1])
 
 
+@pytest.mark.parametrize("lie", WORST)
+def test_in_one_round_the_tolerance_has_to_fall_as_the_mean_that_tells_a(lie: Lie) -> None:
+    """The price of one round, KLNRS11, Thm 5.16: that mean is 2^(−d/2−1), and from d = 8 on the least of all."""
+    d = 8
+    for number in (0, 1, 3, 90, 255):
+        for a in (0, 1):
+            r = f"{number:08b}"
+            learned, [[ask]] = learn(MASKED_PARITY_NONINTERACTIVE, {"d": d}, masked(d, r, a), lie)
+
+            assert learned.value == {"r": r, "a": a}
+            assert ask.tolerance < 2 ** (-d / 2 - 1)
+
+
+def test_control_a_lie_as_large_as_that_mean_misleads_about_a() -> None:
+    learned, _ = learn(MASKED_PARITY_NONINTERACTIVE, {"d": 8}, masked(8, "00000000", 0), lambda _: -33 / 32 - 0.01)
+
+    assert learned.value["a"] == 1
+
+
 @pytest.mark.parametrize("d", [2, 4])
 def test_the_search_learns_every_concept_from_exact_answers_in_two_rounds(d: int) -> None:
     for r, a in concepts(d):
