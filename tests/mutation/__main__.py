@@ -171,13 +171,17 @@ class Target:
 
         return forked(work, folder), Job(folder, time.monotonic())
 
-    def stands(self, patience: float) -> str | None:
+    def stands(self, patience: float, known: dict[tuple[str, ...], Target]) -> str | None:
         """Run the tests on the module as it is, import what they import; what is wrong, if anything."""
+        if same := known.get(tuple(self.tests)):
+            self.seconds, self.limit = same.seconds, same.limit
+            return None
         child, job = self.start(None)
         if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
             return f"{self.module}: its tests fail without a change\n{job.output()}"
         self.limit = patience + 6 * (time.monotonic() - job.started)
         ran = json.loads((job.folder / "ran.json").read_text("utf-8"))
+        known[tuple(self.tests)] = self
         self.seconds = ran["seconds"]
         for name in ran["modules"]:
             with contextlib.suppress(ImportError):
@@ -251,7 +255,7 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="print the mutants and run nothing")
     options = parser.parse_args()
     groups = tomllib.loads(options.groups.read_text("utf-8"))
-    failed, table = False, list[str]()
+    failed, table, known = False, list[str](), dict[tuple[str, ...], Target]()
     with tempfile.TemporaryDirectory() as work:
         for name, group in groups.items():
             modules = {
@@ -269,7 +273,7 @@ def main() -> int:
                 print("\n".join(diff(mutant) for _, mutant in drawn))
                 continue
             for target in {target.module: target for target, _ in drawn}.values():
-                if fault := target.stands(options.patience):
+                if fault := target.stands(options.patience, known):
                     raise SystemExit(fault)
             if drawn:
                 found = verdicts(drawn, options.jobs, lambda line: print(line, file=sys.stderr, flush=True))

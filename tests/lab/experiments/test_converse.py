@@ -195,6 +195,64 @@ def test_three_reports_about_one_user_have_exactly_the_joint_distribution(lie: L
     assert sum(abs(forgetful[w[:2]] * float(third[w]) - joint[w]) for w in joint) / 2 > 0.001
 
 
+@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("channel", CHANNELS, ids=lambda channel: type(channel).__name__)
+def test_the_distribution_and_the_tries_that_are_foretold_are_those_of_a_report(
+    channel: Channel, lie: LieSchedule
+) -> None:
+    """Each w is drawn with R(0) and accepted with what the oracle says of it: Claim 5.9, steps 1 and 4."""
+    randomizer, accuracy = TransparentRandomizer.of(channel), SimulationAccuracy(2, 0.7)
+    oracle = QueryOracle(users_of(randomizer, 3), lie)
+    weights = list[float]()
+    for w in range(channel.outcomes):
+        told: Any = Told(w)
+        # In the order of w, as the lies are in the exact distribution.
+        Simulation(oracle, accuracy, told).report(randomizer)
+        weights.append(told.drawn[0] * told.accepted[0])
+    foretold, tries = output(randomizer, QueryOracle(oracle.users, lie), accuracy)
+
+    assert randomizer.epsilon == channel.certified_micro_epsilon / MICRO
+    assert foretold == pytest.approx(np.array(weights) / sum(weights))
+    assert foretold.sum() == pytest.approx(1)
+    assert tries == pytest.approx(1 / sum(weights))
+
+
+def test_lies_are_the_whole_tolerance_in_their_order() -> None:
+    oracle = {name: QueryOracle(np.array([0.25, 0.75]), lie) for name, lie in LIE_SCHEDULES.items()}
+    said = {name: [each.ask(np.array([1.0, -1.0]), 0.125) + 0.5 for _ in range(3)] for name, each in oracle.items()}
+
+    assert said == {
+        "none": [0, 0, 0],
+        "up": [0.125] * 3,
+        "down": [-0.125] * 3,
+        "up-down": [0.125, -0.125, 0.125],
+        "down-up": [-0.125, 0.125, -0.125],
+    }
+
+
+def test_the_distance_of_distributions_is_at_most_one() -> None:
+    assert distance(np.array([1.0, 0.0]), np.array([0.0, 1.0])) == 1
+    assert distance(np.array([0.5, 0.5]), np.array([0.25, 0.75])) == 0.25
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_the_candidates_are_enough_for_what_an_oracle_makes_of_them(lie: LieSchedule) -> None:
+    """At a large ε and a large β, where a little in the acceptance is several candidates."""
+    randomizer, accuracy = TransparentRandomizer.of(KaryResponse(5 * MICRO, 8)), SimulationAccuracy(1, 0.9)
+    number = candidates(randomizer.epsilon, accuracy)
+    _, tries = output(randomizer, QueryOracle(users_of(randomizer, 4), lie), accuracy)
+
+    assert (1 - 1 / tries) ** number <= accuracy.beta / accuracy.t
+    # Twice as many are never needed: p̃ is a third off at most.
+    assert (1 - 1 / tries) ** (number / 2) > accuracy.beta / accuracy.t
+
+
+@pytest.mark.parametrize(("t", "beta"), [(0, 0.1), (1, 0.0), (1, -0.5), (1, 1.001), (1, math.nan)])
+def test_what_is_no_accuracy_is_refused(t: int, beta: float) -> None:
+    with pytest.raises(ProtocolError, match="t, beta"):
+        SimulationAccuracy(t, beta)
+
+
 def sampling_error(outcomes: int, draws: int) -> float:
     """By how much an empirical distribution is off but once in 10⁶: ½·√(k/n) in the mean, McDiarmid's √(ln(10⁶)/2n)."""
     return math.sqrt(outcomes / draws) / 2 + math.sqrt(math.log(1e6) / (2 * draws))

@@ -27,7 +27,7 @@ from askance_lab.experiments.oracle_table import COLUMNS, rows
 from askance_lab.oracles.adversarial import HidesMask, LieDirection, WorstCase
 from askance_lab.oracles.curator import Curator
 from askance_lab.oracles.exact import Exact
-from askance_lab.oracles.fresh import Fresh, Randomizer, Steps
+from askance_lab.oracles.fresh import Fresh, Randomizer, Steps, _pieces, steps_of
 from askance_lab.oracles.http import Http
 from askance_lab.oracles.local import LocalReports, study_for
 from askance_lab.oracles.samples import Samples
@@ -456,6 +456,39 @@ def test_a_report_with_the_papers_laplace_tells_the_ends_apart_by_e_to_the_epsil
     assert stats.binomtest(low, reports, math.exp(-epsilon) / 2).pvalue > RARE
     # The control: half of the noise, so twice the ε, is seen in as many reports.
     assert stats.binomtest(low, reports, math.exp(-2 * epsilon) / 2).pvalue < RARE
+
+
+def test_steps_have_every_user_once_whatever_is_asked() -> None:
+    signed = np.array([1, 2, 4, 8, 16, 32, 64])  # cells 3, 2, 1 with −, none, 1, 2, 3 with +
+    unsigned = CellQuery(cells=3, cell=Slice(field="x", first=0, width=2))
+    for query in (unsigned, unsigned.model_copy(update={"negative": Label(sign=-1)})):
+        for cell, (minus, plus) in enumerate([(4, 16), (2, 32), (1, 64)]):
+            steps = steps_of(query, signed if query.negative else signed * (np.arange(7) >= 3), cell)
+            everybody = int(signed.sum()) if query.negative else 120
+
+            assert steps.counts.sum() == everybody
+            assert steps.values @ steps.counts == (plus - minus if query.negative else plus)
+
+
+def test_each_person_takes_a_word_of_the_simulations_stream_and_those_drawn_as_counts_none() -> None:
+    population, users = synthetic("conjunction", {"d": 4}, 1), 1000
+    crowds = People(population, users), Drawn(domain_of(population), 5, users)
+    words = []
+    for crowd in crowds:
+        oracle = Fresh(crowd, by_bound(lambda _: users), seed=11)
+        assert (oracle.spent.users, oracle.spent.micro_epsilon) == (0, 0)
+        oracle.answer([PHI[0]])
+        assert (oracle.spent.users, oracle.spent.micro_epsilon) == (users, MICRO)
+        stream = SimulatedRandom(11, stream=2)
+        stream.draw(users)
+        words.append(oracle._stream.word() == stream.word())
+
+    assert words == [True, False]
+
+
+@pytest.mark.parametrize("users", [0, 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1])
+def test_a_crowd_in_pieces_is_the_crowd(users: int) -> None:
+    assert sum(_pieces(users)) == users
 
 
 def test_nobody_is_asked_twice() -> None:
