@@ -1,19 +1,25 @@
 """A PostgreSQL for a test session, and databases in it.
 
-A module that uses the fixtures says `pytest_plugins = ("tests.harness.postgres",)`.
+A module that uses the fixtures says `pytest_plugins = ("tests.harness.postgres",)`. It may import from here as well:
+PYTEST_DONT_REWRITE keeps pytest from warning of that.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+
+from tests.harness.marks import SECONDS
 
 
 @pytest.fixture(scope="session")
@@ -21,15 +27,20 @@ def postgres_server() -> Iterator[str]:
     """A server on a Unix socket in a folder of its own; the URL of its databases, with {} for the name."""
     from askance_server.ledger.postgres import PostgresLedger
 
-    # Not pytest's folder: that is closed to others, and PostgreSQL, started as root, runs as another user.
-    folder = Path(tempfile.mkdtemp(prefix="askance-pg-"))
-    server = _start(folder)
-    try:
-        url = server.get_uri("{}")
+    with _started() as (_, url):
         with psycopg.connect(url.format("postgres"), autocommit=True) as admin:
             admin.execute("CREATE DATABASE template")
         PostgresLedger.open(url.format("template")).close()
         yield url
+
+
+@contextmanager
+def _started(place: str | None = None) -> Iterator[tuple[Any, str]]:
+    # Not pytest's folder: that is closed to others, and PostgreSQL, started as root, runs as another user.
+    folder = Path(tempfile.mkdtemp(prefix="askance-pg-", dir=place))
+    server = _start(folder)
+    try:
+        yield server, server.get_uri("{}")
     finally:
         server.cleanup()
         shutil.rmtree(folder)
@@ -64,3 +75,90 @@ def _database(url: str, template: str) -> Iterator[str]:
         admin.execute(f"CREATE DATABASE {name} TEMPLATE {template}".encode())
         yield url.format(name)
         admin.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+# ------------------------------------------------------------------------------------------------- one that is killed
+
+
+class MortalPostgres:
+    """A PostgreSQL of its own, all of whose processes can be stopped, killed and started again."""
+
+    def __init__(self, server: Any, url: str) -> None:
+        self._server, self._url = server, url
+
+    @property
+    def processes(self) -> list[int]:
+        """The first process, and those that it has made."""
+        first = int(self._lock.read_text().partition("\n")[0])
+        return [first, *map(int, Path(f"/proc/{first}/task/{first}/children").read_text().split())]
+
+    @property
+    def _lock(self) -> Path:
+        return Path(self._server.pgdata) / "postmaster.pid"
+
+    def database(self) -> str:
+        """The URL of a new database with nothing in it."""
+        name = f"test_{os.urandom(6).hex()}"
+        with psycopg.connect(self._url.format("postgres"), autocommit=True) as admin:
+            admin.execute(f"CREATE DATABASE {name}".encode())
+        return self._url.format(name)
+
+    def freeze(self) -> list[int]:
+        """Stop all processes where they are, and return them."""
+        processes = self.processes[:1]
+        os.kill(processes[0], signal.SIGSTOP)  # First, so that there will be no more.
+        processes = self.processes
+        for process in processes[1:]:
+            _signal(process, signal.SIGSTOP)
+        return processes
+
+    def thaw(self, processes: list[int]) -> None:
+        """Let them go on."""
+        for process in reversed(processes):
+            _signal(process, signal.SIGCONT)
+
+    def kill(self) -> None:
+        """Kill all processes at once: what stood in their memory is lost. Then start again."""
+        processes = self.freeze()
+        for process in processes:
+            _signal(process, signal.SIGKILL)
+        end = time.monotonic() + SECONDS
+        while any(_lives(process) for process in processes):
+            assert time.monotonic() < end, "PostgreSQL cannot be killed"
+            time.sleep(0.001)
+        # Both name a process that is dead, but may be there until its parent takes notice.
+        sockets = Path(self._lock.read_text().split("\n")[4])
+        for lock in (self._lock, *sockets.glob(".s.PGSQL.*.lock")):
+            lock.unlink()
+        self._server.ensure_postgres_running()
+
+    def kill_one(self) -> None:
+        """Kill one process that serves a client: then PostgreSQL ends all sessions and recovers by itself."""
+        with psycopg.connect(self._url.format("postgres"), autocommit=True) as admin:
+            query = "SELECT pid FROM pg_stat_activity WHERE application_name = 'askance' ORDER BY xact_start LIMIT 1"
+            ((process,),) = admin.execute(query).fetchall()
+            _signal(process, signal.SIGKILL)
+
+
+def _signal(process: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(process, number)
+
+
+def _lives(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2][0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.fixture(scope="module")
+def mortal_postgres() -> Iterator[MortalPostgres]:
+    """A PostgreSQL of this module's own, that it may kill.
+
+    In memory, if there is enough of it: what is killed here is processes, and each start syncs every file there is.
+    """
+    memory = Path("/dev/shm")
+    roomy = os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 1 << 30
+    with _started(str(memory) if roomy else None) as (server, url):
+        yield MortalPostgres(server, url)

@@ -50,8 +50,9 @@ from askance_server.ledger.postgres.seals import reports_sum
 from askance_server.ledger.sqlite import FILE, SqliteLedger
 from askance_server.ledger.sqlite.log import checksum
 from askance_server.settings import Settings
-from tests.harness.kills import Deck, ForkServer, catch, ended, serve_forks, until
+from tests.harness.kills import TRIES, Deck, ForkServer, catch, ended, serve_forks, until
 from tests.harness.marks import Marks
+from tests.harness.postgres import MortalPostgres
 from tests.harness.wire import Connection, LostError
 
 Json = dict[str, Any]
@@ -215,8 +216,27 @@ def _store_apart(
     ).fetchone()
 
 
+class WritesLater(PostgresLedger):
+    """Is told of a commit before it is on disk."""
+
+    def __init__(self, url: str, link: Link) -> None:
+        super().__init__(url, link)
+        if postgres_ledger._decide is not _decide_unsafely:
+            decides.append(postgres_ledger._decide)
+            postgres_ledger._decide = _decide_unsafely
+
+
+decides: Final[list[Callable[..., Any]]] = []
+"""How `WritesLater` decides."""
+
+
+def _decide_unsafely(link: Link, *rest: Any) -> Any:
+    link.execute("SET LOCAL synchronous_commit = off")
+    return decides[0](link, *rest)
+
+
 SQLITE_KINDS: Final = {kind.__name__: kind for kind in (SqliteLedger, AcknowledgesEarly, SpendsApart)}
-POSTGRES_KINDS: Final = {kind.__name__: kind for kind in (PostgresLedger, SpendsApartInPostgres)}
+POSTGRES_KINDS: Final = {kind.__name__: kind for kind in (PostgresLedger, SpendsApartInPostgres, WritesLater)}
 
 
 # ------------------------------------------------------------------------------------------------------ the program
@@ -382,7 +402,7 @@ class Crowd:
     )
     rounds: deque[str] = field(default_factory=deque[str])
     heard: Counter[int] = field(default_factory=Counter[int])
-    """How many reports each server has answered."""
+    """How many reports each server has decided."""
 
     def run(self) -> list[asyncio.Task[None]]:
         """All clients, until they are cancelled."""
@@ -428,6 +448,8 @@ class Crowd:
 
     async def _create(self, client: Connection, path: str, token: str, asked: Json) -> Json:
         status, body = await client.post(path, token, json.dumps(asked).encode())
+        if status == 503:
+            raise LostError  # The database is away: whether it was done is not known.
         assert status == 201, body
         created: Json = json.loads(body)
         return created
@@ -453,8 +475,11 @@ class Crowd:
                 except LostError:
                     self._again(task, change=0.3)
                     continue
-                self.heard[slot] += 1
                 self.evidence.hears(task.round, task.user, task.outcome, answer)
+                if answer == "not-ready":
+                    await asyncio.sleep(0.1)  # A database that starts again needs the processor more than this does.
+                else:
+                    self.heard[slot] += 1
                 if answer == "not-ready" or self.random.random() < 0.1:
                     self._again(task, change=0.5)
         finally:
@@ -487,6 +512,8 @@ class Crowd:
             status, answer = await client.post(f"/v1/rounds/{round_}/batches", token, body)
         except LostError:
             return
+        if status == 503:
+            return
         self.batches.popleft()
         if status != 200:
             # A ledger that has lost a round that it published, for one.
@@ -511,6 +538,7 @@ class Killer:
     marks: list[Marks]
     crowd: Crowd
     random: random.Random
+    postgres: MortalPostgres | None = None
     pids: dict[int, int] = field(default_factory=dict[int, int])
 
     async def run(self, kills: int) -> None:
@@ -563,6 +591,51 @@ class Killer:
         await until(holds, otherwise)
 
 
+class DatabaseKiller(Killer):
+    """Freezes and ends the database instead; servers outlive it, and go on when it is there again."""
+
+    async def run(self, kills: int) -> None:
+        deck = Deck(("blind", "caught", "caught", "held", "one"), self.random)
+        for slot in range(len(self.marks)):
+            await self._start(slot)
+        for _ in range(kills):
+            for slot in self.pids:
+                await self._under_load(slot)
+            await self._end_database(deck.deal())
+        for slot in self.pids:
+            await self._under_load(slot)
+
+    async def _end_database(self, mode: str) -> None:
+        assert self.postgres is not None
+        await asyncio.sleep(self.random.uniform(0, 0.05))
+        slot = self.random.choice(sorted(self.pids))
+        if mode == "held":
+            # A server that waits in its transaction loses it, and is killed with the database.
+            self.marks[slot].hold(self.random.randint(1, 20))
+            await self._until(lambda: self.marks[slot].held, f"server {slot} comes to the end of no transaction")
+            await self.forks.kill(self.pids.pop(slot))
+        if mode == "caught":
+            await self._freeze_inside()
+        begun = [place for place in map(where, self.marks) if place is not Where.OUTSIDE]
+        self.crowd.evidence.kills[max(begun, default=Where.OUTSIDE).name] += 1
+        end = self.postgres.kill_one if mode == "one" else self.postgres.kill
+        await asyncio.to_thread(end)
+        if slot not in self.pids:
+            await self._start(slot)
+
+    async def _freeze_inside(self) -> None:
+        """Stop the database until a server is found to wait for it inside a transaction; then for a moment more."""
+        assert self.postgres is not None
+        for _ in range(TRIES):
+            processes = self.postgres.freeze()
+            await asyncio.sleep(0.02)
+            if any(where(marks) is not Where.OUTSIDE for marks in self.marks):
+                await asyncio.sleep(self.random.uniform(0, 0.2))
+                return
+            self.postgres.thaw(processes)
+            await asyncio.sleep(0.002)
+
+
 @dataclass(frozen=True)
 class Campaign:
     """A ledger, of what kind its servers make it, and how many of them there are at a time."""
@@ -571,6 +644,9 @@ class Campaign:
     database: str
     kind: str
     replicas: int = 1
+    killer: type[Killer] = Killer
+    postgres: MortalPostgres | None = None
+    """The database's own processes, where they are what is killed."""
 
     @property
     def log(self) -> Path:
@@ -596,7 +672,7 @@ class Campaign:
             async with ForkServer.open(
                 "tests.server.ledger.crashing", *arguments, log=self.log, pass_fds=numbers
             ) as forks:
-                await _storm(Killer(forks, marks, crowd, random.Random(seed)), kills)
+                await _storm(self.killer(forks, marks, crowd, random.Random(seed), self.postgres), kills)
         return crowd.evidence
 
 

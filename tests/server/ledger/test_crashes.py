@@ -1,6 +1,7 @@
 """A server is killed at any time, inside its write transactions above all, and nothing that it acknowledged is lost.
 
 Twins that commit in two steps, or acknowledge before the commit, are found by the same harness.
+A database that is killed is outlived by the servers: what it acknowledged to them it has when it is back.
 `ASKANCE_TORTURE=1` kills forty times as often, and replicas fifty times.
 """
 
@@ -8,16 +9,20 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tests.harness.figures import Figures
+from tests.harness.postgres import MortalPostgres
 from tests.server.ledger.crashing import (
     AcknowledgesEarly,
     Campaign,
+    DatabaseKiller,
     Evidence,
     SpendsApart,
     SpendsApartInPostgres,
+    WritesLater,
     judge,
 )
 
@@ -28,7 +33,11 @@ KILLS = 50
 CAMPAIGNS = 40 if TORTURE else 1
 POSTGRES_KILLS = 50 if TORTURE else 10
 POSTGRES_CAMPAIGNS = 10 if TORTURE else 1
+DATABASE_KILLS = 50 if TORTURE else 4
 TWIN_KILLS = 20  # About every other one shows the fault, so that it is missed once in many thousands of runs.
+
+ALL: Final = {"accepted", "conflict", "budget-exceeded"}
+"""Receipts, retries, contradictions and empty accounts: all of it has to happen."""
 
 pytestmark = pytest.mark.slow
 
@@ -37,7 +46,9 @@ def embedded(folder: Path, kind: str = "SqliteLedger") -> Campaign:
     return Campaign(folder, str(folder / "data"), kind)
 
 
-def assert_sound(campaign: Campaign, evidence: Evidence, kills: int, item: str, figures: Figures) -> None:
+def assert_sound(
+    campaign: Campaign, evidence: Evidence, kills: int, item: str, figures: Figures, met: set[str] = ALL
+) -> None:
     """Nothing is wrong with the ledger, and the campaign was one."""
     print(f"{dict(evidence.kills)}; answers: {dict(evidence.answers)}")
     wrong = judge(campaign.database, evidence)
@@ -52,8 +63,7 @@ def assert_sound(campaign: Campaign, evidence: Evidence, kills: int, item: str, 
     assert "Traceback" not in campaign.log.read_text()
     assert evidence.inside * 2 >= kills
     assert sum(evidence.kills.values()) == kills
-    # Receipts, retries, contradictions and empty accounts: all of it happened.
-    assert {"accepted", "conflict", "budget-exceeded"} <= set(evidence.answers)
+    assert met <= set(evidence.answers)
 
 
 @pytest.mark.parametrize("seed", range(CAMPAIGNS))
@@ -84,3 +94,24 @@ def test_the_harness_finds_a_postgres_ledger_that_is_not_atomic(tmp_path: Path, 
     campaign = Campaign(tmp_path, database, SpendsApartInPostgres.__name__, replicas=2)
     faults = judge(campaign.database, campaign.run(TWIN_KILLS, seed=0))
     assert any("and her reports cost" in each for each in faults), faults
+
+
+def mortal(folder: Path, postgres: MortalPostgres, kind: str = "PostgresLedger") -> Campaign:
+    url = postgres.database()
+    return Campaign(folder, url, kind, replicas=2, killer=DatabaseKiller, postgres=postgres)
+
+
+def test_what_was_acknowledged_survives_a_database_that_is_frozen_and_killed(
+    tmp_path: Path, mortal_postgres: MortalPostgres, figures: Figures
+) -> None:
+    campaign = mortal(tmp_path, mortal_postgres)
+    evidence = campaign.run(DATABASE_KILLS, seed=0)
+    assert_sound(campaign, evidence, DATABASE_KILLS, "database frozen and killed", figures, {"accepted", "not-ready"})
+
+
+def test_the_harness_finds_a_database_that_acknowledges_what_is_not_on_its_disk(
+    tmp_path: Path, mortal_postgres: MortalPostgres
+) -> None:
+    campaign = mortal(tmp_path, mortal_postgres, WritesLater.__name__)
+    faults = judge(campaign.database, campaign.run(3, seed=0))
+    assert any("acknowledged and are not tallied" in each for each in faults), faults
