@@ -5,6 +5,9 @@ turns; each turn's ratio is taken within it, and the figure is the median. `floo
 control is the same server with uvicorn's own protocol and without a gate before the endpoints: under the same flood it
 has to miss the goal, or the flood is none. The server has 256 descriptors. Exits 6 where the goal is missed.
 
+`questions` is the same beside a flood of 400 questions a second that anybody may ask: readiness, studies, a bulletin of
+60 kB, a result, the tally of 200,000 reports. Its control is a server that remembers no answer.
+
     python benchmarks/flood.py [--quick]
 """
 
@@ -24,15 +27,17 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
+import numpy as np
 import uvicorn
 from fastapi.routing import APIRoute
 
-from askance_protocol.reports import encode_report
+from askance_protocol.reports import ReportBatch, encode_raw, encode_report
+from askance_server import aggregator, public_answers
 from askance_server.api import gate
 from askance_server.app import create_app, open_resources
 from askance_server.auth import UserToken, open_keys
@@ -46,7 +51,11 @@ FLOOD: Final = 200
 DESCRIPTORS: Final = 256
 CONNECTIONS: Final = 16
 USERS: Final = 2_000
-SECONDS: Final = 230
+ANSWERED: Final = 200_000
+"""Users more, who have answered the study that is asked about."""
+QUESTIONERS: Final = 50
+"""Connections from which questions come."""
+SECONDS: Final = 400
 PATIENCE: Final = 5.0
 """Seconds that a well-behaved client waits for an answer."""
 
@@ -65,9 +74,9 @@ class Flood:
 
 
 @contextlib.contextmanager
-def flooding(port: int, connections: int = FLOOD) -> Generator[Flood]:
+def flooding(port: int, connections: int = FLOOD, paths: Sequence[str] = ()) -> Generator[Flood]:
     """The flood, from a process of its own, while a `with` block runs."""
-    command = [sys.executable, str(Path(__file__).with_name("flooding.py")), str(port), str(connections)]
+    command = [sys.executable, str(Path(__file__).with_name("flooding.py")), str(port), str(connections), *paths]
     pipe = subprocess.PIPE
     process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)  # noqa: S603 - our own program
     assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018 - they are pipes
@@ -88,13 +97,16 @@ def flooding(port: int, connections: int = FLOOD) -> Generator[Flood]:
 # ---------------------------------------------------------------------------------------------------------- the server
 
 
-def serve(where: str, *, guarded: bool) -> int:
+def serve(where: str, *, guarded: bool, forgetful: bool) -> int:
     """A server process with few descriptors; without its guards, it is what version 0.1 was."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
     listener = socket.create_server((HOST, 0), backlog=2048)
     if not guarded:
         # The endpoint's own handler, which reads a body before it looks for a token.
         gate.GatedRoute.get_route_handler = _ungated  # pyright: ignore[reportAttributeAccessIssue] - that is the control
+    if forgetful:
+        aggregator.READY_FOR = 0.0  # pyright: ignore[reportConstantRedefinition] - that is the control
+        public_answers.PublicAnswers.remember = _forget
     settings = Settings(database=where)
     app = create_app(settings, opened=open_resources(settings))
     config = uvicorn_config(app, 10_000)
@@ -103,6 +115,10 @@ def serve(where: str, *, guarded: bool) -> int:
     print(listener.getsockname()[1], flush=True)
     uvicorn.Server(config).run([listener])
     return 0
+
+
+def _forget(self: object, question: object, answer: object) -> None:
+    del self, question, answer
 
 
 def _ungated(route: gate.GatedRoute) -> Any:
@@ -137,9 +153,10 @@ class Running:
 
 
 @contextlib.contextmanager
-def running(directory: Path, *, guarded: bool) -> Generator[Running]:
+def running(directory: Path, *, guarded: bool, forgetful: bool = False) -> Generator[Running]:
     """A server process, ended by its number."""
-    command = [sys.executable, __file__, "--serve", str(directory), *([] if guarded else ["--unguarded"])]
+    lacks = [*([] if guarded else ["--unguarded"]), *(["--forgetful"] if forgetful else [])]
+    command = [sys.executable, __file__, "--serve", str(directory), *lacks]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)  # noqa: S603 - this file
     assert process.stdout is not None  # noqa: S101 - it is a pipe
     try:
@@ -203,11 +220,12 @@ async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, reque
 
 
 def command(port: int, path: str, token: str, document: object) -> Any:
-    """An operator's request."""
-    body = json.dumps(document).encode()
+    """An operator's request, or a gateway's batch in bytes."""
+    raw = isinstance(document, bytes)
+    body, kind = (document, "octet-stream") if raw else (json.dumps(document).encode(), "json")
     with socket.create_connection((HOST, port), timeout=60) as connection:
         head = f"POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n"
-        head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        head += f"Content-Type: application/{kind}\r\nContent-Length: {len(body)}\r\n\r\n"
         connection.sendall(head.encode() + body)
         answer = b"".join(iter(lambda: connection.recv(1 << 16), b""))
     return json.loads(answer.partition(b"\r\n\r\n")[2])
@@ -230,23 +248,44 @@ def reports(server: Running) -> list[bytes]:
     ]
 
 
+def questions(server: Running) -> list[str]:
+    """What anybody may ask, of a study that many have answered and that has ended."""
+    operator, enrolment = (
+        (server.directory / f"{name}.token").read_text("ascii").strip() for name in ("operator", "enrolment")
+    )
+    command(server.port, "/v1/enrolments", enrolment, {"users": ANSWERED})
+    asked = {"title": "flood", "strategy": "conjunction", "parameters": {"d": 256, "users": "all"}, "simulated": True}
+    study = command(server.port, "/v1/studies", operator, asked)
+    one, round_ = f"/v1/studies/{study['id']}", f"/v1/rounds/{study['rounds'][0]['id']}"
+    # Those who report while this is measured keep their budget for that.
+    users = np.arange(USERS, USERS + ANSWERED, dtype=np.uint64)
+    batch = encode_raw(ReportBatch(users, np.zeros(len(users), np.uint32), simulated=True))
+    command(server.port, f"{round_}/batches", study["gateway_token"], batch)
+    command(server.port, f"{round_}/close", operator, {})
+    return ["/readyz", "/v1/studies", one, f"{one}/bulletin", f"{one}/result", round_, f"{round_}/tally"]
+
+
 # ----------------------------------------------------------------------------------------------------------- measuring
 
 
-def measure(*, guarded: bool, turns: int, seconds: float) -> dict[str, Any]:
+def measure(
+    *, guarded: bool, turns: int, seconds: float, asks: bool = False, forgetful: bool = False
+) -> dict[str, Any]:
     """Goodput with and without the flood, in turns."""
     ratios, most, failed, went = list[float](), 0, 0, Counter[str]()
     with tempfile.TemporaryDirectory(prefix="askance-flood-") as folder:
         directory = Path(folder) / "data"
-        with running(directory, guarded=guarded) as server:
-            requests = reports(server)
+        with running(directory, guarded=guarded, forgetful=forgetful) as server:
+            requests, counted = reports(server), Counter[str]()
+            paths = questions(server) if asks else []
             asyncio.run(behave(server.port, requests, seconds))  # what is done once
             before = server.megabytes()
             for _ in range(turns):
                 alone = asyncio.run(behave(server.port, requests, seconds))
-                with flooding(server.port):
+                with flooding(server.port, QUESTIONERS if asks else FLOOD, paths) as flood:
                     beside = asyncio.run(behave(server.port, requests, seconds))
                     most = max(most, server.descriptors())
+                counted += flood.opened
                 ratios.append(beside.answered / max(1, alone.answered))
                 failed += beside.failed
                 went.update(alone=alone.answered, beside=beside.answered)
@@ -255,6 +294,7 @@ def measure(*, guarded: bool, turns: int, seconds: float) -> dict[str, Any]:
         "goodput_ratio": round(statistics.median(ratios), 3),
         "ratios": [round(ratio, 3) for ratio in ratios],
         "reports_per_second": {name: round(count / turns / seconds) for name, count in went.items()},
+        **({"questions_per_second": round(counted.total() / turns / seconds)} if asks else {}),
         "failed": failed,
         "megabytes_grown": grown,
         "descriptors": most,
@@ -267,9 +307,10 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a short run, for development: its figures are rough")
     parser.add_argument("--serve", metavar="DIR", help=argparse.SUPPRESS)
     parser.add_argument("--unguarded", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--forgetful", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.serve is not None:
-        return serve(given.serve, guarded=not given.unguarded)
+        return serve(given.serve, guarded=not given.unguarded, forgetful=given.forgetful)
     # The last resort: whatever hangs, the servers below are ended and the caller gets an answer.
     signal.signal(signal.SIGALRM, _too_long)
     signal.alarm(SECONDS)
@@ -277,9 +318,10 @@ def main() -> int:
     figures = {
         "guarded": measure(guarded=True, turns=turns, seconds=seconds),
         "control": measure(guarded=False, turns=1 if given.quick else 2, seconds=seconds),
+        "questions": measure(guarded=True, turns=turns, seconds=seconds, asks=True),
+        "questions_control": measure(guarded=True, turns=1, seconds=seconds, asks=True, forgetful=True),
     }
-    missed = [] if figures["guarded"]["goodput_ratio"] >= GOAL else ["goodput_ratio"]
-    missed += [] if figures["control"]["goodput_ratio"] < GOAL else ["control"]
+    missed = [name for name, each in figures.items() if (each["goodput_ratio"] < GOAL) != name.endswith("control")]
     load = [round(each, 2) for each in os.getloadavg()]
     shown = {"schema_version": 1, "quick": given.quick, "flood": FLOOD, "goal": GOAL, "machine_load": load}
     print(json.dumps({**shown, **figures, "missed": missed}))

@@ -1,6 +1,9 @@
 """A flood of connections without a token, as a program of its own: idle sockets, and heads and bodies that do not end.
 
-    python benchmarks/flooding.py PORT CONNECTIONS
+    python benchmarks/flooding.py PORT CONNECTIONS [PATH ...]
+
+Where paths are given, the flood asks for these in turn, `RATE` times a second in all, and prints how often it was
+answered with 200. Otherwise:
 
 Four kinds in equal shares: sockets on which nothing is sent, heads in drops, bodies in drops, and bodies of 31 MB as
 fast as they go. Whoever is cut off comes again. Prints a line when each was connected once, and one when somebody came
@@ -33,8 +36,12 @@ PIECE: Final = b'"a":0,' * 10_000
 """JSON that takes time to read, of which a large body is made."""
 
 
-async def flood(port: int, connections: int) -> Counter[str]:
-    """Keep up this many connections until the input ends; how often each kind was connected."""
+RATE: Final = 400
+"""Questions a second."""
+
+
+async def flood(port: int, connections: int, paths: list[str]) -> Counter[str]:
+    """Keep up this many connections until the input ends; how often each kind was connected, or each path answered."""
     stop, opened, kinds = asyncio.Event(), Counter[str](), list(OPENINGS)
     waiting, stage = set(range(connections)), "flooding"
 
@@ -44,7 +51,7 @@ async def flood(port: int, connections: int) -> Counter[str]:
         while not stop.is_set():
             with contextlib.suppress(OSError):
                 streams = await asyncio.open_connection(HOST, port)
-                opened[kind] += 1
+                opened[kind] += 0 if paths else 1
                 if stage == "again":
                     print(stage, flush=True)
                     stage = "done"
@@ -52,7 +59,10 @@ async def flood(port: int, connections: int) -> Counter[str]:
                 if stage == "flooding" and not waiting:
                     print(stage, flush=True)
                     stage = "again"
-                await _attack(kind, *streams, stop)
+                if paths:
+                    await _ask_on(paths, number, connections / RATE, opened, *streams, stop)
+                else:
+                    await _attack(kind, *streams, stop)
             await asyncio.sleep(PAUSE)
 
     async def until_the_input_ends() -> None:
@@ -83,5 +93,38 @@ async def _attack(kind: str, reader: asyncio.StreamReader, writer: asyncio.Strea
         writer.transport.abort()
 
 
+async def _ask_on(
+    paths: list[str],
+    at: int,
+    pause: float,
+    answered: Counter[str],
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    stop: asyncio.Event,
+) -> None:
+    """Ask for one path after the other, each `pause` seconds after the last, or as soon as that is answered."""
+    loop = asyncio.get_running_loop()
+    try:
+        while not stop.is_set():
+            due, path = loop.time() + pause, paths[at % len(paths)]
+            at += 1
+            writer.write(b"GET %b HTTP/1.1\r\nHost: x\r\n\r\n" % path.encode())
+            head = await reader.readuntil(b"\r\n\r\n")
+            if b"chunked" in head:
+                while size := int((await reader.readline()).strip(), 16):
+                    await reader.readexactly(size + 2)
+                await reader.readline()
+            else:
+                await reader.readexactly(int(head.lower().partition(b"content-length:")[2].partition(b"\r")[0]))
+            answered[path] += head.startswith(b"HTTP/1.1 200 ")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), max(0.0, due - loop.time()))
+    except asyncio.IncompleteReadError:
+        return
+    finally:
+        writer.transport.abort()
+
+
 if __name__ == "__main__":
-    print(json.dumps(asyncio.run(flood(int(sys.argv[1]), int(sys.argv[2])))))
+    counts = asyncio.run(flood(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]))
+    print(json.dumps({kind: count for kind, count in counts.items() if count}))

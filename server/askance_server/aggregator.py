@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import secrets
 import time
 from collections import OrderedDict
@@ -36,6 +37,7 @@ from askance_server.group_commit import GroupCommitter
 from askance_server.ledger import Ledger, LedgerAwayError, LedgerError
 from askance_server.metrics import Metrics
 from askance_server.problems import ProblemError
+from askance_server.public_answers import PublicAnswer, PublicAnswers, PublicQuestion
 from askance_server.settings import Settings
 from askance_server.workers import Workers
 
@@ -46,10 +48,14 @@ _TICK = 1.0
 _REMEMBERED: Final = 64
 """Prepared rounds that are at hand without asking for them."""
 _ASKING: Final = 4
+_SHOWING: Final = 2
 _STEPPING: Final = 2
-"""Number of threads that ask the ledger, and of those that advance studies."""
+"""Number of threads that ask the ledger, of those that do so for anybody without a token, and of those that advance
+studies."""
 _READY: Final = 2.0
 """Seconds within which a ledger that is ready takes a write."""
+READY_FOR: Final = 1.0
+"""Seconds for which a ledger that has taken a write is ready: whoever asks meanwhile costs no commit."""
 _CATCH_UP: Final = 5.0
 """Seconds for which reading a study waits for the step that it is at."""
 _PATIENCE: Final = 1.0
@@ -72,7 +78,10 @@ class Aggregator:
     committer: GroupCommitter = field(init=False)
     closing: bool = False
     """Whether the server has been told to stop: streams of events end."""
+    answers: PublicAnswers = field(init=False)
+    """What anybody may ask."""
     _asking: Workers = field(init=False)
+    _showing: Workers = field(init=False)
     _stepping: Workers = field(init=False)
     _looking: Workers = field(init=False)
     _running: set[str] = field(default_factory=set[str])
@@ -90,6 +99,10 @@ class Aggregator:
     """Rounds that are being prepared."""
     _changed: dict[str, asyncio.Event] = field(default_factory=dict[str, asyncio.Event])
     _writable: asyncio.Future[None] | None = None
+    _ready_until: float = -math.inf
+    """The loop's time up to which the last write says enough."""
+    _away: bool = False
+    """Whether the log says that the ledger is away, and nothing was written since."""
     _resuming: asyncio.Task[None] = field(init=False)
     _ticker: asyncio.Task[None] = field(init=False)
 
@@ -99,7 +112,8 @@ class Aggregator:
     def start(self) -> None:
         """Begin to take reports, and to continue every study that has not ended."""
         self._asking, self._stepping = Workers("ledger", _ASKING), Workers("studies", _STEPPING)
-        self._looking = Workers("ready", 1)
+        self._showing, self._looking = Workers("public", _SHOWING), Workers("ready", 1)
+        self.answers = PublicAnswers(self._showing)
         self.committer = GroupCommitter(
             self.ledger,
             self.metrics,
@@ -145,7 +159,7 @@ class Aggregator:
                 await self.ask(self.ledger.close)
         except TimeoutError:
             _LOG.warning("the ledger does not answer: the server stops without closing it")
-        for workers in (self._asking, self._stepping, self._looking, self.committer):
+        for workers in (self._asking, self._showing, self._stepping, self._looking, self.committer):
             workers.end()
 
     # --------------------------------------------------------------------------------------------------- the ledger
@@ -153,6 +167,14 @@ class Aggregator:
     async def ask(self, work: Callable[[], T]) -> T:
         """Have a thread do what talks to the ledger, or what takes long."""
         return await self._asking.run(work)
+
+    async def show(self, work: Callable[[], T]) -> T:
+        """Have a thread do what anybody may ask for, behind all else of that kind."""
+        return await self._showing.run(work)
+
+    async def answer(self, question: PublicQuestion, work: Callable[[], PublicAnswer]) -> PublicAnswer:
+        """Answer what anybody may ask: from memory, or as soon as a thread has worked it out."""
+        return await self.answers.to(question, work)
 
     async def round(self, id_: str) -> PreparedRound:
         """A published round, prepared. Those who ask for it at once wait for one preparation."""
@@ -173,10 +195,21 @@ class Aggregator:
                 self._rounds.popitem(last=False)
 
     async def check_writable(self) -> None:
-        """Have the ledger commit a small write; TimeoutError if it does not answer. Those who ask at once share it."""
+        """Have the ledger commit a small write; TimeoutError if it does not answer. Those who ask at once share it.
+
+        What was written a moment ago, a report say, tells as much.
+        """
+        if asyncio.get_running_loop().time() < self._ready_until:
+            return
         if self._writable is None or self._writable.done():
             self._writable = self._looking.begin(self.ledger.check_writable)
+            self._writable.add_done_callback(self._note_written)
         await asyncio.wait_for(asyncio.shield(self._writable), _READY)
+
+    def _note_written(self, done: asyncio.Future[None] | None = None) -> None:
+        if done is None or (not done.cancelled() and done.exception() is None):
+            self._ready_until = asyncio.get_running_loop().time() + READY_FOR
+            self._away = False
 
     # ---------------------------------------------------------------------------------------------------- studies
 
@@ -309,6 +342,7 @@ class Aggregator:
         return self.metrics.exposition(depth=self.committer.depth, census=census)
 
     def _committed(self, round_: str, received: int) -> None:
+        self._note_written()
         awaited = self._awaited.get(round_)
         if awaited is not None and received >= awaited[1]:
             self.advance(awaited[0])
@@ -318,8 +352,11 @@ class Aggregator:
 
         A database that is away is waited for: nothing of it is held here that could be wrong by then.
         """
+        self._ready_until = -math.inf
         if isinstance(error, LedgerAwayError):
-            _LOG.warning("the ledger is away: %s", error)
+            if not self._away:
+                _LOG.warning("the ledger is away: %s", error)
+            self._away = True
             return
         _LOG.critical("the ledger cannot be used any more: %s", error)
         self.stop()

@@ -85,6 +85,7 @@ def create_app(
         summary="Ask a population anything; learn no one's answer.",
         version=description.VERSION,
         lifespan=lifespan,
+        openapi_url=None,  # `description` answers it.
         docs_url=None,
         redoc_url=None,
         # No type is JSON. There are no cookies, so a foreign page has nothing to gain by leaving it out.

@@ -30,7 +30,6 @@ from askance_protocol.errors import AskanceError, Code
 from askance_server.auth import AuthError
 from askance_server.ledger import (
     Ledger,
-    LedgerAwayError,
     LedgerError,
     OutcomeColumn,
     Users,
@@ -215,8 +214,7 @@ class GroupCommitter:
             # Whatever it is: nobody is left waiting for a verdict that will never come.
             _fail(group.futures if isinstance(group, _Singles) else [group.future], error)
             if isinstance(error, LedgerError):
-                if not isinstance(error, LedgerAwayError):
-                    self._broken(error)
+                self._broken(error)
             elif not isinstance(error, AskanceError):
                 _LOG.error("an error that should not be, while a group was committed", exc_info=error)
             return

@@ -148,4 +148,5 @@ def test_a_database_that_is_away_stops_nobody() -> None:
         recorder.error = None
         return [*first, await committer.submit("a", 0, 0)]
 
-    assert run(recorder, work) == ([error, Verdict.ACCEPTED], [("a", 1)])
+    # The aggregator is told, which waits for a database that is away.
+    assert run(recorder, work) == ([error, Verdict.ACCEPTED], [error, ("a", 1)])

@@ -22,7 +22,7 @@ import psycopg
 import pytest
 
 from askance_protocol.reports import ReportBatch, encode_columns, encode_raw
-from askance_server import app
+from askance_server import aggregator, app
 from askance_server.driver import Driver
 from askance_server.ledger import open_ledger
 from askance_server.workers import Workers
@@ -145,6 +145,8 @@ def seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Serv
         return watched[0]
 
     monkeypatch.setattr(app, "open_ledger", watch)
+    # Each question whether it is ready looks: what was written before is not enough.
+    monkeypatch.setattr(aggregator, "READY_FOR", 0.0)
     with Service(tmp_path / "data") as api:
         yield api, watched[0]
 
@@ -328,10 +330,13 @@ def test_a_database_that_is_frozen_silences_nothing_but_itself(database: str, tm
         tokens = server.enrol(3)
         round_ = server.study()["rounds"][0]["id"]
         assert server.report(round_, tokens[0]).status_code == 200
+        # What was written a moment ago says enough: after it, the server looks, by a connection that is frozen then.
+        time.sleep(aggregator.READY_FOR)
         assert server.get("/readyz").status_code == 200
         with frozen(backends(database)):
             with pytest.raises(httpx.ReadTimeout):
                 server.report(round_, tokens[1], timeout=1)
+            time.sleep(aggregator.READY_FOR)
             assert [server.get("/healthz").status_code for _ in range(20)] == [200] * 20
             assert server.get("/readyz").status_code == 503
         assert server.report(round_, tokens[1]).status_code == 200

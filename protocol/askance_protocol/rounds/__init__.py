@@ -19,6 +19,7 @@ from askance_protocol.rounds.bulletin import (
 from askance_protocol.rounds.hypothesis import LearnedHypothesis
 from askance_protocol.rounds.lifecycle import (
     ENDED,
+    SETTLED,
     CloseReason,
     EndState,
     RoundEvent,
@@ -45,6 +46,7 @@ __all__ = [
     "LEAST_CHARGE",
     "MAX_WORK",
     "MOST_ROUNDS",
+    "SETTLED",
     "BinarySpec",
     "Bulletin",
     "Cause",

@@ -86,6 +86,9 @@ ROUND: Final[Mapping[tuple[RoundState, RoundEvent], RoundState]] = {
 ENDED: Final = frozenset(StudyState) - {state for state, _ in STUDY}
 """The states of a study after which nothing follows."""
 
+SETTLED: Final = frozenset(RoundState) - {state for state, _ in ROUND}
+"""The states of a round after which nothing follows."""
+
 EndState: TypeAlias = Literal["finished", "failed", "cancelled"]
 """How a bulletin spells them."""
 

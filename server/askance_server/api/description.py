@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import html
 import json
+from functools import cache
 from importlib.metadata import version
 from typing import Any, Final
 
-from fastapi import FastAPI
-from starlette.responses import HTMLResponse
+from fastapi import FastAPI, Request
+from starlette.responses import Response
 from starlette.routing import compile_path
 
 from askance_protocol.coins import MAX_USER
 from askance_protocol.reports import MAX_OUTCOME
 from askance_protocol.rounds.spec import VERSION as PROTOCOL_VERSION
 from askance_server.problems import MEDIA_TYPE, examples, responses
+from askance_server.public_answers import PublicAnswer, tagged
 
 VERSION: Final = version("askance")
 DIGEST: Final = "^[0-9a-f]{64}$"
@@ -125,9 +127,19 @@ def describe(app: FastAPI) -> None:
 
     app.openapi = openapi
 
+    # Each worked out once: to write the document takes milliseconds, and anybody may ask for it.
+    document = cache(
+        lambda: PublicAnswer.of(json.dumps(app.openapi(), ensure_ascii=False, separators=(",", ":")).encode())
+    )
+    page = cache(lambda: PublicAnswer.of(_page(app.openapi()).encode()))
+
+    @app.get("/openapi.json", include_in_schema=False)
+    async def describing(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction] - registered by the decorator
+        return tagged(request, document())
+
     @app.get("/docs", include_in_schema=False)
-    async def docs() -> HTMLResponse:  # pyright: ignore[reportUnusedFunction] - registered by the decorator
-        return HTMLResponse(_page(app.openapi()))
+    async def docs(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction] - registered by the decorator
+        return tagged(request, page(), "text/html")
 
 
 def methods_of(app: FastAPI, path: str) -> list[str]:

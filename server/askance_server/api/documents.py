@@ -11,10 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar, cast
 
 from pydantic import BaseModel
+from starlette.requests import Request
 from starlette.responses import Response
 
 from askance_protocol.values import Value
 from askance_server.aggregator import Aggregator
+from askance_server.public_answers import PublicAnswer, PublicQuestion, tagged
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -24,6 +26,13 @@ Document: TypeAlias = BaseModel | Sequence[BaseModel]
 async def answered(aggregator: Aggregator, work: Callable[[], Document], *, status: int = 200) -> Response:
     """The answer that a thread works out and writes."""
     return Response(await aggregator.ask(lambda: written(work())), status, media_type="application/json")
+
+
+async def shown(
+    aggregator: Aggregator, request: Request, question: PublicQuestion, work: Callable[[], PublicAnswer]
+) -> Response:
+    """The answer to what anybody may ask; without a body, if the one who asks has it already."""
+    return tagged(request, await aggregator.answer(question, work))
 
 
 def written(document: Any) -> bytes:

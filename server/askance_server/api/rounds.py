@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
 from askance_protocol.reports import ReportBatch, decode_columns, decode_raw
-from askance_protocol.rounds import PreparedPart, RoundState
+from askance_protocol.rounds import SETTLED, PreparedPart, RoundState
 from askance_protocol.tally import Tally
 from askance_server.aggregator import Aggregator
 from askance_server.api.dependencies import (
@@ -22,13 +22,14 @@ from askance_server.api.dependencies import (
     media_type,
 )
 from askance_server.api.description import BATCH_BODY
-from askance_server.api.documents import answered
+from askance_server.api.documents import answered, shown, written
 from askance_server.api.gate import BodyLimit, GatedRoute
 from askance_server.api.models import BatchVerdicts, EstimateModel, LiarsModel, RoundModel, TallyModel
 from askance_server.core.estimators import estimate
 from askance_server.core.liars import shifts
 from askance_server.ledger import Verdict, Verdicts
 from askance_server.problems import OF_VERDICT, ProblemError, responses
+from askance_server.public_answers import PublicAnswer, PublicQuestion
 
 router = APIRouter(prefix="/v1", route_class=GatedRoute)
 
@@ -36,27 +37,48 @@ _DECODED: Final[Mapping[str, Callable[[bytes], ReportBatch]]] = {
     JSON: decode_columns,
     "application/octet-stream": decode_raw,
 }
+_COUNTED: Final = frozenset({RoundState.CLOSED, RoundState.ANSWERED})
+"""States of a round whose counts are shown, and do not change."""
 _SHORT: Final = 64 << 10
 """Bytes of a batch that are decoded on the event loop; more would keep others waiting."""
 
 
 @router.get("/rounds/{round_}", response_model=RoundModel, responses=responses("not-found"))
-async def get_round(round_: DigestInPath, aggregator: TheAggregator) -> Response:
+async def get_round(round_: DigestInPath, aggregator: TheAggregator, request: Request) -> Response:
     """One round, as it was published."""
-    await aggregator.caught_up((await aggregator.round(round_)).spec.study)
-    return await answered(aggregator, lambda: round_model(aggregator, round_))
+    question = ("round", round_)
+
+    def look() -> PublicAnswer:
+        state = aggregator.ledger.state(round_)
+        return PublicAnswer.of(written(round_model(aggregator, round_, state)), final=state in SETTLED)
+
+    if aggregator.answers.known(question) is None:
+        await aggregator.caught_up((await aggregator.round(round_)).spec.study)
+    return await shown(aggregator, request, question, look)
 
 
 @router.get("/rounds/{round_}/tally", response_model=TallyModel, responses=responses("not-found"))
-async def get_tally(round_: DigestInPath, aggregator: TheAggregator) -> Response:
+async def get_tally(round_: DigestInPath, aggregator: TheAggregator, request: Request) -> Response:
     """The counts of a round that is closed; of an open one only how many reports there are."""
-    await aggregator.caught_up((await aggregator.round(round_)).spec.study)
-    return await answered(aggregator, lambda: _tally_model(aggregator, round_))
+    state = RoundState.ANSWERED
+    if aggregator.answers.known(_tally_question(round_, state)) is None:
+        await aggregator.caught_up((await aggregator.round(round_)).spec.study)
+        state = await aggregator.ask(lambda: aggregator.ledger.state(round_))
+
+    def look() -> PublicAnswer:
+        # Where it stands by now may be elsewhere.
+        now = aggregator.ledger.state(round_)
+        return PublicAnswer.of(written(_tally_model(aggregator, round_, now)), final=now is state and now in _COUNTED)
+
+    return await shown(aggregator, request, _tally_question(round_, state), look)
 
 
-def _tally_model(aggregator: Aggregator, round_: str) -> TallyModel:
-    state = aggregator.ledger.state(round_)
-    counted = aggregator.ledger.tallies(round_) if state in {RoundState.CLOSED, RoundState.ANSWERED} else []
+def _tally_question(round_: str, state: RoundState) -> PublicQuestion:
+    return "tally", round_, state.value
+
+
+def _tally_model(aggregator: Aggregator, round_: str, state: RoundState) -> TallyModel:
+    counted = aggregator.ledger.tallies(round_) if state in _COUNTED else []
     return TallyModel(
         round=round_,
         state=state.value,

@@ -4,29 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
-from bisect import bisect_right
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Header, Query
+from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from starlette.responses import Response, StreamingResponse
 
-from askance_protocol.rounds import ENDED, Bulletin, Entry, StudyEnded
+from askance_protocol.rounds import ENDED, Bulletin, StudyEnded, StudyState
 from askance_server.aggregator import Aggregator
 from askance_server.api.dependencies import DigestInPath, OperatorOnly, TheAggregator, json_body
-from askance_server.api.documents import answered, written
+from askance_server.api.documents import answered, shown, written
 from askance_server.api.gate import BodyLimit, GatedRoute
 from askance_server.api.models import BulletinModel, NewStudy, ResultModel, StudyModel
 from askance_server.api.rounds import round_model
 from askance_server.auth import GatewayToken
 from askance_server.core.replay import ReplayError
 from askance_server.ledger import NotFoundError
-from askance_server.problems import responses
+from askance_server.problems import problem, problem_of, responses
+from askance_server.public_answers import PublicAnswer, PublicQuestion
+
+_LOG = logging.getLogger(__name__)
 
 # Not `str.isdigit`, for which ² is a digit.
 _EVENT_ID: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
@@ -37,6 +39,9 @@ _MOST_BYTES: Final = 256 << 10
 _PIECE: Final = 8 << 20
 """Bytes of entries that are given at a time, if it is not a single one. A piece of a bulletin is a bulletin: who reads
 on gets the next."""
+
+_LIST_PIECE: Final = 256 << 10
+"""Bytes of a list that are written at a time."""
 
 router = APIRouter(prefix="/v1", route_class=GatedRoute)
 
@@ -61,50 +66,101 @@ async def list_studies(aggregator: TheAggregator) -> Response:
     studies = await aggregator.ask(aggregator.ledger.studies)
 
     async def listed() -> AsyncIterator[bytes]:
-        # One after the other: all of them at once may not fit into memory.
-        for number, study in enumerate(studies):
-            body = await aggregator.ask(lambda study=study: written(_study_model(aggregator, study)))
-            yield (b"," if number else b"[") + body
+        # Some at a time: all of them at once may not fit into memory.
+        separator, rest = b"[", studies
+        while rest:
+            known = aggregator.answers.known(_study_question(rest[0]))
+            some = [known] if known else await aggregator.show(partial(_study_answers, aggregator, rest))
+            for study, answer in zip(rest, some, strict=False):
+                if answer.final:
+                    aggregator.answers.remember(_study_question(study), answer)
+                yield separator + answer.body
+                separator = b","
+                # What is remembered is not waited for: let others have their turn.
+                await asyncio.sleep(0)
+            rest = rest[len(some) :]
         yield b"]" if studies else b"[]"
 
     return StreamingResponse(listed(), media_type="application/json")
 
 
+def _study_answers(aggregator: Aggregator, studies: Sequence[str]) -> list[PublicAnswer]:
+    """The first of these studies, some of them."""
+    answers, size = list[PublicAnswer](), 0
+    for study in studies:
+        answers.append(_study_answer(aggregator, study))
+        size += len(answers[-1].body)
+        if size >= _LIST_PIECE:
+            break
+    return answers
+
+
 @router.get("/studies/{study}", response_model=StudyModel, responses=responses("not-found"))
-async def get_study(study: DigestInPath, aggregator: TheAggregator) -> Response:
+async def get_study(study: DigestInPath, aggregator: TheAggregator, request: Request) -> Response:
     """One study, its rounds, and the head of its bulletin."""
-    await aggregator.caught_up(study)
-    return await answered(aggregator, lambda: _study_model(aggregator, study))
+    question = _study_question(study)
+    return await _shown(aggregator, request, study, question, lambda: _study_answer(aggregator, study))
+
+
+def _study_question(study: str) -> PublicQuestion:
+    return "study", study
+
+
+def _study_answer(aggregator: Aggregator, study: str) -> PublicAnswer:
+    model = _study_model(aggregator, study)
+    return PublicAnswer.of(written(model), final=StudyState(model.state) in ENDED)
+
+
+async def _shown(
+    aggregator: Aggregator, request: Request, study: str, question: PublicQuestion, work: Callable[[], PublicAnswer]
+) -> Response:
+    """What is public of a study, after the step that it is at, unless it is known for good."""
+    if aggregator.answers.known(question) is None:
+        await aggregator.caught_up(study)
+    return await shown(aggregator, request, question, work)
 
 
 @router.get("/studies/{study}/bulletin", response_model=BulletinModel, responses=responses("not-found"))
 async def get_bulletin(
-    study: DigestInPath, aggregator: TheAggregator, after: Annotated[int, Query(ge=-1, le=1 << 53)] = -1
+    study: DigestInPath,
+    aggregator: TheAggregator,
+    request: Request,
+    after: Annotated[int, Query(ge=-1, le=1 << 53)] = -1,
 ) -> Response:
     """The entries behind `after`, or the first of them; head and length are then those of the last that is given."""
-    await aggregator.caught_up(study)
-    return await answered(aggregator, lambda: _bulletin_model(aggregator, study, after))
+    question = ("bulletin", study, str(after))
+    return await _shown(aggregator, request, study, question, lambda: _bulletin_answer(aggregator, study, after))
 
 
-def _bulletin_model(aggregator: Aggregator, study: str, after: int) -> BulletinModel:
+def _bulletin_answer(aggregator: Aggregator, study: str, after: int) -> PublicAnswer:
+    """A bulletin from the bytes that are stored: they were read when they were written."""
     bulletin = aggregator.ledger.bulletin(study)
     # Entries that were appended since then would not be those that the head is of.
-    entries = [entry for entry in aggregator.ledger.entries(study, after) if entry.sequence < bulletin.length]
-    given = entries[: max(1, bisect_right(list(accumulate(len(entry.to_bytes()) for entry in entries)), _PIECE))]
-    if len(given) == len(entries):
-        return BulletinModel(head=bulletin.head, length=bulletin.length, entries=entries)
-    return BulletinModel(head=given[-1].digest(), length=given[-1].sequence + 1, entries=given)
+    stored = aggregator.ledger.stored_entries(study, after, _PIECE)
+    given = [entry for entry in stored if entry.sequence < bulletin.length]
+    head, length = (given[-1].digest, given[-1].sequence + 1) if given else (bulletin.head, bulletin.length)
+    entries = b",".join(entry.body for entry in given)
+    body = b'{"head":"%b","length":%d,"entries":[%b]}' % (head.encode(), length, entries)
+    # The entries are all that lead to the head, behind `after`: no other body has this tag.
+    first = given[0].sequence if given else length
+    return PublicAnswer(body, f"{head}.{first}", final=bulletin.state in ENDED)
 
 
 @router.get("/studies/{study}/result", response_model=ResultModel, responses=responses("not-found"))
-async def get_result(study: DigestInPath, aggregator: TheAggregator) -> Response:
+async def get_result(study: DigestInPath, aggregator: TheAggregator, request: Request) -> Response:
     """What the study has come to: its hypothesis, once it has finished."""
-    await aggregator.caught_up(study)
-    return await answered(aggregator, lambda: _result_model(aggregator, study))
+
+    def look() -> PublicAnswer:
+        model = _result_model(aggregator, study)
+        return PublicAnswer.of(written(model), final=StudyState(model.state) in ENDED)
+
+    return await _shown(aggregator, request, study, ("result", study), look)
 
 
 def _result_model(aggregator: Aggregator, study: str) -> ResultModel:
     bulletin = aggregator.ledger.bulletin(study)
+    if bulletin.state not in ENDED:
+        return ResultModel(state=bulletin.state.value, reason="", hypothesis=None, text=None)
     last = aggregator.ledger.entries(study, bulletin.length - 2)[-1].notice
     reason = last.reason if isinstance(last, StudyEnded) else ""
     try:
@@ -144,12 +200,20 @@ async def get_events(
     counted = ""
     while not aggregator.closing:
         changed = aggregator.changed(study)
-        news = await aggregator.ask(partial(_news, aggregator, study, after))
+        try:
+            news = await aggregator.show(partial(_news, aggregator, study, after))
+        except Exception as error:
+            # Whatever it is: the status went out long ago, so nobody else can say it.
+            yield _last_words(error)
+            return
         for event in news.events:
             yield event
         if news.ended:
             return
-        after = news.after
+        if news.after > after:
+            # There may be more of them than were given at once.
+            after = news.after
+            continue
         if news.counts != counted:
             counted = news.counts
             yield ServerSentEvent(raw_data=counted, event="received")
@@ -157,6 +221,14 @@ async def get_events(
             await asyncio.wait_for(changed.wait(), timeout=1.0)
         except TimeoutError:
             continue
+
+
+def _last_words(error: Exception) -> ServerSentEvent:
+    """The last event of a stream that cannot go on: what an answer that has not begun would be instead."""
+    found = problem_of(error)
+    if found.name == "internal":
+        _LOG.error("an error that should not be, inside a stream: %s", type(error).__name__, exc_info=error)
+    return ServerSentEvent(raw_data=json.dumps(problem(found.name, found.detail, **found.extra)), event="problem")
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,16 +244,16 @@ class _News:
 def _news(aggregator: Aggregator, study: str, after: int) -> _News:
     # First the state: entries that come in between are told, and the last of them again looked for.
     bulletin = aggregator.ledger.bulletin(study)
-    if bulletin.length <= after + 1:
-        entries: list[Entry] = []
-    else:
-        entries = aggregator.ledger.entries(study, after)
+    entries = [] if bulletin.length <= after + 1 else aggregator.ledger.stored_entries(study, after, _PIECE)
     events = [
-        ServerSentEvent(raw_data=entry.to_bytes().decode(), event=entry.notice.kind, id=str(entry.sequence))
+        ServerSentEvent(
+            raw_data=entry.body.decode(), event=json.loads(entry.body)["notice"]["kind"], id=str(entry.sequence)
+        )
         for entry in entries
     ]
     after = entries[-1].sequence if entries else after
-    return _News(events, after, json.dumps(_received(aggregator, bulletin)), bulletin.state in ENDED)
+    ended = bulletin.state in ENDED and after + 1 >= bulletin.length
+    return _News(events, after, json.dumps(_received(aggregator, bulletin)), ended)
 
 
 def _study_model(aggregator: Aggregator, study: str, gateway: GatewayToken | None = None) -> StudyModel:

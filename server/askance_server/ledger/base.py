@@ -26,7 +26,7 @@ commit. A count that was read before is out of date where others accept reports 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -111,6 +111,16 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredEntry:
+    """An entry of a bulletin as it is stored: read by those who ask for it, and not before it is sent."""
+
+    sequence: int
+    digest: str
+    body: bytes
+    """The canonical form."""
+
+
+@dataclass(frozen=True, slots=True)
 class Census:
     """Number of users, and of studies and rounds in each state."""
 
@@ -141,6 +151,17 @@ def check_count(closing: RoundClosed, received: int) -> None:
     if closing.received != received:
         what = f"is {closing.received}, and the round has {received} reports"
         raise ProtocolError(what, where="notice.received", remedy="close it by close_round, which counts them")
+
+
+def up_to(most: int, rows: Iterable[tuple[int, str, bytes]]) -> list[StoredEntry]:
+    """The first of these entries: `most` bytes of them, but at least one."""
+    taken, size = list[StoredEntry](), 0
+    for sequence, digest, body in rows:
+        size += len(body)
+        if taken and size > most:
+            break
+        taken.append(StoredEntry(sequence, digest, body))
+    return taken
 
 
 class Ledger(ABC):
@@ -207,6 +228,10 @@ class Ledger(ABC):
     @abstractmethod
     def entries(self, study: str, after: int = -1) -> list[Entry]:
         """Entries of a study whose sequence is larger than `after`."""
+
+    @abstractmethod
+    def stored_entries(self, study: str, after: int, most: int) -> list[StoredEntry]:
+        """The first of the entries behind `after` as they are stored: `most` bytes of them, but at least one."""
 
     @abstractmethod
     def round(self, id_: str) -> PreparedRound:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from askance_protocol.rounds import Bulletin, Entry
-from askance_server.ledger.base import OutcomeColumn, Users
+from askance_server.ledger.base import OutcomeColumn, StoredEntry, Users, up_to
 from askance_server.ledger.projections import ProjectedLedger
 
 
@@ -24,6 +24,11 @@ class MemoryLedger(ProjectedLedger):
         """Entries of a study whose sequence is larger than `after`."""
         self.bulletin(study)
         return self._entries[study][max(after + 1, 0) :]
+
+    def stored_entries(self, study: str, after: int, most: int) -> list[StoredEntry]:
+        """The first of the entries behind `after`."""
+        rows = ((entry.sequence, entry.digest(), entry.to_bytes()) for entry in self.entries(study, after))
+        return up_to(most, rows)
 
     def check_writable(self) -> None:
         """Do nothing: memory is always writable, but for a ledger that has stopped."""

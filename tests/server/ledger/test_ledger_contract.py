@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, LiteralString
 
@@ -242,6 +243,23 @@ def test_a_published_round_is_found_prepared(ledger: Ledger) -> None:
     for id_, prepared in ((A, prepare_round(STUDY, FIRST)), (B, prepare_round(STUDY, SECOND)), (P, PREPARED)):
         found = ledger.round(id_)
         assert (found.id, found.study, found.spec) == (prepared.id, prepared.study, prepared.spec)
+
+
+@pytest.mark.parametrize("after", [-1, 0, 1, 2, 3, 1 << 53])
+def test_entries_as_they_are_stored_are_the_entries_as_many_as_fit(ledger: Ledger, after: int) -> None:
+    publish(ledger, STUDY, FIRST)
+    ledger.close_round(A, "operator")
+    entries = ledger.entries(ID, after)
+    sizes = list(accumulate(len(entry.to_bytes()) for entry in entries))
+
+    for most in {0, 1, *sizes, *(size - 1 for size in sizes), 1 << 30}:
+        fit = max(1, sum(size <= most for size in sizes))
+        stored = ledger.stored_entries(ID, after, most)
+        assert [(each.sequence, each.digest, each.body) for each in stored] == [
+            (entry.sequence, entry.digest(), entry.to_bytes()) for entry in entries[:fit]
+        ]
+    with pytest.raises(NotFoundError):
+        ledger.stored_entries(NOWHERE, after, 1)
 
 
 def test_a_rounds_state_follows_the_bulletin(ledger: Ledger) -> None:

@@ -77,11 +77,13 @@ from askance_server.ledger.base import (
     OtherKeyError,
     OutcomeColumn,
     Standing,
+    StoredEntry,
     Users,
     Verdict,
     Verdicts,
     check_count,
     check_enrolment,
+    up_to,
 )
 from askance_server.ledger.digests import RowSum
 from askance_server.ledger.postgres.audit import audit
@@ -281,6 +283,18 @@ class PostgresLedger(Ledger):
         query = "SELECT body FROM entries WHERE study = %s AND sequence > %s ORDER BY sequence"
         self._one("SELECT FROM studies WHERE id = %s", (study,), "study")
         return [read_entry(body) for (body,) in self._all(query, (study, after))]
+
+    def stored_entries(self, study: str, after: int, most: int) -> list[StoredEntry]:
+        """The first of the entries behind `after`. Which these are, the database works out from their lengths."""
+        self._one("SELECT FROM studies WHERE id = %s", (study,), "study")
+        query = """
+            SELECT sequence, digest, body FROM entries JOIN (
+                SELECT sequence, sum(octet_length(body)) OVER (ORDER BY sequence) AS total,
+                       row_number() OVER (ORDER BY sequence) AS place
+                FROM entries WHERE study = %s AND sequence > %s
+            ) AS sizes USING (sequence)
+            WHERE study = %s AND (total <= %s OR place = 1) ORDER BY sequence"""
+        return up_to(most, self._all(query, (study, after, study, most)))
 
     def round(self, id_: str) -> PreparedRound:
         """A published round, prepared at its first use and remembered for a while."""

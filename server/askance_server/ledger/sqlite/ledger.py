@@ -28,7 +28,7 @@ import numpy as np
 from askance_protocol.rounds import Bulletin, Entry, RoundClosed, RoundPublished, read_entry
 from askance_server.durable import make_directory
 from askance_server.ledger.alone import one_at_a_time
-from askance_server.ledger.base import Fault, LedgerError, OutcomeColumn, Users
+from askance_server.ledger.base import Fault, LedgerError, OutcomeColumn, StoredEntry, Users, up_to
 from askance_server.ledger.projections import ProjectedLedger, charges_of
 from askance_server.ledger.sqlite.log import Log, append_group, write_checkpoint
 from askance_server.ledger.sqlite.opening import FILE, connect, lock, reader, refusing
@@ -131,6 +131,13 @@ class SqliteLedger(ProjectedLedger):
         with self.alone:
             rows = self._db.execute(query, (study, after)).fetchall()
         return [read_entry(body) for (body,) in rows]
+
+    def stored_entries(self, study: str, after: int, most: int) -> list[StoredEntry]:
+        """The first of the entries behind `after`, from the file, row by row."""
+        self.bulletin(study)
+        query = "SELECT sequence, digest, body FROM entries WHERE study = ? AND sequence > ? ORDER BY sequence"
+        with self.alone, contextlib.closing(self._db.execute(query, (study, after))) as rows:
+            return up_to(most, rows)
 
     def _logged(self, id_: str) -> Iterator[tuple[Users, OutcomeColumn]]:
         # By a connection of its own: it sees nothing of a transaction that is open, and waits for none.
