@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -73,6 +74,25 @@ def test_what_is_not_a_positive_decimal_is_refused_as_a_limit(text: str) -> None
         limit_from_text(text)
 
 
+@pytest.mark.parametrize("text", ["0", "0.0", "0.0000009", "1e-9"])
+def test_what_is_too_small_is_named_so_and_not_rounded_to_nothing(text: str) -> None:
+    with pytest.raises(ProtocolError, match=f"{text} is below one micro-ε"):
+        limit_from_text(text)
+
+
+def test_a_text_is_read_up_to_64_characters() -> None:
+    assert charge_from_text("1." + "0" * 62) == MICRO
+    with pytest.raises(ProtocolError, match="not a positive decimal"):
+        charge_from_text("1." + "0" * 63)
+
+
+def test_the_largest_number_is_the_last_power_of_ten_that_every_json_reader_has_exactly() -> None:
+    assert LARGEST < 2**53 < 10 * LARGEST
+    assert limit_from_text("1000000000") == LARGEST
+    with pytest.raises(ProtocolError, match="out of range"):
+        limit_from_text("1000000000.000001")
+
+
 @pytest.mark.parametrize("value", [1, 1.0, None, b"1", True])
 def test_only_text_is_read(value: object) -> None:
     with pytest.raises(ProtocolError, match="not text"):
@@ -107,6 +127,14 @@ def test_a_cap_that_is_spent_to_the_last_micro_epsilon_affords_nothing() -> None
 def test_a_refused_charge_says_what_is_asked_and_what_is_left() -> None:
     with pytest.raises(BudgetExceededError, match=r"ε = 0\.5 is asked and 0\.25 of 1 is left"):
         Account(MICRO, 750_000).charged(500_000)
+
+
+@pytest.mark.parametrize("value", [0.5, True, -1, LARGEST + 1])
+def test_an_account_holds_whole_numbers_in_range_only(value: Any) -> None:
+    with pytest.raises(ProtocolError, match="cap"):
+        Account(value)
+    with pytest.raises(ProtocolError, match="spent"):
+        Account(LARGEST, value)
 
 
 def test_an_account_that_has_overspent_cannot_be_made() -> None:
