@@ -1,4 +1,4 @@
-"""Figures that tests note, summed up in one table at the end of a run.
+"""Figures that tests note, summed up in one table at the end of a run, and kept in the file of `--figures FILE`.
 
 A test that counts something takes the fixture `figures` and calls it with the name of an item and its counts; the calls
 of one item, from whatever test and worker, are added up. `conftest.py` loads this for every run.
@@ -6,7 +6,9 @@ of one item, from whatever test and worker, are added up. `conftest.py` loads th
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -39,12 +41,24 @@ def summed(noted: Iterable[tuple[str, Mapping[str, int]]]) -> dict[str, dict[str
     for item, counts in noted:
         mine = sums.setdefault(item, {})
         for name, count in counts.items():
-            mine[name] = mine.get(name, 0) + count
+            mine[name] = mine.get(name, 0) + int(count)
     return sums
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Print the table, if there is anything in it."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The option that names a file."""
+    parser.addoption("--figures", metavar="FILE", type=Path, help="keep the figures of this run in a file, as JSON")
+
+
+def kept(path: Path, sums: Mapping[str, Mapping[str, int]]) -> None:
+    """Write the items of a run over those that the file has of them; what this run did not count stays."""
+    items = json.loads(path.read_text("utf-8"))["items"] if path.exists() else {}
+    told = {"schema_version": 1, "items": dict(sorted({**items, **sums}.items()))}
+    path.write_text(json.dumps(told, indent=1) + "\n", "utf-8")
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Print the table, if there is anything in it; keep it only if nothing failed."""
     reports = [report for kind in ("passed", "failed") for report in terminalreporter.stats.get(kind, [])]
     properties = [value for report in reports for name, value in report.user_properties if name == PROPERTY]
     sums = summed((item, counts) for item, counts in properties)
@@ -53,3 +67,6 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         width = max(map(len, sums))
         for item, counts in sorted(sums.items()):
             terminalreporter.write_line(f"{item:{width}}  {said(counts)}")
+        path: Path | None = config.getoption("--figures")
+        if path is not None and not terminalreporter.stats.get("failed"):
+            kept(path, sums)
