@@ -1,10 +1,10 @@
 """How fast the aggregator takes reports, as ratios to FastAPI's own no-op and to the same work without HTTP.
 
-Prints one JSON object. The no-op is the least that a FastAPI application can do, on the same uvicorn, with the same
-requests in the same run. Runs are interleaved, every run's ratio is taken within it, and each figure is the median,
-so that whatever else the machine does meets both sides alike. Every run has a study of its own; its tally must be
-exactly what was acknowledged. Server and load generator get a core each where there are two. Exits 6 where a figure
-misses its goal.
+Prints one JSON object. The no-op is the least that a FastAPI application can do, on the same uvicorn without guards,
+with the same requests in the same run. Runs are interleaved, every run's ratio is taken within it, and each figure is
+the median, so that whatever else the machine does meets both sides alike. Every run has a study of its own; its tally
+must be exactly what was acknowledged. Server and load generator get a core each where there are two. Exits 6 where a
+figure misses its goal.
 
     python benchmarks/ingest.py [--quick]
 """
@@ -39,6 +39,7 @@ from askance_protocol.rounds import read_entry
 from askance_server import ledger
 from askance_server.app import create_app
 from askance_server.auth import Keys, UserToken, open_keys
+from askance_server.hosting import uvicorn_config
 from askance_server.settings import Settings
 
 FEW, MANY = 10_000, 10_000_000
@@ -100,21 +101,20 @@ def _too_long(_signal: int, _frame: object) -> None:
 
 
 def serve(where: str) -> int:
-    """A server process: FastAPI's no-op, or ours on this directory; both with uvicorn as `askance serve` has it."""
+    """A server process: FastAPI's no-op on uvicorn as it is, or ours on this directory, as `askance serve` has it."""
     _pin(0)
     listener = socket.create_server((HOST, 0), backlog=2048)
-    app = noop() if where == "noop" else create_app(Settings(database=where, cap=CAP))
-    config = uvicorn.Config(
-        app,
-        loop="uvloop",
-        http="httptools",
-        lifespan="on",
-        ws="none",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-    )
+    if where == "noop":
+        quiet: dict[str, Any] = {
+            "log_config": None,
+            "access_log": False,
+            "server_header": False,
+            "proxy_headers": False,
+        }
+        config = uvicorn.Config(noop(), loop="uvloop", http="httptools", lifespan="on", ws="none", **quiet)
+    else:
+        settings = Settings(database=where, cap=CAP)
+        config = uvicorn_config(create_app(settings), settings.connection_limit)
     print(listener.getsockname()[1], flush=True)
     uvicorn.Server(config).run([listener])
     return 0
