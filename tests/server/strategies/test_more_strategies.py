@@ -16,16 +16,19 @@ from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery, prepare
 from askance_protocol.queries.language import FieldValue
-from askance_protocol.queries.query import MAX_NODES
+from askance_protocol.queries.query import MAX_CELLS, MAX_DENOMINATOR, MAX_NODES
+from askance_protocol.rounds.spec import MAX_PARTS
 from askance_protocol.schema import BitsField, RealField, Schema
 from askance_server.core import planning
 from askance_server.core.run import Run, StrategyError
 from askance_server.core.strategy import Answer, Ask, Asking, Hypothesis, Learnt, Parameters, Strategy
 from askance_server.core.study import Ended, Waiting
+from askance_server.strategies.conjunction import CONJUNCTION
 from askance_server.strategies.decision_list import DECISION_LIST, undecided
 from askance_server.strategies.decision_tree import DECISION_TREE
 from askance_server.strategies.histogram import HISTOGRAM
 from askance_server.strategies.kmeans import KMEANS
+from askance_server.strategies.masked_parity import MASKED_PARITY
 from askance_server.strategies.masked_parity_weak import MASKED_PARITY_WEAK
 from askance_server.strategies.mean import MEAN
 from askance_server.strategies.parity import PARITY
@@ -664,6 +667,157 @@ def test_a_wrong_parameter_is_named(strategy: Strategy, parameters: Parameters, 
 
     assert caught.value.where == f"parameters.{named}"
     assert caught.value.remedy
+
+
+ENDS: list[tuple[Strategy, str, int, int, Parameters]] = [
+    (CONJUNCTION, "d", 1, MAX_PARTS, {}),
+    (HISTOGRAM, "cells", 2, MAX_CELLS, {}),
+    (MEAN, "denominator", 1, MAX_DENOMINATOR, {}),
+    (PARITY, "d", 1, 12, {}),
+    (DECISION_LIST, "d", 1, 512, {}),
+    (DECISION_TREE, "d", 1, 512, {}),
+    (DECISION_TREE, "depth", 1, DECISION_TREE.rounds, {"d": 5}),
+    (PERCEPTRON, "d", 1, 128, {}),
+    (KMEANS, "d", 1, 4, {}),
+    (KMEANS, "k", 2, 8, {}),
+]
+
+
+@pytest.mark.parametrize(("strategy", "named", "least", "most", "others"), ENDS)
+def test_a_parameter_is_taken_from_its_least_to_its_greatest_by_what_is_published_and_by_what_runs(
+    strategy: Strategy, named: str, least: int, most: int, others: Parameters
+) -> None:
+    for value in (least, most):
+        assert strategy.schema({**others, named: value}).fields
+        assert Run(strategy, {**others, named: value}).step(None)
+    for value in (least - 1, most + 1):
+        with pytest.raises(ProtocolError, match=f"parameters.{named}"):
+            strategy.schema({**others, named: value})
+        with pytest.raises(StrategyError, match=f"parameters.{named}"):
+            Run(strategy, {**others, named: value}).step(None)
+
+
+DEFAULTS: list[tuple[Strategy, Parameters, Parameters]] = [
+    (CONJUNCTION, {"d": 3}, {"alpha": "0.1"}),
+    (HISTOGRAM, {"cells": 3}, {"tolerance": "0.05"}),
+    (MEAN, {}, {"tolerance": "0.05", "denominator": 1000}),
+    (DECISION_LIST, {"d": 3}, {"alpha": "0.1"}),
+    (DECISION_TREE, {"d": 5}, {"tolerance": "0.02", "depth": 4}),
+    (PERCEPTRON, {"d": 3}, {"tolerance": "0.05", "denominator": 1000}),
+    (KMEANS, {}, {"tolerance": "0.05", "denominator": 1000, "d": 2, "k": 3}),
+]
+
+
+@pytest.mark.parametrize(("strategy", "given", "defaults"), DEFAULTS)
+def test_what_is_left_out_has_one_default_for_schema_promise_and_questions(
+    strategy: Strategy, given: Parameters, defaults: Parameters
+) -> None:
+    said = {**given, **defaults}
+
+    assert strategy.schema(given) == strategy.schema(said)
+    assert Run(strategy, given).step(None) == Run(strategy, said).step(None)
+    if strategy.promise is not None:
+        promised = next(float(str(defaults[name])) for name in ("alpha", "tolerance") if name in defaults)
+        name = "alpha" if "alpha" in defaults else "tolerance"
+        assert strategy.promise(given) == strategy.promise(said) == promised
+        assert strategy.promise({**given, name: "0.7"}) == 0.7
+
+
+def test_the_cells_of_a_histogram_are_numbered_from_nothing() -> None:
+    [cell] = HISTOGRAM.schema({"cells": 5}).fields
+
+    assert (cell.name, cell.least, cell.most) == ("cell", 0, 4)
+
+
+def test_each_round_of_k_means_has_as_many_users_as_the_next_and_thrice_those_of_the_start() -> None:
+    left, taken = Fraction(1), list[Fraction]()
+    for number in range(1, KMEANS.rounds + 1):
+        taken.append(left * KMEANS.portion(number))
+        left -= taken[-1]
+
+    assert left == 0
+    assert taken[1:] == [3 * taken[0]] * 3
+
+
+@pytest.mark.parametrize(("mass", "moves"), [(0.25, False), (0.2501, True)])
+def test_a_centre_moves_once_its_mass_is_told_from_nobodys(mass: float, moves: bool) -> None:
+    """Within τ the truth may be nobody and the answer τ; twice that is more than both."""
+    run = Run(KMEANS, {"d": 1, "k": 2, "tolerance": "0.125", "denominator": 4})
+    run.step(None)
+    run.step([np.full(GRID, 1 / GRID)])
+    said = run.step([np.array([mass, 1 - mass]), 0.2, 0.1])
+    assert not isinstance(said, Hypothesis)
+    run.step([np.array([0.0, 0.0]), 0.0, 0.0])
+    end = run.step([np.array([0.0, 0.0]), 0.0, 0.0])
+    assert isinstance(end, Hypothesis)
+    first, second = np.array(value_of(end)["centres"]).ravel().tolist()
+
+    assert second == pytest.approx(0.1 / (1 - mass))
+    assert (first == pytest.approx(0.2 / mass)) is moves
+
+
+# ------------------------------------------------------------------------------------------------------------ errors
+
+
+def disagreement_over(strategy: Strategy, learned: Learnt, truth: Learnt, d: int) -> Fraction:
+    """The share of all x whose labels differ, from the labels themselves."""
+    assert strategy.predict is not None
+    columns = labelled(strategy, cube(d), np.ones(2**d, int))
+    differ = strategy.predict(learned, columns) != strategy.predict(truth, columns)
+    return Fraction(int(differ.sum()), 2**d)
+
+
+def test_the_error_of_a_conjunction_and_of_a_parity_is_the_share_of_labels_that_differ() -> None:
+    d = 4
+    sets = [list(np.flatnonzero(bits)) for bits in cube(d)]
+    for mine, right in product(sets, repeat=2):
+        learned, truth = {"variables": [*map(int, mine)]}, {"variables": [*map(int, right)]}
+        assert CONJUNCTION.error is not None
+        assert CONJUNCTION.error(learned, truth) == disagreement_over(CONJUNCTION, learned, truth, d)
+    for mine, right in product(("0000", "1010", "1011"), repeat=2):
+        assert PARITY.error is not None
+        assert PARITY.error({"r": mine}, {"r": right}) == disagreement_over(PARITY, {"r": mine}, {"r": right}, d)
+
+
+@pytest.mark.parametrize("strategy", [MASKED_PARITY, MASKED_PARITY_WEAK])
+def test_the_error_of_a_masked_parity_is_the_share_of_labels_that_differ(strategy: Strategy) -> None:
+    d = 4
+    assert strategy.predict is not None
+    assert strategy.error is not None
+    for r, a in (("0110", 0), ("1111", 1), ("0000", 0)):
+        columns = masked(d, r, a)
+        for mine in ("0110", "1110", "1111", "0000"):
+            for last in (0, 1) if strategy is MASKED_PARITY else ("0110", "1000", "1111", "0000"):
+                learned = {"r": mine, "a" if strategy is MASKED_PARITY else "guess": last}
+                differ = strategy.predict(learned, columns) != (columns["y"] == 1)
+                assert strategy.error(learned, {"r": r, "a": a}) == Fraction(int(differ.sum()), len(columns))
+
+
+def test_the_error_of_numbers_is_how_far_they_are_off_at_most() -> None:
+    assert MEAN.error is not None
+    assert HISTOGRAM.error is not None
+    assert MEAN.error({"mean": 0.25}, {"mean": -0.5}) == MEAN.error({"mean": -0.5}, {"mean": 0.25}) == Fraction(3, 4)
+    for mine, right in (([0.5, 0.25, 0.25], [0.25, 0.25, 0.5]), ([0.0, 0.5, 0.5], [0.25, 0.25, 0.5])):
+        assert HISTOGRAM.error({"shares": mine}, {"shares": right}) == 0.25
+        assert HISTOGRAM.error({"shares": right}, {"shares": mine}) == 0.25
+    assert HISTOGRAM.error({"shares": [1.0, 0.0]}, {"shares": [0.25, 0.75]}) == 0.75
+
+
+def test_a_tree_says_what_its_leaves_say_and_its_error_is_where_that_is_wrong() -> None:
+    tree = {"bit": 1, "one": {"bit": 0, "one": -1, "zero": 1}, "zero": -1}
+    columns = labelled(DECISION_TREE, cube(2), np.ones(4, int))
+    assert DECISION_TREE.predict is not None
+    assert DECISION_TREE.error is not None
+
+    assert DECISION_TREE.predict({"tree": tree}, columns).tolist() == [False, True, False, False]
+    assert DECISION_TREE.predict({"tree": 1}, columns).all()
+    truth = {"rules": [[0, 1, 1], [1, 1, 1]], "otherwise": -1}
+    assert DECISION_TREE.error({"tree": tree}, truth) == Fraction(1, 2)
+    assert DECISION_TREE.error({"tree": tree}, {"rules": [[0, 1, -1], [1, 1, 1]], "otherwise": -1}) == 0
+    # A bit that the truth does not look at counts, and one that nobody looks at does not.
+    assert DECISION_TREE.error({"tree": {"bit": 7, "one": 1, "zero": -1}}, {"rules": [], "otherwise": 1}) == (
+        Fraction(1, 2)
+    )
 
 
 @pytest.mark.parametrize(
