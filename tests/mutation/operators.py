@@ -168,6 +168,8 @@ def _changes(  # noqa: PLR0912 - a case an operator
             yield f"{name} becomes {OTHER_NAME[name]}", slot, ast.Name(OTHER_NAME[name], ast.Load())
         case ast.Attribute(value=value, attr=name) if name in OTHER_NAME:
             yield f"{whole} becomes {OTHER_NAME[name]}", slot, ast.Attribute(value, OTHER_NAME[name], ast.Load())
+        case ast.Call(func=ast.Name(id=name), args=[_, _]) if name in OTHER_NAME:
+            pass  # the lesser of two is the same in either order
         case ast.Call(func=func, args=[first, second, *rest], keywords=keywords) if not isinstance(first, ast.Starred):
             swapped = ast.Call(func, [second, first, *rest], keywords)
             yield f"{whole} becomes {ast.unparse(swapped)}", slot, swapped

@@ -246,6 +246,12 @@ def test_every_mechanism_has_a_case() -> None:
     assert set(registry.mechanisms()) == {*CASES, *ELSEWHERE}
 
 
+def test_no_two_mechanisms_have_the_same_place_in_the_listing() -> None:
+    places = [each.place for each in registry.mechanisms().values()]
+
+    assert places == sorted(set(places))
+
+
 SHARED = (compression, "        begin = end\n", "        pass\n")
 
 

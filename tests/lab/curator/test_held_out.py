@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from askance_lab.curator import geometric
+from askance_lab.curator import geometric, registry
+from askance_lab.curator.databases import LabelledSample
+from askance_lab.curator.distributions import loss
 from askance_lab.curator.draws import below
 from askance_lab.curator.held_out import noise_reach, release_share
+from askance_lab.curator.inputs import MechanismInput, own
+from askance_lab.data.table_file import TableFile
 from askance_lab.evaluation.proportion import Proportion
 from askance_protocol.randomness import SimulatedRandom
+from tests.lab.curator.branching import distribution
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 100), Fraction(1, 2), Fraction(1), Fraction(20)])
@@ -44,3 +50,48 @@ def test_a_share_stays_one() -> None:
     values = [release_share(count, 5, epsilon=Fraction(1, 10), draw=draw) for count in (0, 5) for _ in range(40)]
 
     assert all(0 <= each.interval[0] <= each.value <= each.interval[1] <= 1 for each in values)
+
+
+def loss_of_a_row(epsilon: Fraction) -> float:
+    """Largest loss where one row held out is labelled otherwise, over all counts of four rows: exactly."""
+    laws = [
+        distribution(lambda draw, count=count: release_share(count, 4, epsilon=epsilon, draw=draw))
+        for count in range(5)
+    ]
+    return max(loss(laws[one], laws[other]) for one in range(5) for other in (one - 1, one + 1) if 0 <= other < 5)
+
+
+def test_a_row_that_is_labelled_otherwise_costs_epsilon_exactly() -> None:
+    assert loss_of_a_row(Fraction(1)) == pytest.approx(1)
+    # The control.
+    assert loss_of_a_row(Fraction(5, 4)) > 1.2
+
+
+def taught_and_held_out(given: MechanismInput[LabelledSample, int], rows: int) -> tuple[list[int], list[int]]:
+    """The points that are learned from, and those that thresholds are measured on: one more mistake a point below."""
+    mistakes = [given.mistakes(threshold) or 0 for threshold in range(rows + 1)]
+    held = [point for point in range(rows) for _ in range(mistakes[point] - mistakes[point + 1])]
+    return sorted(given.database.points), held
+
+
+def test_a_row_is_learned_from_or_held_out_and_never_both(tmp_path: Path) -> None:
+    """On that rests that nothing more is paid for the error: the two parts are disjoint (parallel composition)."""
+    rows, chosen = 23, registry.mechanism("generic-interval")
+    (tmp_path / "table.csv").write_text("n,y\n" + "".join(f"{n},yes\n" for n in range(rows - 1)) + f"{rows - 1},no\n")
+    table = TableFile.of(tmp_path / "table.csv", None, "y", "yes").rows()
+    splits = [taught_and_held_out(own(chosen, table, "n", seed), rows) for seed in range(8)]
+
+    for taught, held in splits:
+        # The point that is labelled otherwise is counted the other way.
+        assert sorted([*taught, *held]) in (list(range(rows)), list(range(rows - 1)))
+        assert len(taught) == rows - rows // 5
+    assert len({tuple(held) for _, held in splits}) > 4
+
+
+def test_a_release_about_all_rows_holds_none_out(tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_text("n,y\n" + "".join(f"{n},yes\n" for n in range(9)) + "9,no\n")
+    table = TableFile.of(tmp_path / "table.csv", None, "y", "yes").rows()
+    given = own(registry.mechanism("geometric"), table, "n", 1)
+
+    assert sorted(given.database.points) == list(range(10))
+    assert (given.fresh, given.mistakes(3)) == (0, None)
