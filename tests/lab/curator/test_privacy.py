@@ -48,6 +48,11 @@ def test_what_is_no_price_is_refused(epsilon: Fraction, delta: Fraction | None) 
         checked(epsilon, delta)
 
 
+def test_a_price_that_is_one_is_given_back_as_it_is() -> None:
+    assert checked(TENTH) == Paid(TENTH)
+    assert checked(TENTH, Fraction(1, 3)) == Paid(epsilon=TENTH, delta=Fraction(1, 3))
+
+
 @pytest.mark.parametrize(("epsilon", "delta"), [(-1, 0), (1, -1), (1, 1)])
 def test_nobody_pays_what_is_no_privacy(epsilon: int, delta: int) -> None:
     with pytest.raises(ProtocolError, match="is no privacy"):
