@@ -740,7 +740,11 @@ def test_the_tally_is_hidden_while_the_round_is_open_and_shown_afterwards(api: S
     [estimates] = shown.pop("estimates")
     assert shown == {"round": round_, "state": "answered", "received": 2, "tallies": [[[1, 1]]]}
     # One of two said yes, so the mean is estimated as 0, and might be anything: 2 users, ε = 1.
+    liars = estimates.pop("liars")
     assert estimates == {"values": [0.0], "low": [-1.0], "high": [1.0], "confidence": 0.95}
+    # Five times as many liars move an estimate five times as far; how far is `core.liars`' part.
+    assert [each["share"] for each in liars] == [0.01, 0.05]
+    assert liars[1]["shift"] == pytest.approx(5 * liars[0]["shift"])
 
 
 def test_reports_beyond_the_queue_are_turned_away_before_anything_is_done(tmp_path: Path) -> None:
