@@ -15,6 +15,7 @@ from askance_lab.curator.draws import below
 from askance_lab.curator.privacy import Paid
 from askance_lab.experiments import float_laplace
 from askance_lab.theory import mechanisms
+from askance_lab.theory.targets import Targets
 from askance_protocol.errors import ProtocolError
 from askance_protocol.randomness import SimulatedRandom
 
@@ -103,6 +104,19 @@ def test_a_release_keeps_to_its_sensitivity() -> None:
     chance = 2 * geometric.at_least(101, rate=Fraction(1, 1000))
 
     assert min(binom.cdf(far, 200, chance), binom.sf(far - 1, 200, chance)) > 1e-6
+
+
+def test_as_many_users_as_the_mechanism_asks_for_are_enough_and_a_tenth_less_are_not() -> None:
+    targets = Targets(Fraction(1, 2), alpha=0.05, beta=0.01)
+    users = laplace.MECHANISM.needed(16, targets)
+    about = {"error": targets.error, "epsilon": targets.epsilon}
+
+    assert laplace.average_failure(examples=users, **about) <= targets.beta
+    assert laplace.average_failure(examples=users * 9 // 10, **about) > targets.beta
+
+
+def test_a_single_value_has_an_average() -> None:
+    assert (4 * laplace.average([3], epsilon=ONE, units=4, draw=below(SimulatedRandom(8)))).denominator == 1
 
 
 def test_it_costs_epsilon_and_refuses_nonsense() -> None:
