@@ -101,9 +101,8 @@ class Service(Api):
     def __init__(self, directory: Path, *, raising: bool = True, **settings: Any) -> None:
         self.directory = directory
         self.stops: list[None] = []
-        self.app: FastAPI = create_app(
-            Settings(database=str(directory), **settings), stop=lambda: self.stops.append(None)
-        )
+        where = {"database": str(directory), "data_directory": directory, **settings}
+        self.app: FastAPI = create_app(Settings(**where), stop=lambda: self.stops.append(None))
         self._raising = raising
 
     def __enter__(self) -> Service:

@@ -137,11 +137,13 @@ def test_what_is_whole_is_found_whole(whole: str) -> None:
     assert audit(whole) == []
 
 
+@pytest.mark.slow
 def test_any_change_to_any_row_is_found(whole: str) -> None:
     assert missed(whole) == []
     assert audit(whole) == []  # All of it was undone.
 
 
+@pytest.mark.slow
 def test_without_seals_it_is_missed(whole: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: what an audit does not find that looks at no seal."""
     monkeypatch.delitem(audit_module._PARTS, "the tables of the ledger")  # pyright: ignore[reportArgumentType] - a dict

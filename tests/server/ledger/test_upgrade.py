@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import lzma
 import os
 import shutil
@@ -14,28 +13,19 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
 
-from askance_protocol.rounds import read_entry
-from askance_server import aggregator
-from askance_server.auth import Keys, UserToken
+from askance_server.auth import Keys
 from askance_server.ledger import audit_ledger
 from askance_server.ledger.schemas import migrations
 from askance_server.ledger.sqlite import FILE, SqliteLedger, opening
-from tests.harness.servers import Service, prepared
+from tests.harness.servers import Service
+from tests.server.ledger.upgrading import FIXTURES, KEY, Told
 
-FIXTURES: Final = Path(__file__).with_name("fixtures")
-TOLD: Final[dict[str, Any]] = json.loads((FIXTURES / "ledger_of_0_1.json").read_text("utf-8"))
 BODY: Final = lzma.decompress((FIXTURES / "ledger_of_0_1.sqlite.xz").read_bytes())
-KEY: Final = bytes.fromhex(TOLD["key"])
-FINISHED, RUNNING = TOLD["studies"]
-RENEWED: Final = 3
-"""The user whose first tokens are void."""
-NOW: Final = 1_800_000_000.0
-"""A second at which somebody is dealt each question."""
+TOLD: Final = Told.of("ledger_of_0_1.json")
 
 
 @pytest.fixture
@@ -51,35 +41,9 @@ def old_at(directory: Path) -> Path:
     return directory
 
 
-def token(user: int, epoch: int | None = None) -> str:
-    return Keys(KEY).mint(UserToken(user, (user == RENEWED) if epoch is None else epoch))
-
-
 def schema_of(directory: Path) -> int:
     with closing(sqlite3.connect(directory / FILE)) as db:
         return int(db.execute("PRAGMA user_version").fetchone()[0])
-
-
-def assert_same_totals(ledger: SqliteLedger) -> None:
-    """What version 0.1 told of users, studies and rounds."""
-    accounts = [ledger.standing(user).account for user in range(ledger.enrolled())]
-    assert [[account.cap, account.spent] for account in accounts] == TOLD["accounts"]
-    assert [ledger.epoch(user) for user in (0, RENEWED)] == [0, 1]
-    assert ledger.studies() == [study["id"] for study in TOLD["studies"]]
-    for study, bulletin in zip(TOLD["studies"], TOLD["bulletins"], strict=True):
-        entries = [read_entry(json.dumps(entry)) for entry in bulletin["entries"]]
-        assert ledger.entries(study["id"]) == entries
-        assert ledger.bulletin(study["id"]).head == bulletin["head"]
-        for round_ in study["rounds"]:
-            assert (ledger.state(round_["id"]).value, ledger.received(round_["id"])) == (
-                round_["state"],
-                round_["received"],
-            )
-    for tally in TOLD["tallies"]:
-        if tally["tallies"]:
-            found = [each.to_rows() for each in ledger.tallies(tally["round"])]
-            assert json.loads(json.dumps(found)) == tally["tallies"]
-    assert ledger.verify() == []
 
 
 def test_the_ledger_of_version_0_1_has_no_seals_and_what_it_told_stays_true(old: Path) -> None:
@@ -89,41 +53,17 @@ def test_the_ledger_of_version_0_1_has_no_seals_and_what_it_told_stays_true(old:
     assert schema_of(old) == 2  # To look changed nothing.
 
     with closing(SqliteLedger.open(old)) as ledger:
-        assert_same_totals(ledger)
+        TOLD.assert_same_totals(ledger)
     assert schema_of(old) == max(migrations("sqlite"))
     assert audit_ledger(str(old)) == []
     with closing(SqliteLedger.open(old)) as ledger:
-        assert_same_totals(ledger)
+        TOLD.assert_same_totals(ledger)
 
 
-def test_a_study_of_version_0_1_goes_on_to_its_end(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The public coin of a round depends on its deadline. So few users are forty that at one time in twenty nobody is
-    # dealt one of its questions, and the study ends without a hypothesis.
-    monkeypatch.setattr(aggregator, "time", SimpleNamespace(time=lambda: NOW))
+def test_a_study_of_version_0_1_goes_on_to_its_end(old: Path) -> None:
     with Service(old, cap="4", server_key=KEY.hex()) as service:
-        assert service.get(f"/v1/studies/{FINISHED['id']}/result").json()["hypothesis"] == TOLD["result"]["hypothesis"]
-        # A token of before, one that was void before, and one of a user who has reported already.
-        assert service.get("/v1/me", token=token(RENEWED)).status_code == 200
-        assert service.get("/v1/me", token=token(RENEWED, epoch=0)).status_code == 401
-        # There are three rounds left; which of them is open is looked up each time.
-        for _ in range(50):
-            if (study := service.get(f"/v1/studies/{RUNNING['id']}").json())["state"] == "finished":
-                break
-            answer(service, study)
-        result = service.get(f"/v1/studies/{RUNNING['id']}/result").json()
-        assert result["hypothesis"] is not None, result
-        assert result["hypothesis"]["centres"]
-        assert service.get("/readyz").status_code == 200
+        TOLD.go_on(service)
     assert audit_ledger(str(old), Keys(KEY).fingerprint) == []
-
-
-def answer(service: Service, study: dict[str, Any]) -> None:
-    """Let everybody answer the last round who is asked; whoever has answered under 0.1 sends the same again."""
-    round_ = prepared(study)
-    for user in range(40):
-        if round_.asks(user):
-            told = service.report(round_.id, token(user), user % 2)
-            assert told.status_code == 200, told.text
 
 
 # ------------------------------------------------------------------------------------------------------------- kills
@@ -175,7 +115,7 @@ def broken_upgrades(folder: Path, migrate: Callable[..., None] | None = None) ->
                 wrong.append(f"killed at statement {place}: tables of two versions")
         try:
             with closing(SqliteLedger.open(directory)) as ledger:
-                assert_same_totals(ledger)
+                TOLD.assert_same_totals(ledger)
         except Exception as error:
             wrong.append(f"killed at statement {place}: {error}")
         else:
