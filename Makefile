@@ -20,7 +20,7 @@ torture: install
 		tests/server/ledger/test_upgrade_postgres.py \
 		tests/server/test_description.py tests/server/test_rest_machine.py tests/server/core/test_liars.py \
 		tests/client/test_client_kills.py tests/client/test_wallet_damage.py tests/client/test_wallet_upgrade.py \
-		tests/protocol/test_steps.py tests/protocol/test_query_trees.py tests/e2e/test_random_studies.py
+		tests/protocol/test_steps.py tests/protocol/test_query_trees.py tests/e2e/test_random_studies.py tests/e2e/test_canaries.py
 
 # Would the tests notice? A sample of small changes of the sources, each of which a test has to fail on.
 mutants: install

@@ -2,7 +2,7 @@
 
 A tree is JSON that is drawn with what docs/protocol.md says of it (`trees`). It is read, prepared, evaluated for one
 example and for columns of many, and by the recursion of `test_queries.meaning`. Each fifth is spoilt in one place: then
-it is refused, or it is a tree like all others. `ASKANCE_TORTURE=1` looks at 100,000; each day sees one in fifty.
+it is refused, or it is a tree like all others. `ASKANCE_TORTURE=1` looks at 100,000; each day sees one in a hundred.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tests.protocol.studies import round_of, study, wrong
 from tests.protocol.test_queries import answer_of, span
 
 TORTURE: Final = os.environ.get("ASKANCE_TORTURE") == "1"
-BATCHES: Final = 5000 if TORTURE else 100
+BATCHES: Final = 5000 if TORTURE else 50
 """Schemas; twenty trees over each."""
 PER_BATCH: Final = 20
 LONGEST: Final = 1 << 18
