@@ -11,7 +11,7 @@ it is gets one more after it. A step reads, plans and appends; the bulletin refu
 the last one, so a step that another replica or a cancellation has overtaken changes nothing.
 
 A study is advanced when it is created, when the server starts, when a round of it has what it waits for, and once a
-second, which finds deadlines and what other replicas have done.
+second, which finds deadlines and what other replicas have done: also the studies that were created there.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from askance_protocol.errors import ProtocolError
-from askance_protocol.rounds import ENDED, PreparedRound
+from askance_protocol.errors import AskanceError, ProtocolError
+from askance_protocol.rounds import PreparedRound
 from askance_server.auth import Keys
 from askance_server.core.strategy import Parameters, Strategy
 from askance_server.core.study import Ended, Waiting, check_answerable, study_of
@@ -85,6 +85,8 @@ class Aggregator:
     _stepping: Workers = field(init=False)
     _looking: Workers = field(init=False)
     _running: set[str] = field(default_factory=set[str])
+    _said: str = ""
+    """The last error that the log told in a line."""
     _creating: int = 0
     _steps: dict[str, asyncio.Task[None]] = field(default_factory=dict[str, "asyncio.Task[None]"])
     """The step that each study is at."""
@@ -127,21 +129,30 @@ class Aggregator:
 
     async def _resume(self) -> None:
         """Continue every study that has not ended."""
-        while True:
-            try:
-                studies = await self.ask(self._unfinished)
-                break
-            except LedgerError as error:
-                self._broken(error)
-            except Exception:
-                _LOG.exception("an error that should not be, while running studies were looked for")
+        while not await self._look_for_studies():
             await asyncio.sleep(_TICK)
-        for study in studies:
-            self._running.add(study)
+        for study in list(self._running):
             self.advance(study)
 
-    def _unfinished(self) -> list[str]:
-        return [study for study in self.ledger.studies() if self.ledger.bulletin(study).state not in ENDED]
+    async def _look_for_studies(self) -> bool:
+        """Note which studies run, whoever has created them; False if the ledger does not say."""
+        try:
+            self._running.update(await self.ask(self.ledger.unfinished))
+        except LedgerError as error:
+            self._broken(error)
+        except AskanceError as error:
+            self._say_once(error)
+        except Exception:
+            _LOG.exception("an error that should not be, while running studies were looked for")
+        else:
+            return True
+        return False
+
+    def _say_once(self, error: AskanceError) -> None:
+        """Log an error that says all by itself; not again each second."""
+        if (told := str(error)) != self._said:
+            self._said = told
+            _LOG.error("%s", told)
 
     async def finish(self) -> None:
         """Commit the waiting reports, then close the ledger.
@@ -279,6 +290,9 @@ class Aggregator:
             self._running.add(study)
             self._broken(error)
             return
+        except AskanceError as error:
+            self._say_once(error)
+            return
         except Exception:
             _LOG.exception("an error that should not be, while a study was advanced")
             return
@@ -362,7 +376,9 @@ class Aggregator:
         self.stop()
 
     async def _tick(self) -> None:
+        await asyncio.shield(self._resuming)
         while True:
             await asyncio.sleep(_TICK)
+            await self._look_for_studies()
             for study in list(self._running):
                 self.advance(study)

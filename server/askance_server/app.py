@@ -71,11 +71,16 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         # A thread reads the ledger: until it is read, the process can be told to stop.
         opening = Workers("opening", 1)
-        aggregator = await opening.run(
-            lambda: _aggregator(chosen, stop or _terminate, opened or open_resources(chosen))
-        )
-        opening.end()
-        aggregator.start()
+        try:
+            aggregator = await opening.run(
+                lambda: _aggregator(chosen, stop or _terminate, opened or open_resources(chosen))
+            )
+            aggregator.start()
+        except AskanceError as error:
+            app.state.refused = str(error)
+            raise
+        finally:
+            opening.end()
         app.state.aggregator = aggregator
         yield
         await aggregator.finish()
@@ -95,7 +100,7 @@ def create_app(
         app.include_router(resource.router)
     for kind in _HANDLED:
         app.add_exception_handler(kind, _on_error)
-    app.add_middleware(Limits, body_limit=chosen.body_limit)
+    app.add_middleware(Limits, body_limit=chosen.body_limit, state=app.state)
     # Added last, so it comes first: a report passes through nothing else.
     app.add_middleware(ReportPath)
     description.describe(app)

@@ -37,6 +37,7 @@ from askance_server.ledger import (
     Verdicts,
 )
 from askance_server.metrics import Metrics
+from askance_server.workers import carried
 
 _LOG = logging.getLogger(__name__)
 
@@ -200,7 +201,12 @@ class GroupCommitter:
             # First, so that the thread commits while the answers are written.
             self._hand_over()
         for result in results:
-            self._answer(result)
+            try:
+                self._answer(result)
+            except BaseException as error:
+                # Here it was not foreseen, and the others wait for their answers all the same.
+                _LOG.exception("an error that should not be, while a group was answered")
+                _fail(_waiting(result.group), carried(error))
         for mark in marks:
             if not mark.done():
                 mark.set_result(None)
@@ -212,7 +218,7 @@ class GroupCommitter:
         group, error = result.group, result.error
         if error is not None:
             # Whatever it is: nobody is left waiting for a verdict that will never come.
-            _fail(group.futures if isinstance(group, _Singles) else [group.future], error)
+            _fail(_waiting(group), error)
             if isinstance(error, LedgerError):
                 self._broken(error)
             elif not isinstance(error, AskanceError):
@@ -253,8 +259,9 @@ class GroupCommitter:
             else:
                 verdicts, void = self._charge_singles(round_, group)
             received = self._ledger.received(round_)
-        except Exception as error:
-            return _Committed(round_, group, _NONE, error=error)
+        except BaseException as error:
+            # SystemExit too: without this thread, everybody would wait for ever.
+            return _Committed(round_, group, _NONE, error=carried(error))
         return _Committed(round_, group, verdicts, void, received, time.perf_counter() - begin)
 
     def _charge_singles(self, round_: str, group: _Singles) -> tuple[Verdicts, Sequence[int]]:
@@ -264,6 +271,11 @@ class GroupCommitter:
             return self._ledger.charge(round_, users, outcomes), ()
         void: list[int] = np.flatnonzero(~valid).tolist()
         return self._ledger.charge(round_, users[valid], outcomes[valid]), void
+
+
+def _waiting(group: _Singles | _Batch) -> Sequence[asyncio.Future[Verdict]] | Sequence[asyncio.Future[Verdicts]]:
+    """Those who wait for the verdicts of a group."""
+    return group.futures if isinstance(group, _Singles) else [group.future]
 
 
 def _fail(futures: Sequence[asyncio.Future[Verdict]] | Sequence[asyncio.Future[Verdicts]], error: Exception) -> None:

@@ -82,10 +82,14 @@ def _settle(done: asyncio.Future[Any], result: object, error: BaseException | No
         return
     if error is None:
         done.set_result(result)
-    elif isinstance(error, Exception) and not isinstance(error, StopIteration):
-        done.set_exception(error)
     else:
-        # What a future cannot carry, or what would end the loop: SystemExit in somebody's strategy.
-        raised = RuntimeError(f"the work raised {type(error).__name__}")
-        raised.__cause__ = error
-        done.set_exception(raised)
+        done.set_exception(carried(error))
+
+
+def carried(error: BaseException) -> Exception:
+    """An error as a future takes it: not what it cannot carry, nor what would end the loop, as SystemExit does."""
+    if isinstance(error, Exception) and not isinstance(error, StopIteration | asyncio.CancelledError):
+        return error
+    raised = RuntimeError(f"the work raised {type(error).__name__}")
+    raised.__cause__ = error
+    return raised

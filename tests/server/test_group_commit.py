@@ -12,12 +12,13 @@ import pytest
 from askance_server.group_commit import GroupCommitter, QueueFullError
 from askance_server.ledger import LedgerAwayError, LedgerError, Verdict
 from askance_server.metrics import Metrics
+from tests.harness.marks import SECONDS
 
 
 class Recorder:
     """In place of a ledger: remembers groups, and answers by the parity of the user."""
 
-    def __init__(self, error: Exception | None = None) -> None:
+    def __init__(self, error: BaseException | None = None) -> None:
         self.groups: list[tuple[str, list[int]]] = []
         self.error = error
 
@@ -137,6 +138,67 @@ def test_nobody_waits_for_ever_where_the_ledger_fails_as_it_never_should(caplog:
     assert results == [error] * 3
     assert seen == []
     assert "should not be" in caplog.text
+
+
+RAISED = (MemoryError, KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError, StopIteration)
+"""What can be raised and is no plain mistake: most of these are no `Exception`, and two no future can carry."""
+
+
+@pytest.mark.parametrize("kind", RAISED)
+def test_whatever_is_raised_nobody_waits_for_ever_and_the_next_are_served(kind: type[BaseException]) -> None:
+    recorder = Recorder(kind())
+
+    async def work(committer: GroupCommitter) -> tuple[list[Any], Verdict]:
+        singles = [committer.submit("ab"[user % 2], user, 0) for user in range(3)]
+        batch = committer.submit_batch("a", np.arange(2, dtype=np.uint64), np.zeros(2, np.uint32))
+        async with asyncio.timeout(SECONDS):
+            told = await asyncio.gather(*singles, batch, return_exceptions=True)
+            await committer.drain()
+            recorder.error = None
+            return told, await committer.submit("a", 0, 0)
+
+    (told, after), _ = run(recorder, work)
+    assert [isinstance(each, MemoryError | RuntimeError) for each in told] == [True] * 4
+    assert after is Verdict.ACCEPTED
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_the_control_a_thread_that_catches_exceptions_only_lets_them_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it was: SystemExit ends the thread, and with it everybody's hope."""
+    commit = GroupCommitter._commit
+
+    def catching_less(self: GroupCommitter, round_: str, group: Any) -> Any:
+        done = commit(self, round_, group)
+        if isinstance(done.error, RuntimeError) and done.error.__cause__ is not None:
+            raise done.error.__cause__
+        return done
+
+    monkeypatch.setattr(GroupCommitter, "_commit", catching_less)
+
+    async def work(committer: GroupCommitter) -> set[Any]:
+        waits = committer.submit("a", 0, 0)
+        done, _ = await asyncio.wait([waits], timeout=0.5)
+        return done
+
+    assert run(Recorder(SystemExit()), work) == (set(), [])
+    # Of what is caught, they are told.
+    assert len(run(Recorder(MemoryError()), work)[0]) == 1
+
+
+def test_an_answer_that_cannot_be_given_does_not_take_the_others_with_it(caplog: pytest.LogCaptureFixture) -> None:
+    class Garbled(Recorder):
+        def charge(self, round_: str, users: Any, outcomes: Any) -> Any:
+            verdicts = super().charge(round_, users, outcomes)
+            return verdicts[:-1] if round_ == "a" else verdicts
+
+    async def work(committer: GroupCommitter) -> list[Any]:
+        async with asyncio.timeout(SECONDS):
+            futures = [committer.submit("ab"[user % 2], user, 0) for user in range(4)]
+            return await asyncio.gather(*futures, committer.drain(), return_exceptions=True)
+
+    told, _ = run(Garbled(), work)
+    assert [isinstance(each, ValueError) for each in told] == [False, False, True, False, False]
+    assert "while a group was answered" in caplog.text
 
 
 def test_a_database_that_is_away_stops_nobody() -> None:

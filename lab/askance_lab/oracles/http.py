@@ -23,7 +23,7 @@ from askance_lab.oracles.local import failure
 from askance_lab.oracles.shared.oracle import Learned, Oracle, Spent
 from askance_lab.oracles.shared.setting import OracleKind, OracleSetting
 from askance_lab.remote.local_server import LocalServer, local_server
-from askance_lab.remote.study_client import StudyResult, create, ended, enrol_many, raise_refused, unwrap
+from askance_lab.remote.study_client import StudyResult, create, ended, enrol_many, raise_paused, raise_refused, unwrap
 from askance_protocol.errors import ProtocolError
 from askance_protocol.rounds import Entry, PreparedRound, StudyState
 from askance_server.core.replay import Replay
@@ -31,6 +31,8 @@ from askance_server.core.run import StrategyError
 from askance_server.core.strategy import Hypothesis, Parameters, Strategy
 
 _POLL: Final = 0.02
+_QUIET: Final = 0.5
+"""Seconds without a new entry after which it is asked whether the study is paused."""
 _PATIENCE: Final = 2.0
 """Seconds that a round stays open when all of the run's users have answered."""
 
@@ -53,6 +55,8 @@ class Http(Oracle):
     _gateway: Gateway = field(init=False, repr=False)
     _waiting: tuple[list[str], float] = field(default=([], 0.0), init=False, repr=False)
     """The rounds that all users have answered, and since when."""
+    _still: tuple[int, float] = field(default=(0, 0.0), init=False, repr=False)
+    """The number of entries that were read, and since when there are no more, or it was asked why."""
     _sent: SentBatches | None = field(default=None, init=False, repr=False)
 
     def __enter__(self) -> Self:
@@ -101,8 +105,18 @@ class Http(Oracle):
             if self._reader.ended:
                 return
             raise_refused(await self._gateway.answer(self._reader))
+            await self._stop_if_paused()
             await self._close_if_others_are_waited_for()
             await asyncio.sleep(_POLL)
+
+    async def _stop_if_paused(self) -> None:
+        """Raise an error where nothing is new for a while because the server cannot go on."""
+        read = len(self._reader.history.heads)
+        if read != self._still[0]:
+            self._still = read, time.monotonic()
+        elif time.monotonic() - self._still[1] > _QUIET:
+            await raise_paused(self._reader)
+            self._still = read, time.monotonic()
 
     async def _close_if_others_are_waited_for(self) -> None:
         """Close a round that also waits for users of earlier studies, who no longer report."""

@@ -105,12 +105,18 @@ async def ended(watch: BulletinReader, tell: Callable[[int], None] = lambda _: N
     """Wait for a study's end; `tell` is called with the number of reports at each poll."""
     while not watch.ended:
         raise_refused(await watch.refresh())
-        study = unwrap(await watch.server.document(f"/v1/studies/{watch.study}"))
-        if reason := study.get("paused"):
-            raise RemoteError(f"has paused the study: {printable(reason)}", where="server", remedy="or cancel it")
+        study = await raise_paused(watch)
         tell(sum(each["received"] for each in study["rounds"]))
         await asyncio.sleep(_POLL)
     return await _end(watch)
+
+
+async def raise_paused(watch: BulletinReader) -> Mapping[str, Any]:
+    """Raise an error if the server says that the study is paused, with its reason; otherwise the study's document."""
+    study = unwrap(await watch.server.document(f"/v1/studies/{watch.study}"))
+    if reason := study.get("paused"):
+        raise RemoteError(f"has paused the study: {printable(str(reason))}", where="server", remedy="or cancel it")
+    return study
 
 
 def cause_of(notice: Notice) -> Cause | None:

@@ -36,7 +36,16 @@ from numpy.typing import NDArray
 from askance_protocol.arrays import Integers, Truths
 from askance_protocol.budget import Account, whole_micro
 from askance_protocol.errors import AskanceError, Code, ProtocolError
-from askance_protocol.rounds import Bulletin, CloseReason, Entry, PreparedRound, RoundClosed, RoundState, StudyState
+from askance_protocol.rounds import (
+    ENDED,
+    Bulletin,
+    CloseReason,
+    Entry,
+    PreparedRound,
+    RoundClosed,
+    RoundState,
+    StudyState,
+)
 from askance_protocol.tally import Tally
 
 Users = NDArray[np.uint64]
@@ -220,6 +229,10 @@ class Ledger(ABC):
     @abstractmethod
     def studies(self) -> list[str]:
         """The ids of all studies, oldest first."""
+
+    def unfinished(self) -> list[str]:
+        """The ids of the studies that have not ended, oldest first."""
+        return [study for study in self.studies() if self.bulletin(study).state not in ENDED]
 
     @abstractmethod
     def bulletin(self, study: str) -> Bulletin:

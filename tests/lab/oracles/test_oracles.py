@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from askance_client import Server
+from askance_client import RemoteError, Server
 from askance_client.population import Population
 from askance_client.simulation.population import synthetic
 from askance_client.tables import from_file
@@ -35,7 +36,7 @@ from askance_lab.oracles.shared.crowds import Drawn, People
 from askance_lab.oracles.shared.oracle import Oracle, SQOracle, run
 from askance_lab.oracles.shared.portions import by_bound, evenly
 from askance_lab.oracles.shared.registry import oracle_named, oracle_names
-from askance_lab.remote.local_server import local_server
+from askance_lab.remote.local_server import LocalServer, local_server
 from askance_lab.remote.study_client import enrol_many
 from askance_lab.theory import central, local, masked_parity
 from askance_protocol.budget import MICRO
@@ -44,9 +45,14 @@ from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery, prepare
 from askance_protocol.queries.language import Affine, And, Bit, FieldValue, Label, Lookup, Not, Slice, Term, Xor
 from askance_protocol.randomness import SimulatedRandom
 from askance_protocol.rounds import read_study
+from askance_server.app import create_app, open_resources
+from askance_server.auth import TokenFiles
 from askance_server.core.planning import TooFewUsersError, terms_of
 from askance_server.core.strategy import Ask, Strategy
+from askance_server.driver import Driver
+from askance_server.settings import Settings
 from askance_server.strategies.registry import registry
+from tests.harness.hosted import hosted
 
 RARE = 1e-6
 """How rarely a statistical test may fail though all is right."""
@@ -573,6 +579,31 @@ def test_over_http_a_round_does_not_wait_for_users_of_earlier_studies(tmp_path: 
 
     assert (seen.users, end.received) == (3000, (3000,))
     assert "fewer reports than planned" in end.reason
+
+
+def test_over_http_a_study_that_the_server_has_paused_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One user more than this run has will never report, so that nothing new comes."""
+    strategy, population = STRATEGIES["mean"], synthetic("mean", {}, 1)
+    directory = tmp_path / "data"
+    settings = Settings(database=str(directory))
+    with hosted(create_app(settings, opened=open_resources(settings)), HttpToolsProtocol) as port:
+        files = TokenFiles.of(directory)
+        tokens = [file.read_text("ascii").strip() for file in (files.operator, files.enrolment)]
+        found = LocalServer(f"http://127.0.0.1:{port}", directory, *tokens)
+        asyncio.run(enrolled(found.url, found.enrolment, 1))
+        monkeypatch.setattr(Driver, "paused", lambda *_: "the strategy\x1b[2J was changed")
+        with (
+            Http(found, "mean", {"users": "all", "epsilon": "1"}, population, 20, 1, tmp_path) as http,
+            pytest.raises(RemoteError, match="has paused the study: the strategy") as told,
+        ):
+            run(strategy, {}, http)
+        assert "\x1b" not in str(told.value)
+        monkeypatch.undo()
+        # The control: the same study, of which the server says nothing.
+        with Http(found, "mean", {"users": "all", "epsilon": "1"}, population, 20, 1, tmp_path) as http:
+            assert run(strategy, {}, http).users == 20
 
 
 async def enrolled(url: str, token: str, count: int) -> None:

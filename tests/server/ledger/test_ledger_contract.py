@@ -22,6 +22,7 @@ from askance_protocol.budget import MICRO, Account
 from askance_protocol.errors import ProtocolError
 from askance_protocol.rounds import (
     Bulletin,
+    Cause,
     CloseReason,
     Cohort,
     Entry,
@@ -260,6 +261,18 @@ def test_entries_as_they_are_stored_are_the_entries_as_many_as_fit(ledger: Ledge
         ]
     with pytest.raises(NotFoundError):
         ledger.stored_entries(NOWHERE, after, 1)
+
+
+def test_unfinished_studies_are_those_that_have_not_ended(ledger: Ledger) -> None:
+    assert ledger.unfinished() == []
+    publish(ledger, STUDY, FIRST)
+    publish(ledger, PARTED_STUDY, PARTED)
+    assert ledger.unfinished() == ledger.studies() == [ID, PARTED_STUDY.digest()]
+
+    ledger.append(ID, ledger.bulletin(ID).next(StudyEnded(state="cancelled", reason="enough", cause=Cause.CANCELLED)))
+
+    assert ledger.unfinished() == [PARTED_STUDY.digest()]
+    assert len(ledger.studies()) == 2
 
 
 def test_a_rounds_state_follows_the_bulletin(ledger: Ledger) -> None:

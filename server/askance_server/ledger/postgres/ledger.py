@@ -55,6 +55,7 @@ from askance_protocol.budget import Account, whole_micro
 from askance_protocol.coins import MAX_USER
 from askance_protocol.errors import AskanceError, ProtocolError
 from askance_protocol.rounds import (
+    ENDED,
     Bulletin,
     CloseReason,
     Entry,
@@ -270,6 +271,11 @@ class PostgresLedger(Ledger):
     def studies(self) -> list[str]:
         """The ids of all studies, in the order of their first entries."""
         return [id_ for (id_,) in self._all("SELECT id FROM studies ORDER BY ordinal")]
+
+    def unfinished(self) -> list[str]:
+        """The ids of the studies that have not ended, by their state: all replicas ask this once a second."""
+        query = "SELECT id FROM studies WHERE length > 0 AND state <> ALL(%s) ORDER BY ordinal"
+        return [id_ for (id_,) in self._all(query, ([state.value for state in ENDED],))]
 
     def bulletin(self, study: str) -> Bulletin:
         """State of a study and of its rounds, from the projections, in one snapshot."""
