@@ -149,10 +149,10 @@ def test_whatever_is_raised_nobody_waits_for_ever_and_the_next_are_served(kind: 
     recorder = Recorder(kind())
 
     async def work(committer: GroupCommitter) -> tuple[list[Any], Verdict]:
-        singles = [committer.submit("ab"[user % 2], user, 0) for user in range(3)]
+        singles: list[Any] = [committer.submit("ab"[user % 2], user, 0) for user in range(3)]
         batch = committer.submit_batch("a", np.arange(2, dtype=np.uint64), np.zeros(2, np.uint32))
         async with asyncio.timeout(SECONDS):
-            told = await asyncio.gather(*singles, batch, return_exceptions=True)
+            told = await asyncio.gather(*[*singles, batch], return_exceptions=True)
             await committer.drain()
             recorder.error = None
             return told, await committer.submit("a", 0, 0)
