@@ -175,7 +175,7 @@ def test_control_without_the_clamp_one_liar_is_enough() -> None:
 
 def test_an_operator_sees_what_liars_could_do_beside_each_estimate(tmp_path: Path) -> None:
     """A simulated study whose users are all at −1: a twentieth of them lie, and the tally says how far that reaches."""
-    users, share = 4_000, 0.05
+    users, share = 16_000, 0.05
     with Service(tmp_path / "data", cap="2") as api:
         api.post("/v1/enrolments", token=api.enrolment, json={"users": users})
         study = api.study(parameters={"users": "all", "epsilon": "1", "tolerance": "0.2"}, simulated=True)
