@@ -18,7 +18,14 @@ from askance_protocol.errors import AskanceError, Code, ProtocolError
 from askance_server import logs
 from askance_server.auth import AuthError, EnrolmentToken, ForbiddenError, GatewayToken, Keys, OperatorToken, UserToken
 from askance_server.group_commit import QueueFullError
-from askance_server.ledger.base import LedgerAwayError, LedgerBusyError, LedgerError, NotFoundError, Verdict
+from askance_server.ledger.base import (
+    LedgerAwayError,
+    LedgerBusyError,
+    LedgerError,
+    NotFoundError,
+    NotOpenError,
+    Verdict,
+)
 from askance_server.problems import (
     MEDIA_TYPE,
     OF_CODE,
@@ -355,3 +362,11 @@ def test_a_terminal_gets_text_and_a_pipe_gets_json(stream: io.StringIO) -> None:
 
     assert terminal.getvalue().endswith("warning hm port=8080\n")
     assert one(stream)["port"] == 8080
+
+
+def test_refusals_that_ask_for_different_things_have_different_codes() -> None:
+    """Commands and the server look at the code only: one that is inherited would be told as its parent's."""
+    refusals = [LedgerError, LedgerBusyError, LedgerAwayError, NotFoundError, NotOpenError, AuthError, ForbiddenError]
+    codes = [each.code for each in (*refusals, ProtocolError, AskanceError)]
+
+    assert len(set(codes)) == len(codes)

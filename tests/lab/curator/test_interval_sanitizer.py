@@ -45,6 +45,7 @@ from askance_lab.curator.mechanism import ExactParameters
 from askance_lab.curator.privacy import Paid, advanced
 from askance_lab.curator.rec import rec
 from askance_lab.curator.sanitizer_error import Piece, interval_deviation
+from askance_lab.theory.mechanisms import geometric_error
 from askance_protocol.errors import ProtocolError
 from askance_protocol.randomness import SimulatedRandom
 from askance_server.core.tails import laplace_sum_tail_repaired
@@ -435,6 +436,31 @@ def test_a_threshold_is_estimated_between_0_and_1_and_no_piece_is_heavier_than_d
     assert [estimates.of(0), estimates.of(1 << 64)] == [0, pytest.approx(1, abs=0.01)]
     assert all(0 <= estimates.of(1 << j) <= 1 for j in range(65))
     assert heaviest <= 10 * plan.step(m)
+
+
+def test_what_is_left_of_and_right_of_everything_has_no_fewer_than_no_entries() -> None:
+    plan = planned(64, **ASKED, unit=12)
+    m, draw = examples_needed(plan), below(SimulatedRandom(12))
+    found = [piece.estimate for _ in range(8) for piece in sanitize({1 << 20: m}, plan=plan, draw=draw).pieces]
+
+    assert (min(found), max(found) <= m) == (0, True)
+    # The control: as often as not the noise on nothing would have been below it.
+    assert 4 < found.count(0) < len(found)
+
+
+@pytest.mark.parametrize("unit", [12, 32])
+def test_the_entries_needed_leave_room_for_the_noise_of_all_pieces_and_of_each_count(unit: int) -> None:
+    """As derived: the pieces' noise is within what a cut piece leaves of α, a count's within 2r."""
+    plan = planned(16, **ASKED, unit=unit)
+    quarter = float(ASKED["failure"]) / 4 / plan.pieces
+    loud = replace(plan, histogram=F(1, 10**5))
+    noise = plan.pieces * geometric_error(epsilon=float(loud.histogram) / 2, failure=quarter)
+    room = float(ASKED["error"]) * (1 - 10 / unit) * examples_needed(loud)
+    unsure = replace(plan, counting=F(1, 10**6))
+    off = geometric_error(epsilon=float(unsure.counting), failure=quarter)
+
+    assert noise * (1 - 1e-9) <= room < 1.001 * noise
+    assert off <= 2 * (unsure.step(examples_needed(unsure)) + 1) < 1.001 * off + 4
 
 
 def test_control_without_the_counts_of_leaves_the_error_is_far_above_alpha() -> None:

@@ -109,10 +109,11 @@ def test_a_release_keeps_to_its_sensitivity() -> None:
 def test_as_many_users_as_the_mechanism_asks_for_are_enough_and_a_tenth_less_are_not() -> None:
     targets = Targets(Fraction(1, 2), alpha=0.05, beta=0.01)
     users = laplace.MECHANISM.needed(16, targets)
-    about = {"error": targets.error, "epsilon": targets.epsilon}
 
-    assert laplace.average_failure(examples=users, **about) <= targets.beta
-    assert laplace.average_failure(examples=users * 9 // 10, **about) > targets.beta
+    def failure(examples: int) -> float:
+        return laplace.average_failure(examples=examples, error=targets.error, epsilon=targets.epsilon)
+
+    assert failure(users) <= targets.beta < failure(users * 9 // 10)
 
 
 def test_a_single_value_has_an_average() -> None:

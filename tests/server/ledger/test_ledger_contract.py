@@ -135,6 +135,13 @@ def test_users_are_numbered_one_after_the_other(ledger: Ledger) -> None:
     assert ledger.enrolled() == 1004
 
 
+def test_to_enrol_nobody_changes_nothing(ledger: Ledger) -> None:
+    ledger.enrol(3, MICRO)
+
+    assert ledger.enrol(0, 7) == range(3, 3)
+    assert ledger.enrolled() == 3
+
+
 def test_every_user_has_the_cap_that_she_was_enrolled_with(ledger: Ledger) -> None:
     ledger.enrol(2, MICRO)
     ledger.enrol(1, 7)
