@@ -390,3 +390,22 @@ def test_a_data_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(KeyFileError, match="--database"):
         open_keys(tmp_path / "file" / "data")
+
+
+def test_a_folder_in_the_place_of_a_key_is_a_refusal_and_no_crash(tmp_path: Path) -> None:
+    (tmp_path / "server.key").mkdir(mode=0o700)
+
+    with pytest.raises(KeyFileError, match="cannot be read"):
+        auth.read_key(tmp_path / "server.key")
+
+
+@pytest.mark.parametrize("mode", [0o604, 0o620, 0o640, 0o601])
+def test_a_file_that_others_may_touch_in_any_way_is_not_private(tmp_path: Path, mode: int) -> None:
+    file = tmp_path / "operator.token"
+    file.write_text("secret")
+    file.chmod(0o600)
+    auth.check_private(file)
+    file.chmod(mode)
+
+    with pytest.raises(KeyFileError, match=f"its mode is {mode:04o}"):
+        auth.check_private(file)
