@@ -409,3 +409,9 @@ def test_a_file_that_others_may_touch_in_any_way_is_not_private(tmp_path: Path, 
 
     with pytest.raises(KeyFileError, match=f"its mode is {mode:04o}"):
         auth.check_private(file)
+
+
+@pytest.mark.parametrize("text", ["user.\ud800.x", "\udcff.a.b", "ué.a.b", "user." + "A" * 5000])
+def test_a_text_that_no_header_can_carry_is_no_token_and_no_crash(text: str) -> None:
+    with pytest.raises(AuthError):
+        Keys(bytes(32)).read(text, UserToken)

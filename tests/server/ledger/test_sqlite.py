@@ -319,3 +319,16 @@ def test_a_group_of_a_round_that_was_never_published_is_damage(tmp_path: Path) -
 
     with pytest.raises(LedgerError, match=r"group 1 .* never published"):
         SqliteLedger.open(tmp_path)
+
+
+def test_another_server_key_than_before_is_said_once_and_the_same_never(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = list[int]()
+    for key in ("a" * 64, "a" * 64, "b" * 64, "b" * 64):
+        with closing(SqliteLedger.open(tmp_path)) as ledger:
+            ledger.check_key(key)
+        said.append(len(caplog.records))
+
+    assert said == [0, 0, 1, 1]
+    assert "another one than before" in caplog.text
