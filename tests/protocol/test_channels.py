@@ -34,6 +34,7 @@ from askance_protocol.channels.ratio import (
 )
 from askance_protocol.errors import ProtocolError
 from askance_protocol.randomness import LEAD_BITS, Leads, OsRandom, Positions, SimulatedRandom, Words
+from tests.protocol.studies import PARTS, SCHEMA
 
 EPSILONS = [100_000, 500_000, MICRO, 2 * MICRO, 4 * MICRO, 8 * MICRO]
 
@@ -401,3 +402,33 @@ def verdict(channel: Channel, claimed: int) -> AuditVerdict:
 
     samplers = [sampler(given, stream) for given, stream in zip(ends, streams, strict=True)]
     return audit_channel(samplers[0], samplers[1], SAMPLES[claimed], claimed, outcomes=channel.outcomes)[1]
+
+
+# ------------------------------------------------------------------------------------------------------ what they say
+
+
+@pytest.mark.parametrize(("k", "narrowest"), [(2, np.uint8), (256, np.uint8), (257, np.uint16)])
+def test_outcomes_are_held_in_the_narrowest_type_that_has_room_for_them(k: int, narrowest: type) -> None:
+    channel = KaryResponse(MICRO, k)
+
+    assert channel.outcome_type is narrowest
+    outcomes = channel.sample(np.full(2000, k - 1, np.uint32), SimulatedRandom(1)).outcomes
+    assert outcomes.dtype == narrowest
+    assert outcomes.max() == k - 1
+
+
+@pytest.mark.parametrize(("outcomes", "narrowest"), [(1 << 16, np.uint16), ((1 << 16) + 1, np.uint32)])
+def test_many_outcomes_need_a_wider_type(outcomes: int, narrowest: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(KaryResponse, "outcomes", outcomes)
+
+    assert KaryResponse(MICRO, 2).outcome_type is narrowest
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_published_form_tells_the_outcomes_of_the_channel_that_it_stands_for(name: str) -> None:
+    """And it is built for the query: what a client reads off the form and what she samples from are one channel."""
+    asked = PARTS[name]
+    channel = asked.channel.build(asked.query, SCHEMA)
+
+    assert asked.channel.outcomes(asked.query, SCHEMA) == channel.outcomes == len(channel.table()[0])
+    assert channel.inputs == len(list(channel.table()))

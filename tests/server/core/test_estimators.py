@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from itertools import product
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special, stats
 
 from askance_protocol.budget import MICRO
 from askance_protocol.errors import ProtocolError
@@ -160,6 +162,86 @@ def test_the_bounded_interval_shrinks_with_the_variance() -> None:
     low, high = bounded_interval(0.5, 0.0001, 10**6, (0.0, 1.0), 0.95)
     assert high - low < 0.0001
     assert low < 0.5 < high
+
+
+def kl(mean: float, p: float) -> float:
+    """Relative entropy of two coins."""
+    return float(special.rel_entr(mean, p) + special.rel_entr(1 - mean, 1 - p))
+
+
+@pytest.mark.parametrize(("bottom", "top"), [(0.0, 1.0), (-3.0, 2.0)])
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.5, 0.9, 1.0])
+@pytest.mark.parametrize("received", [1, 20, 5000])
+def test_a_bounded_interval_is_where_both_theorems_hold_each_side_with_a_quarter_of_the_failure(
+    bottom: float, top: float, share: float, received: int
+) -> None:
+    """Hoeffding 1963, Thm 1: n·kl = ln(1/δ). Maurer and Pontil 2009, Thm 4: √(2V ln(2/δ)/n) + 7 ln(2/δ)/(3(n − 1))."""
+    width, confidence = top - bottom, 0.9
+    value, side = bottom + share * width, (1 - confidence) / 4
+    for variance in (0.0, 0.01 * width**2):
+        low, high = bounded_interval(value, variance, received, (bottom, top), confidence)
+        reach = math.inf
+        if received > 1:
+            log = math.log(2 / side)
+            reach = math.sqrt(2 * variance * log / received) + 7 * width * log / (3 * (received - 1))
+
+        assert low <= value <= high
+        for end, away in ((low, -1), (high, 1)):
+            # Nothing further away is left by both theorems, and nothing nearer is excluded by either.
+            outside, inside = end + 1e-9 * away, end - 1e-9 * away
+            beyond = not bottom < outside < top or received * kl(share, (outside - bottom) / width) >= math.log(
+                1 / side
+            )
+            assert beyond or abs(outside - value) >= reach
+            if abs(end - value) > 1e-9:
+                assert received * kl(share, (inside - bottom) / width) <= math.log(1 / side)
+                assert abs(inside - value) <= reach
+
+
+def test_a_bound_on_a_variance_narrows_an_interval_only_with_two_reports() -> None:
+    one, two = (bounded_interval(0.5, 0.0, received, (0.0, 1.0), 0.5) for received in (1, 10_000))
+
+    assert one == pytest.approx((0.5 - math.sqrt(1 - (1 / 8) ** 2) / 2, 0.5 + math.sqrt(1 - (1 / 8) ** 2) / 2))
+    assert two == pytest.approx((0.5 - 7 * math.log(16) / (3 * 9999), 0.5 + 7 * math.log(16) / (3 * 9999)))
+
+
+@each_part
+def test_one_report_alone_has_an_error_as_large_as_can_be_and_all_stay_in_their_domain(one: PreparedPart) -> None:
+    singles = list[Estimates]()
+    for row, word in product(range(one.rows), range(one.channel.outcomes)):
+        counts = np.zeros((one.rows, one.channel.outcomes), np.int64)
+        counts[row, word] = 1
+        singles.append(estimate(one, Tally(counts)))
+    values = np.array([single.values for single in singles])
+    signed = isinstance(one.query.query, RealQuery) or getattr(one.query.query, "negative", None) is not None
+
+    for single in singles:
+        assert single.standard_errors == pytest.approx(np.ptp(values, axis=0) / 2)
+        assert (single.low >= (-1 if signed else 0)).all()
+        assert (single.high <= 1).all()
+        assert (single.low < single.high).all()
+        assert (single.received, single.confidence) == (1, 0.95)
+    # The control: what is estimated is not held to the domain, or it would be biased.
+    assert values.max() > 1
+
+
+@each_part
+def test_the_standard_error_is_that_of_the_mean_of_the_scores_by_its_definition(one: PreparedPart) -> None:
+    """√(V/n) with the sample variance, V = Σ (f − mean)²/(n − 1), of what single reports estimate."""
+    counts = np.random.default_rng(2).integers(1, 9, (one.rows, one.channel.outcomes))
+    found = estimate(one, Tally(counts))
+    total, square = np.zeros(len(found.values)), np.zeros(len(found.values))
+    for row, word in product(range(one.rows), range(one.channel.outcomes)):
+        single = np.zeros_like(counts)
+        single[row, word] = 1
+        score = estimate(one, Tally(single)).values
+        total += counts[row, word] * score
+        square += counts[row, word] * score**2
+    received = counts.sum()
+    mean = total / received
+
+    assert found.values == pytest.approx(mean)
+    assert found.standard_errors == pytest.approx(np.sqrt((square / received - mean**2) / (received - 1)))
 
 
 # ------------------------------------------------------------------------------------------------------- tallies
