@@ -150,6 +150,16 @@ def test_what_is_left_is_said_and_never_below_nothing() -> None:
     assert "claimed" not in said.detail
 
 
+@pytest.mark.parametrize(("said", "left"), [(MICRO, "1"), (2 * MICRO - 1, "0.000001"), (3 * MICRO, "0")])
+def test_what_is_left_of_a_studys_promise_is_said_and_never_below_nothing(said: int, left: str) -> None:
+    first, second = (round_of(costing(MICRO + 1), of=STUDY, number=number) for number in (1, 2))
+    statement = AccountStatement(USER, said, {first.digest(): said})
+    refusal = decide(history_of(first, second), second.digest(), FACTS, Spending(LARGEST, {}, 0), statement)
+    assert isinstance(refusal, Refusal)
+
+    assert f", {left} is left of the 2 that the study promised" in refusal.detail
+
+
 @pytest.mark.parametrize(("own", "blamed"), [(MICRO // 2, True), (MICRO // 2 + 1, False)])
 def test_a_claim_is_blamed_where_nothing_else_keeps_her_from_answering(own: int, blamed: bool) -> None:
     history, id_ = asked(MICRO // 2)

@@ -38,6 +38,7 @@ from askance_client import (
     WalletInUseError,
 )
 from askance_client.wallet import SCHEMA_VERSION
+from askance_client.wallet.records import Owner, OwnerAccount, StoredReport
 from askance_protocol.budget import LARGEST, MICRO
 from askance_protocol.errors import Code, ProtocolError
 from askance_protocol.schema import LabelField, Schema
@@ -791,3 +792,26 @@ def test_a_clock_that_jumps_renews_nothing(tmp_path: Path, liar: Liar, monkeypat
     monkeypatch.undo()
 
     assert [type(result) for result in results] == [Answered, Answered]
+
+
+def test_an_account_has_spent_its_reports_those_in_conflict_twice_and_what_was_spent_elsewhere() -> None:
+    states = {
+        "a": ReportState.STORED,
+        "b": ReportState.ACKNOWLEDGED,
+        "c": ReportState.DECLINED,
+        "d": ReportState.CONFLICT,
+    }
+    reports = {
+        round_: StoredReport(round_, 10**place, b"", state) for place, (round_, state) in enumerate(states.items())
+    }
+    account = OwnerAccount(Owner(0, MICRO, elsewhere=50_000), reports, {"e": 7})
+
+    assert account.again == {"d": 1000}
+    assert account.spent == 1111 + 1000 + 50_000
+
+
+def test_a_folder_in_a_wallets_place_is_named_so(tmp_path: Path) -> None:
+    (tmp_path / "wallet").mkdir(mode=0o700)
+
+    with pytest.raises(WalletError, match="is no file"):
+        Wallet.open(tmp_path / "wallet", cap=MICRO)

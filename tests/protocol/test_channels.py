@@ -22,6 +22,7 @@ from askance_protocol.channels import (
     TabulatedChannel,
     TwoSidedGeometric,
 )
+from askance_protocol.channels.additive import WEIGHT_WORK
 from askance_protocol.channels.channel import extremes
 from askance_protocol.channels.ratio import (
     MIN_WEIGHT,
@@ -33,6 +34,8 @@ from askance_protocol.channels.ratio import (
     within,
 )
 from askance_protocol.errors import ProtocolError
+from askance_protocol.queries import RealQuery
+from askance_protocol.queries.language import FieldValue
 from askance_protocol.randomness import LEAD_BITS, Leads, OsRandom, Positions, SimulatedRandom, Words
 from tests.protocol.studies import PARTS, SCHEMA
 
@@ -432,3 +435,27 @@ def test_a_published_form_tells_the_outcomes_of_the_channel_that_it_stands_for(n
 
     assert asked.channel.outcomes(asked.query, SCHEMA) == channel.outcomes == len(channel.table()[0])
     assert channel.inputs == len(list(channel.table()))
+
+
+@pytest.mark.parametrize("name", ["real, binary", "real, geometric", "real, laplace", "cell, kary"])
+@pytest.mark.parametrize("other", PARTS)
+def test_a_form_refuses_to_tell_the_outcomes_of_a_query_that_it_does_not_answer(name: str, other: str) -> None:
+    form, query = PARTS[name].channel, PARTS[other].query
+    said = list[int | str]()
+    for tell in (form.outcomes, lambda query, schema: form.build(query, schema).outcomes):
+        try:
+            said.append(tell(query, SCHEMA))
+        except ProtocolError as error:
+            said.append(error.where)
+
+    assert said[0] == said[1]
+
+
+@pytest.mark.parametrize("name", ["real, geometric", "real, laplace"])
+@pytest.mark.parametrize("denominator", [1, 10, 170])
+def test_the_work_of_noise_is_told_by_the_weights_that_it_has(name: str, denominator: int) -> None:
+    form = PARTS[name].channel
+    query = RealQuery(numerator=FieldValue(field="y"), denominator=denominator)
+    weights = form.build(query, SCHEMA).outcomes - 1
+
+    assert form.work(query) == WEIGHT_WORK * weights

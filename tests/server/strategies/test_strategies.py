@@ -84,6 +84,8 @@ def test_in_one_round_the_tolerance_has_to_fall_as_the_mean_that_tells_a(lie: Li
 
             assert learned.value == {"r": r, "a": a}
             assert ask.tolerance < 2 ** (-d / 2 - 1)
+            # And by no more than has to be: the users go as the square.
+            assert 1 / ask.tolerance <= 2 ** (d / 2 + 1) + 1
 
 
 def test_control_a_lie_as_large_as_that_mean_misleads_about_a() -> None:
@@ -131,6 +133,23 @@ def test_the_search_looks_again_where_a_bit_was_wrong() -> None:
         answer[d] -= 0.5 * (trial.r == 1)
     posterior.hear(trials, answers)
     assert (posterior.best().r, posterior.best().a, posterior.best().sure) == ("10000000", 1, True)
+
+
+@pytest.mark.parametrize("spread", [0.01, 0.03])
+def test_the_search_reckons_with_as_many_users_as_the_noise_of_the_first_round_tells(
+    spread: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C²/n is the variance of an empty cell; the second round has 10 of the users of the first one's 60."""
+    reckoned, worth = list[float](), Posterior.worth
+    monkeypatch.setattr(Posterior, "worth", lambda self, users: reckoned.append(users) or worth(self, users))
+    d = 8
+    run = Run(MASKED_PARITY_POOLED, {"d": d})
+    run.step(None)
+    shares = np.random.default_rng(3).normal(0, spread, 64)
+    shares[:d] += 1 / 16
+    run.step([shares])
+
+    assert reckoned == [pytest.approx(10 / 60 / spread**2, rel=0.6)]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -455,6 +474,8 @@ def test_the_built_in_strategies_are_there() -> None:
     assert len(strategies) == len(list(strategies))
     assert all(strategies[name].name == name for name in strategies)
     assert {name: strategies[name].interactive for name in strategies} == BUILT_IN
+    # What asks once shares its failure with nobody, and what is called interactive asks again.
+    assert {name: strategies[name].rounds > 1 for name in strategies} == BUILT_IN
 
 
 def test_an_installed_package_adds_a_strategy(monkeypatch: pytest.MonkeyPatch) -> None:
