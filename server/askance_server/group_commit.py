@@ -8,7 +8,8 @@ When nothing is under way, the first report schedules a look at the queue for th
 as a turn brings more the look is put off by another, up to `ENOUGH` reports; alone, a report waits for one empty turn.
 
 What a group was told and what it changed is settled by the ledger alone. A ledger that does not answer holds up the
-reports, and nothing else.
+reports, and nothing else. Whatever is raised outside of the ledger's own work, be it `MemoryError` between two lines,
+leaves a queue that nobody can trust: then everybody who waits is told so, and the process has to end (`_stop`).
 """
 
 from __future__ import annotations
@@ -95,6 +96,7 @@ class _Committed:
 
 
 _NONE: Final = np.zeros(0, np.uint8)
+_INTERRUPTED: Final = "the server was interrupted while it took reports: start it again, and send the report again."
 
 
 class GroupCommitter:
@@ -120,6 +122,11 @@ class GroupCommitter:
         """Who waits for what is under way."""
         self._busy = False
         """Whether the thread is at something."""
+        self._under_way: list[tuple[str, _Singles | _Batch]] = []
+        """What the thread was given last."""
+        self._stopped: LedgerError | None = None
+        self._interrupted = LedgerError(_INTERRUPTED)
+        """Made now: when it is needed there may be no memory for it."""
         self._groups: SimpleQueue[list[tuple[str, _Singles | _Batch]] | None] = SimpleQueue()
         threading.Thread(target=self._work, name="askance-commit", daemon=True).start()
 
@@ -133,6 +140,7 @@ class GroupCommitter:
 
         It is AuthError if by then the tokens of the user have another epoch.
         """
+        self._check_whole()
         if self._depth >= self._limit:
             raise QueueFullError
         if not self._depth and not self._busy:
@@ -141,15 +149,23 @@ class GroupCommitter:
         if waiting is None:
             waiting = self._singles[round_] = _Singles()
         future: asyncio.Future[Verdict] = self._loop.create_future()
-        waiting.users.append(user)
-        waiting.outcomes.append(outcome)
-        waiting.epochs.append(epoch)
-        waiting.futures.append(future)
-        self._depth += 1
+        before = len(waiting.futures)
+        try:
+            waiting.users.append(user)
+            waiting.outcomes.append(outcome)
+            waiting.epochs.append(epoch)
+            waiting.futures.append(future)
+            self._depth += 1
+        except BaseException:
+            # Else the next report's outcome would stand beside this user.
+            for column in (waiting.users, waiting.outcomes, waiting.epochs, waiting.futures):
+                del column[before:]
+            raise
         return future
 
     def submit_batch(self, round_: str, users: Users, outcomes: OutcomeColumn) -> asyncio.Future[Verdicts]:
         """Queue a gateway's batch, behind the single reports that are waiting."""
+        self._check_whole()
         future: asyncio.Future[Verdicts] = self._loop.create_future()
         self._batches.append((round_, _Batch(users, outcomes, future)))
         if not self._busy:
@@ -158,7 +174,7 @@ class GroupCommitter:
 
     async def drain(self) -> None:
         """Wait until all is committed that waits or is under way now."""
-        if self._busy or self._depth:
+        if self._stopped is None and (self._busy or self._depth):
             mark: asyncio.Future[None] = self._loop.create_future()
             self._batches.append(mark)
             if not self._busy:
@@ -169,50 +185,82 @@ class GroupCommitter:
         """Let the thread end when it has done what it has."""
         self._groups.put(None)
 
+    def _check_whole(self) -> None:
+        if self._stopped is not None:
+            raise self._stopped
+
+    def _stop(self, groups: Sequence[tuple[str, _Singles | _Batch]], error: BaseException) -> None:
+        """Tell all who wait, for these groups or others, that nobody knows: a retry after the next start will tell."""
+        if self._stopped is None:
+            self._stopped = self._interrupted
+            _LOG.critical("reports cannot be taken any more", exc_info=error)
+        waiting = [entry for entry in self._batches if isinstance(entry, tuple)]
+        for _, group in (*groups, *self._under_way, *self._singles.items(), *waiting):
+            _fail(_waiting(group), self._stopped)
+        for mark in (*self._marks, *(entry for entry in self._batches if isinstance(entry, asyncio.Future))):
+            if not mark.done():
+                mark.set_result(None)
+        self._broken(self._stopped)
+
     def _gather(self, before: int) -> None:
         """Hand over once a turn of the loop has brought no more reports: a commit is expensive, a turn is cheap."""
-        if self._busy:
-            return
-        if before < self._depth < ENOUGH:
-            self._loop.call_soon(self._gather, self._depth)
-        elif self._depth:
-            self._hand_over()
+        try:
+            if self._busy or self._stopped is not None:
+                return
+            if before < self._depth < ENOUGH:
+                self._loop.call_soon(self._gather, self._depth)
+            elif self._depth:
+                self._hand_over()
+        except BaseException as error:
+            self._stop((), error)
 
     def _hand_over(self) -> None:
-        """Give the thread all single reports, then batches."""
+        try:
+            self._give()
+        except BaseException as error:
+            self._stop((), error)
+            raise
+
+    def _give(self) -> None:
+        """Give the thread all single reports, then batches. Whatever leaves the queue is under way before."""
         groups: list[tuple[str, _Singles | _Batch]] = list(self._singles.items())
+        self._under_way = groups
         self._singles, self._depth = {}, 0
         size = 0
         while self._batches and size <= _AT_ONCE:
-            next_ = self._batches.popleft()
+            next_ = self._batches[0]
             if isinstance(next_, asyncio.Future):
                 self._marks.append(next_)
             else:
                 size += len(next_[1].users)
                 groups.append(next_)
+            self._batches.popleft()
         self._busy = True
         self._groups.put(groups)
 
     def _settle(self, results: list[_Committed]) -> None:
         """Tell what became of the groups, and hand over what has come meanwhile."""
-        marks, self._marks = self._marks, []
-        self._busy = False
-        if self._depth or self._batches:
-            # First, so that the thread commits while the answers are written.
-            self._hand_over()
-        for result in results:
-            try:
-                self._answer(result)
-            except BaseException as error:
-                # Here it was not foreseen, and the others wait for their answers all the same.
-                _LOG.exception("an error that should not be, while a group was answered")
-                _fail(_waiting(result.group), carried(error))
-        for mark in marks:
-            if not mark.done():
-                mark.set_result(None)
-        for result in results:
-            if result.error is None:
-                self._committed(result.round, result.received)
+        try:
+            marks, self._marks = self._marks, []
+            self._busy = False
+            if self._stopped is None and (self._depth or self._batches):
+                # First, so that the thread commits while the answers are written.
+                self._hand_over()
+            for result in results:
+                try:
+                    self._answer(result)
+                except BaseException as error:
+                    # Here it was not foreseen, and the others wait for their answers all the same.
+                    _LOG.exception("an error that should not be, while a group was answered")
+                    _fail(_waiting(result.group), carried(error))
+            for mark in marks:
+                if not mark.done():
+                    mark.set_result(None)
+            for result in results:
+                if result.error is None:
+                    self._committed(result.round, result.received)
+        except BaseException as error:
+            self._stop([(result.round, result.group) for result in results], error)
 
     def _answer(self, result: _Committed) -> None:
         group, error = result.group, result.error
@@ -244,12 +292,16 @@ class GroupCommitter:
     # ------------------------------------------------------------------------------------------------- in the thread
 
     def _work(self) -> None:
-        while (groups := self._groups.get()) is not None:
-            results = [self._commit(round_, group) for round_, group in groups]
-            # A loop that was closed meanwhile has nobody to tell.
-            with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._settle, results)
-            del groups, results
+        # A loop that was closed meanwhile has nobody to tell.
+        with contextlib.suppress(RuntimeError):
+            try:
+                while (groups := self._groups.get()) is not None:
+                    results = [self._commit(round_, group) for round_, group in groups]
+                    with contextlib.suppress(RuntimeError):
+                        self._loop.call_soon_threadsafe(self._settle, results)
+                    del groups, results
+            except BaseException as error:
+                self._loop.call_soon_threadsafe(self._stop, (), error)
 
     def _commit(self, round_: str, group: _Singles | _Batch) -> _Committed:
         begin = time.perf_counter()
