@@ -56,10 +56,13 @@ def loads(data: bytes | str, *, limit: int = 1 << 20) -> Json:
 
 
 def check_length(data: bytes | str, limit: int) -> None:
-    """Refuse a document that is too long to be read."""
-    if len(data) > limit:
+    """Refuse a document that is too long to be read: in bytes of UTF-8, also where it is text already."""
+    size = len(data)
+    if isinstance(data, str) and size <= limit < 4 * size:
+        size = len(data.encode("utf-8", "surrogatepass"))
+    if size > limit:
         raise ProtocolError(
-            f"is {len(data)} long, over the limit of {limit}", where="document", remedy="send less at a time"
+            f"is {size} long, over the limit of {limit}", where="document", remedy="send less at a time"
         )
 
 

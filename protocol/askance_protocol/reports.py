@@ -34,7 +34,10 @@ MAX_REPORT_BYTES: Final = 64
 MAX_BATCH: Final = 1_000_000
 MAX_OUTCOME: Final = 1 << 32
 
-_REPORT: Final = re.compile(rb'\s*\{\s*"outcome"\s*:\s*(0|[1-9][0-9]{0,9})\s*\}\s*')
+# JSON's white space, which has neither \v nor \f.
+_REPORT: Final = re.compile(
+    rb'[ \t\n\r]*\{[ \t\n\r]*"outcome"[ \t\n\r]*:[ \t\n\r]*(0|[1-9][0-9]{0,9})[ \t\n\r]*\}[ \t\n\r]*'
+)
 _COLUMNS: Final = re.compile(
     rb'[ \t\n\r]*\{[ \t\n\r]*"(users|outcomes)"[ \t\n\r]*:[ \t\n\r]*\[([0-9, \t\n\r]*)\][ \t\n\r]*,'
     rb'[ \t\n\r]*"(users|outcomes)"[ \t\n\r]*:[ \t\n\r]*\[([0-9, \t\n\r]*)\][ \t\n\r]*\}[ \t\n\r]*'
@@ -145,7 +148,8 @@ def _pieces(column: bytes, beyond: int) -> Integers:
 
 def _decode_document(body: bytes) -> ReportBatch:
     try:
-        columns: Any = json.loads(body, object_pairs_hook=_members, parse_constant=_not_a_number)
+        # As UTF-8: of bytes, the parser guesses an encoding.
+        columns: Any = json.loads(body.decode(), object_pairs_hook=_members, parse_constant=_not_a_number)
     except ProtocolError:
         raise
     except (ValueError, RecursionError):
@@ -156,6 +160,9 @@ def _decode_document(body: bytes) -> ReportBatch:
     members = cast("dict[str, Any]", columns)
     users = _column(members["users"], "users", MAX_USER).astype(np.uint64)
     outcomes = _column(members["outcomes"], "outcomes", MAX_OUTCOME).astype(np.uint32)
+    if b"-0" in body:
+        # All else is a list of whole numbers, so it stands for one.
+        raise ProtocolError("holds −0, which is not an integer", where="batch", remedy="write 0")
     return ReportBatch(users, outcomes, simulated=True)
 
 

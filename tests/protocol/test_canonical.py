@@ -285,6 +285,11 @@ def test_a_long_text_is_refused_with_its_length() -> None:
     with pytest.raises(ProtocolError, match=r"document: is 11 long, over the limit of 10"):
         canonical.loads("1" + " " * 10, limit=10)
     assert canonical.loads("1" + " " * 9, limit=10) == 1
+    # In bytes, whatever it comes as: three characters of four bytes each, and the quotes.
+    for arriving in ('"\U0001f44b\U0001f44b\U0001f44b"', '"\U0001f44b\U0001f44b\U0001f44b"'.encode()):
+        assert canonical.loads(arriving, limit=14) == "\U0001f44b" * 3
+        with pytest.raises(ProtocolError, match="document: is 14 long, over the limit of 13"):
+            canonical.loads(arriving, limit=13)
     with pytest.raises(ProtocolError, match="over the limit of 1048576"):
         canonical.loads(b" " * (2**20 + 1))
 

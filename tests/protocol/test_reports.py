@@ -57,6 +57,12 @@ def test_all_reports_of_a_round_have_one_length(outcomes: int) -> None:
         (b'{"outcome": 4}', "outcome: is not in 0 .. 3"),
         (b'{"outcome": 99999999999}', "outcome: "),
         (b'{"outcome": 01}', "line 1"),
+        (b'{"outcome": -0}', "number: is -0"),
+        # No white space of JSON's.
+        *((b'{"outcome":%b1}' % space, "line 1") for space in (b"\v", b"\f", b"\x1c", b"\xc2\xa0")),
+        (b'{"outcome": 1}\v', "line 1"),
+        (b"\xef\xbb\xbf" + b'{"outcome": 1}', "line 1"),
+        ('{"outcome": 1}'.encode("utf-16-le"), "line 1"),
         (b'{"outcome": 1, "outcome": 2}', "object: "),
         (b'{"outcome": 1, "user": 7}', "report: "),
         (b'{"user": 7}', "report: "),
@@ -147,6 +153,10 @@ def test_raw_columns_carry_the_mark_of_a_simulation() -> None:
         ('{"users": [1], "outcomes": [0], "round": 1}', "batch: has not exactly"),
         ('{"users": [1], "outcomes": [0], "users": [2]}', "batch: has not exactly"),
         ('{"users": [{"users": [], "outcomes": []}], "outcomes": [0]}', r"users\[0\]"),
+        ('{"users": [1, 2], "outcomes": [0, -0]}', "batch: holds −0"),
+        ('{"users": [-0, 2], "outcomes": [0, 0]}', "batch: holds −0"),
+        ('{"users": [1],\v"outcomes": [0]}', "batch: is not JSON"),
+        ('\ufeff{"users": [1], "outcomes": [0]}', "batch: is not JSON"),
         ("[]", "batch: is not an object"),
         ("nope", "batch: is not JSON"),
         ("[" * 100_000, "batch: is not JSON"),
@@ -187,6 +197,21 @@ def test_an_outcome_that_the_round_does_not_have_is_refused_at_its_place() -> No
     batch.check_outcomes(3)
     with pytest.raises(ProtocolError, match=r"^outcomes\[2\]: is not in 0 .. 1"):
         batch.check_outcomes(2)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32", "utf-8-sig"])
+def test_json_columns_are_utf_8_and_no_other_encoding_is_guessed(encoding: str) -> None:
+    text = '{"users": [1], "outcomes": [0]}'
+    assert decode_columns(text.encode()).users.tolist() == [1]
+    # The control: the parser would read it.
+    assert json.loads(text.encode(encoding)) == {"users": [1], "outcomes": [0]}
+    with pytest.raises(ProtocolError, match=r"^batch: is not JSON"):
+        decode_columns(text.encode(encoding))
+
+
+@pytest.mark.parametrize("space", [" ", "\t", "\n", "\r", " \t\r\n"])
+def test_the_white_space_of_json_is_read_anywhere_between(space: str) -> None:
+    assert decode_report(space.join(["", "{", '"outcome"', ":", "1", "}", ""]).encode(), 4) == 1
 
 
 def test_a_batch_has_a_limit() -> None:

@@ -129,8 +129,8 @@ const rounds = {
   },
   bad: ({ name, round }, file, study) => {
     const neighbour = nearest(round, goods(file).map((each) => each.round));
-    // Three numbers are not wrong by one: 13 other shares stand beside one, and a channel has its price.
-    const far = ["shares of more than 2^20 in all", "ε of a channel above its limit", "a charge of zero"].includes(name);
+    // Four numbers are not wrong by one: 13 other shares stand beside one, a channel has its price, and work takes long.
+    const far = ["shares of more than 2^20 in all", "ε of a channel above its limit", "a charge of zero", "work of more than 2^23 in all"].includes(name);
     return { subject: round, attempt: (document) => prepareRound(study, read(document, "askance.round")), neighbour, edge: far ? undefined : edge(round, neighbour) };
   },
 };

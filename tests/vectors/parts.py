@@ -428,7 +428,7 @@ def reports() -> Iterator[Vector]:
         body = encode_report(outcome, outcomes)
         yield {"form": "single", "outcomes": outcomes, "body": body.decode(), "outcome": outcome, "success": True}
     for body in ('{"outcome": true}', '{"outcome": "1"}', '{"outcome": 1.0}', '{"outcome": NaN}', '{"outcome": -1}',
-                 '{"outcome": 2}', '{"outcome": 01}', '{"outcome": 1, "user": 7}', '{"outcome": 1, "outcome": 1}', "{}", "1", ""):  # fmt: skip
+                 '{"outcome": 2}', '{"outcome": 01}', '{"outcome": -0}', '{"outcome":\v1}', '{"outcome": 1}\f', '\ufeff{"outcome": 1}', '{"outcome":\u00a01}', '{"outcome": 1, "user": 7}', '{"outcome": 1, "outcome": 1}', "{}", "1", ""):  # fmt: skip
         where = refused(lambda body=body: decode_report(body.encode(), 2))
         yield {"form": "single", "outcomes": 2, "body": body, "where": where, "success": False}
     batch = ReportBatch(
@@ -438,7 +438,7 @@ def reports() -> Iterator[Vector]:
     text = json.dumps({"users": users, "outcomes": outcomes})
     yield {"form": "columns", "body": text, "users": users, "outcomes": outcomes, "success": True}
     for text in ('{"users": [1, true], "outcomes": [0, 1]}', '{"users": [1], "outcomes": [1.0]}', '{"users": [1], "outcomes": ["1"]}',
-                 '{"users": [1, 2], "outcomes": [0]}', '{"users": [281474976710656], "outcomes": [0]}', '{"users": [1]}', "[]"):  # fmt: skip
+                 '{"users": [1], "outcomes": [-0]}', '{"users": [-0], "outcomes": [1]}', '{"users": [1],\v"outcomes": [1]}', '{"users": [1, 2], "outcomes": [0]}', '{"users": [281474976710656], "outcomes": [0]}', '{"users": [1]}', "[]"):  # fmt: skip
         where = refused(lambda text=text: decode_columns(text.encode()))
         yield {"form": "columns", "body": text, "where": where, "success": False}
     raw = encode_raw(batch)

@@ -98,8 +98,8 @@ PLANTED: list[tuple[str, int, Callable[[Content], None], str]] = [
     ("chains.json", 1, put(("study",), "failed"), "study is"),
     ("chains.json", 2, put(("rounds", 0, 1), "open"), "rounds is"),
     ("chains.json", 3, put(("success",), False), ACCEPTED),
-    ("chains.json", 4, put(("where",), "previous"), "refused for another reason: sequence"),
-    ("chains.json", 6, put(("entries", 0, "previous"), "0" * 64), ACCEPTED),
+    ("chains.json", 5, put(("where",), "previous"), "refused for another reason: sequence"),
+    ("chains.json", 7, put(("entries", 0, "previous"), "0" * 64), ACCEPTED),
 ]
 """A file, the number of a vector in it, what is made wrong, and what JavaScript says of it."""
 

@@ -23,6 +23,7 @@ from askance_protocol.examples import Example
 from askance_protocol.queries import Query, read_query
 from askance_protocol.reports import encode_report
 from askance_protocol.rounds import (
+    MAX_WORK,
     Bulletin,
     Cause,
     Cohort,
@@ -40,6 +41,7 @@ from askance_protocol.rounds import (
     prepare_round,
     read_entry,
     read_round,
+    work_of,
 )
 from askance_protocol.rounds.bulletin import Notice
 from tests.vectors.parts import B_SET, FIELD_I, GOOD_QUERIES, RECORDS, SCHEMA, Vector, refused
@@ -193,6 +195,10 @@ def bad_rounds() -> dict[str, Json]:
     second["parts"][1]["charge"] -= 1
     third["parts"][2]["charge"] -= 1
     fifth["parts"][4]["charge"] -= 8
+    beyond = many.to_json()
+    # The least denominator whose Geometric noise takes more than 2^23 steps, with the other parts.
+    spare = MAX_WORK - sum(map(work_of, many.parts)) + 32 * beyond["parts"][1]["query"]["denominator"]
+    beyond["parts"][1]["query"] = beyond["parts"][1]["query"] | {"denominator": spare // 32 + 1}
     several = many.to_json()
     several["parts"][0]["share"] = 1 << 20
     return short | {
@@ -206,6 +212,7 @@ def bad_rounds() -> dict[str, Json]:
         "no parts": _changed(bit, parts=[]),
         "a share of zero": _with_part(bit, share=0),
         "shares of more than 2^20 in all": several,
+        "work of more than 2^23 in all": beyond,
         "k-ary response to a boolean query": _with_part(bit, channel={"kind": "kary", "micro_epsilon": MICRO}),
         "geometric noise on a cell": _with_part(cells, channel={"kind": "geometric", "micro_epsilon": MICRO}),
         "a table with a row too few": _with_part(bit, query=REAL.to_json(), channel=TABLE.to_json()),
@@ -266,6 +273,13 @@ LEARNED = StudyEnded(
     cause=Cause.LEARNED,
     hypothesis=LearnedHypothesis.of("x_1 = 1", {"bit": 1, "share": 0.6}),
 )
+NOT_ASCII = StudyEnded(
+    state="finished",
+    reason="in Zürich und 東京",
+    cause=Cause.LEARNED,
+    hypothesis=LearnedHypothesis.of("Zürich 👋", {"città": "Zürich", "Ωμέγα": 0.5, "a\u2028b": "👋\x7f"}),
+)
+"""Its data is ASCII, with \\u escapes, and its members are sorted by code points; all other text of the entry is as it is."""
 GOOD_CHAINS: dict[str, tuple[Notice, ...]] = {
     "two rounds and what was learned": (StudyPublished(study=STUDY), *_answered(FIRST), *_answered(SECOND), LEARNED),
     "a study of version 0.1, whose end has no cause": (
@@ -282,6 +296,11 @@ GOOD_CHAINS: dict[str, tuple[Notice, ...]] = {
         StudyPublished(study=AT_ONCE),
         *_answered(ROUNDS["the last users there can be, in the last slot"]),
         StudyEnded(state="failed", reason="round 1 had no reports", cause=Cause.TOO_FEW_REPORTS),
+    ),
+    "what was learned is named in letters beyond ASCII": (
+        StudyPublished(study=STUDY),
+        *_answered(FIRST),
+        NOT_ASCII,
     ),
 }
 
