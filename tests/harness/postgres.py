@@ -23,15 +23,28 @@ from tests.harness.marks import SECONDS
 
 
 @pytest.fixture(scope="session")
-def postgres_server() -> Iterator[str]:
+def _running() -> Iterator[tuple[Any, str]]:
+    with _started() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def postgres_server(_running: tuple[Any, str]) -> str:
     """A server on a Unix socket in a folder of its own; the URL of its databases, with {} for the name."""
     from askance_server.ledger.postgres import PostgresLedger
 
-    with _started() as (_, url):
-        with psycopg.connect(url.format("postgres"), autocommit=True) as admin:
-            admin.execute("CREATE DATABASE template")
-        PostgresLedger.open(url.format("template")).close()
-        yield url
+    _, url = _running
+    with psycopg.connect(url.format("postgres"), autocommit=True) as admin:
+        admin.execute("CREATE DATABASE template")
+    PostgresLedger.open(url.format("template")).close()
+    return url
+
+
+@pytest.fixture(scope="session")
+def postgres_programs(_running: tuple[Any, str]) -> Path:
+    """The folder with `pg_dump` and the others, of that server's version."""
+    server, _ = _running
+    return Path(server.bin_path)
 
 
 @contextmanager

@@ -29,6 +29,7 @@ from askance_lab.commands.shared.tables import echo_table
 from askance_protocol.errors import AskanceError
 from askance_server import auth
 from askance_server.ledger import LedgerAwayError, LedgerBusyError, LedgerError, audit_ledger, open_ledger
+from askance_server.ledger.schemas import migrations
 from askance_server.ledger.sqlite import FILE, schema_behind
 from askance_server.settings import Settings, read_settings, unknown_variables
 
@@ -162,8 +163,10 @@ def _secrets(settings: Settings) -> Iterator[Check]:
 
 
 def _was_opened(settings: Settings) -> bool:
-    """Whether there is, or was, an embedded ledger in this directory: opening it leaves these files."""
-    return not settings.is_postgres and any((settings.directory / name).exists() for name in LEDGER_FILES)
+    """Whether there is, or was, a server that used this directory: it leaves these files."""
+    files = auth.TokenFiles.of(settings.directory)
+    left = (files.operator, files.enrolment) if settings.is_postgres else (settings.directory / f for f in LEDGER_FILES)
+    return any(file.exists() for file in left)
 
 
 def _private(name: str, path: Path, check: Callable[[Path], object]) -> Check:
@@ -181,11 +184,12 @@ def _ledger(settings: Settings) -> Check:
     try:
         if (absent := _absent(settings)) is not None:
             return absent
-        if not settings.is_postgres and (version := schema_behind(Path(settings.database))) is not None:
+        if (version := _older_schema(settings)) == 0:
+            return Check("ledger", CheckOutcome.OK, "will be made at the first start")
+        if version is not None:
             what = f"it has schema {version}, of an older version"
-            return Check(
-                "ledger", CheckOutcome.WARNING, what, "copy the directory: the next start brings it up to date"
-            )
+            step = "copy it (docs/server.md, Backup and restore): the next start brings it up to date"
+            return Check("ledger", CheckOutcome.WARNING, what, step)
         ledger = open_ledger(settings.database)
         try:
             faults, users = ledger.verify(), ledger.enrolled()
@@ -217,6 +221,16 @@ def _deep(settings: Settings) -> Iterator[Check]:
         seconds = time.perf_counter() - begin
         what = f"everything is as it was written, and every sum agrees with the log ({seconds:.1f} s)"
         yield Check("ledger", CheckOutcome.OK, what)
+
+
+def _older_schema(settings: Settings) -> int | None:
+    """The version of the schema, if it is older than this program's: to open the ledger would change it."""
+    if settings.is_postgres:
+        from askance_server.ledger.postgres import schema_at  # noqa: PLC0415 - psycopg is an extra
+
+        version = schema_at(settings.database)
+        return version if version < max(migrations("postgres")) else None
+    return schema_behind(Path(settings.database))
 
 
 def _absent(settings: Settings) -> Check | None:

@@ -12,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 import numpy as np
+import psycopg
 import pytest
 from typer.testing import CliRunner
 
@@ -23,10 +24,13 @@ from askance_server import auth
 from askance_server.app import open_resources
 from askance_server.ledger import open_ledger
 from askance_server.ledger.base import Fault, LedgerAwayError, LedgerBusyError, LedgerError
+from askance_server.ledger.schemas import migrations
 from askance_server.ledger.sqlite import FILE
 from askance_server.settings import Settings
 from tests.protocol.studies import part, round_of, study
 from tests.server.ledger.ledgers import publish
+
+pytest_plugins = ("tests.harness.postgres",)
 
 
 @pytest.fixture(autouse=True)
@@ -214,6 +218,67 @@ def test_doctor_says_what_is_damaged_and_where_and_what_to_do(
     assert code == Exit.CHECK_FAILED
     assert where in printed
     assert "→ " in printed
+
+
+@pytest.fixture
+def shared(database: str) -> str:
+    """A database with a ledger in which something has happened; its server's key is where doctor looks for it."""
+    opened = open_resources(Settings(database=database))
+    with closing(opened.ledger) as ledger:
+        ledger.enrol(10, MICRO)
+        ledger.revoke(3)
+        publish(ledger, spec := study(), round_ := round_of(part(), of=spec))
+        ledger.charge(round_.digest(), np.arange(6, dtype=np.uint64), np.ones(6, np.uint32))
+    return database
+
+
+KEY_OF_A_REPLICA = Path("askance-data/server.key")
+
+DAMAGE_IN_A_DATABASE: dict[str, tuple[str | Callable[[], object], str]] = {
+    "a cap changed": ("UPDATE users SET cap = cap + 1 WHERE number = 2", "table users"),
+    "a user added": ("INSERT INTO users (number, cap) VALUES (10, 1)", "table users"),
+    "a revocation gone": ("UPDATE users SET epoch = 0", "table users"),
+    "log rows gone": ("DELETE FROM reports WHERE user_number = 4", "round "),
+    "a report altered": ("UPDATE reports SET outcome = 0 WHERE user_number = 4", "round "),
+    "an entry gone": ("DELETE FROM entries WHERE sequence = 1", "table entries"),
+    "the ledger gone": ("DROP SCHEMA public CASCADE; CREATE SCHEMA public", "postgresql://"),
+    "the key gone": (KEY_OF_A_REPLICA.unlink, "server.key"),
+    "another key": (lambda: KEY_OF_A_REPLICA.write_text("f" * 64), "server key"),
+}
+
+
+@pytest.mark.parametrize(("damage", "where"), DAMAGE_IN_A_DATABASE.values(), ids=DAMAGE_IN_A_DATABASE)
+def test_doctor_says_so_of_a_database_too(shared: str, damage: str | Callable[[], object], where: str) -> None:
+    assert deep(shared) == []
+    if isinstance(damage, str):
+        with psycopg.connect(shared) as link:
+            link.execute("SET session_replication_role = replica")
+            link.execute(damage.encode())
+    else:
+        damage()
+    found = deep(shared)
+    assert any(where in check["where"] for check in found), found
+
+
+def test_doctor_neither_makes_nor_upgrades_a_ledger_in_a_database(empty_database: str) -> None:
+    def tables() -> int:
+        with psycopg.connect(empty_database) as link:
+            ((count,),) = link.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchall()
+            return count
+
+    code, checks = doctor(empty_database)
+    assert (code, checks["ledger"]["detail"], tables()) == (Exit.OK, "will be made at the first start", 0)
+
+    with psycopg.connect(empty_database) as link:
+        link.execute(migrations("postgres")[1].encode())
+        link.execute("INSERT INTO schema_version (version) VALUES (1)")
+    before = tables()
+    code, checks = doctor(empty_database)
+    assert (code, checks["ledger"]["outcome"], tables()) == (Exit.OK, "warning", before)
+    assert "the next start" in checks["ledger"]["next"]
+    (found,) = deep(empty_database)
+    assert "stop all servers" in found["next"]
+    assert tables() == before
 
 
 def test_doctor_looks_at_the_ledger_of_a_running_server_and_changes_nothing(kept: Path) -> None:

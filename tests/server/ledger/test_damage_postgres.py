@@ -5,10 +5,12 @@ Tables and columns are read from the database: one that is added to the schema a
 
 from __future__ import annotations
 
+import subprocess
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +20,7 @@ from psycopg.errors import UniqueViolation
 from psycopg.sql import SQL, Identifier, Placeholder
 
 from askance_protocol.budget import MICRO
-from askance_server.ledger import Fault, LedgerError, audit_ledger
+from askance_server.ledger import Fault, LedgerError, Verdict, audit_ledger
 from askance_server.ledger.postgres import PostgresLedger, seals
 from askance_server.ledger.postgres import audit as audit_module
 from askance_server.ledger.postgres import ledger as postgres
@@ -310,6 +312,43 @@ def test_a_ledger_that_replicas_write_is_looked_at(copy: str) -> None:
             stop.set()
         assert min(each.result(SECONDS) for each in working) > 0
     assert audit(copy) == []
+
+
+def test_a_dump_of_a_ledger_that_is_written_is_whole_where_it_is_restored(
+    copy: str, empty_database: str, postgres_programs: Path, tmp_path: Path
+) -> None:
+    """As docs/server.md says it is backed up; what was acknowledged before has its receipts."""
+    ((round_, _),) = postgres_rounds(copy)
+    stop, enough = threading.Event(), threading.Event()
+    acknowledged: list[int] = []
+
+    def write() -> None:
+        with closing(PostgresLedger.open(copy)) as ledger:
+            while not stop.is_set():
+                users = np.array(ledger.enrol(5, 2 * MICRO), np.uint64)
+                assert not ledger.charge(round_, users, np.ones(5, np.uint32)).any()
+                acknowledged.extend(users.tolist())
+                enough.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write)
+        try:
+            assert enough.wait(SECONDS)
+            before = list(acknowledged)
+            dump = ["--format=custom", f"--file={tmp_path / 'ledger.dump'}", copy]
+            subprocess.run([postgres_programs / "pg_dump", *dump], check=True)
+        finally:
+            stop.set()
+        writing.result(SECONDS)
+    restore = ["--exit-on-error", f"--dbname={empty_database}", tmp_path / "ledger.dump"]
+    subprocess.run([postgres_programs / "pg_restore", *restore], check=True)
+
+    assert audit(empty_database) == []
+    with closing(PostgresLedger.open(empty_database)) as ledger:
+        users = np.array(before, np.uint64)
+        assert ledger.charge(round_, users, np.ones(len(users), np.uint32)).tolist() == [Verdict.REPEATED] * len(users)
+        ledger.revoke(int(users[0]))
+    assert audit(empty_database) == []
 
 
 def postgres_rounds(url: str) -> list[tuple[str, Any]]:

@@ -5,5 +5,6 @@ out again, `opening` migrates, `link` is the connection.
 """
 
 from askance_server.ledger.postgres.ledger import PostgresLedger, audit_postgres
+from askance_server.ledger.postgres.opening import schema_at
 
-__all__ = ["PostgresLedger", "audit_postgres"]
+__all__ = ["PostgresLedger", "audit_postgres", "schema_at"]

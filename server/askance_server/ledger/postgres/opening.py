@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Final
 
 from askance_server.ledger.base import LedgerError
-from askance_server.ledger.postgres.link import LOCKS, Link, ask, first, shown
+from askance_server.ledger.postgres.link import LOCKS, Link, ask, connect, first, shown
 from askance_server.ledger.postgres.seals import seal_new
 from askance_server.ledger.schemas import migrations
 
@@ -30,6 +31,12 @@ def migrate(link: Link, url: str) -> None:
                 ask(link, "INSERT INTO schema_version (version) VALUES (%s)", (number,))
             # Last, because what is sealed are the tables as this program knows them.
             seal_new(link, missing)
+
+
+def schema_at(url: str) -> int:
+    """The version of the schema of a database, which is not changed."""
+    with closing(connect(url)) as link:
+        return schema_of(link)
 
 
 def schema_of(link: Link) -> int:
