@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Generator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import httpx
 import pytest
@@ -35,6 +35,7 @@ from askance_client import (
     Wallet,
     count,
 )
+from askance_client.wallet.records import StoredReport
 from askance_protocol.budget import MICRO
 from askance_protocol.examples import Example
 from askance_protocol.queries import RealQuery
@@ -468,6 +469,19 @@ def test_her_example_is_looked_at_after_she_has_decided_and_in_no_refusal(tmp_pa
         enrolled(user, liar)
 
         assert reasons(answers(user, liar)) == [Reason.UNSOUND_ROUND, Reason.BEYOND_CAP]
+
+
+def test_what_is_refused_on_the_way_is_a_refusal_of_that_round_for_that_reason(tmp_path: Path) -> None:
+    report = StoredReport("ab" * 32, MICRO, b"bytes", ReportState.STORED)
+
+    class Server:
+        async def send(self, *_: object) -> Refusal:
+            return Refusal(Reason.UNREADABLE, "no document")
+
+    user, anything = User(HERS, wallet_at(tmp_path)), cast("Any", Server())
+    said = asyncio.run(user._send(anything, report, Identity("http://127.0.0.1", 7, "token")))
+
+    assert said == Refusal(Reason.UNREADABLE, "no document", report.round)
 
 
 def test_results_are_counted_by_their_kind() -> None:

@@ -459,3 +459,19 @@ def test_the_work_of_noise_is_told_by_the_weights_that_it_has(name: str, denomin
     weights = form.build(query, SCHEMA).outcomes - 1
 
     assert form.work(query) == WEIGHT_WORK * weights
+
+
+def test_an_epsilon_is_taken_as_long_as_the_rarest_word_certifies_it() -> None:
+    """2⁶⁴/e^ε is above MIN_WEIGHT up to ε = ln 2³⁴ = 23.56…: what is below is built, what is above is refused."""
+    last = BinaryResponse(23_560_000)
+
+    assert last.certified_micro_epsilon <= 23_560_000
+    with pytest.raises(ProtocolError, match="too large"):
+        KaryResponse(24 * MICRO, 2)
+
+
+def test_the_epsilon_of_any_table_is_found_however_large_it_is() -> None:
+    """One word of 2⁶⁴ is ε = ln(2⁶⁴ − 1) = 44.361419…"""
+    channel = TabulatedChannel(((WORD - 1, 1), (1, WORD - 1)))
+
+    assert channel.certified_micro_epsilon == 44_361_420

@@ -170,7 +170,7 @@ def kl(mean: float, p: float) -> float:
 
 
 @pytest.mark.parametrize(("bottom", "top"), [(0.0, 1.0), (-3.0, 2.0)])
-@pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.5, 0.9, 1.0])
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.5, 0.9, 0.99, 1.0])
 @pytest.mark.parametrize("received", [1, 20, 5000])
 def test_a_bounded_interval_is_where_both_theorems_hold_each_side_with_a_quarter_of_the_failure(
     bottom: float, top: float, share: float, received: int

@@ -244,6 +244,19 @@ def test_the_cohort_is_the_least_run_of_slots_that_suffices() -> None:
     assert opened.deadline == 100 + 3600
 
 
+@pytest.mark.parametrize("portion", [Fraction(1, 3), Fraction(1)])
+def test_where_a_study_takes_all_its_target_is_everybody_in_the_cohort_and_nobody_else(portion: Fraction) -> None:
+    spec = study(SMALL, users="all")
+    slots = np.random.default_rng(1).integers(1, 9, planning.SLOTS)
+    opened = plan_round(spec, demand(spec, [Ask(bit(0), 0.1)], 1), RoundPosition(1, portion, 100), 10**6, slots, now=0)
+    cohort = opened.cohort
+    left = int(slots[100:].sum())
+
+    assert opened.target == slots[100 : 100 + cohort.slot_count].sum()
+    assert 0 <= opened.target - left * portion < 9
+    assert (cohort.slot_count == planning.SLOTS - 100) is (portion == 1)
+
+
 def test_payers_are_counted_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = study(SMALL)
     whole = payers(spec, 1000, 1, lambda users, _: np.arange(users.start, users.stop) % 3 == 0)

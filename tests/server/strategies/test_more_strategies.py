@@ -416,6 +416,15 @@ def test_a_perceptron_finds_the_side_of_a_plane(weights: list[int], lie: Lie) ->
     assert wrong(learned, columns) <= 0.02
 
 
+def test_the_least_step_off_the_plane_is_on_a_side_of_it() -> None:
+    """Sums of numerators are whole: +1 is positive, 0 counts as −1."""
+    values = np.array([-0.001, 0, 0.001] * 2)
+    columns = Columns.of(PERCEPTRON.schema({"d": 1}), {"x0": values, "y": np.array([1] * 3 + [-1] * 3)})
+    query = prepare(BooleanQuery(test=mistaken([1])), columns.schema)
+
+    assert query.answers(columns).tolist() == [1, 1, 0, 0, 0, 1]
+
+
 def lopsided() -> Columns:
     """E[y·x] points away from the plane: most points lie far along it."""
     source = np.random.default_rng(0)
@@ -697,6 +706,20 @@ def test_a_parameter_is_taken_from_its_least_to_its_greatest_by_what_is_publishe
             Run(strategy, {**others, named: value}).step(None)
 
 
+@pytest.mark.parametrize("strategy", [CONJUNCTION, HISTOGRAM, MEAN, DECISION_LIST, DECISION_TREE, PERCEPTRON, KMEANS])
+def test_a_tolerance_is_below_one_for_what_is_published_and_for_what_runs(strategy: Strategy) -> None:
+    size: dict[str, Any] = {} if strategy in (MEAN, KMEANS) else {"cells": 3} if strategy is HISTOGRAM else {"d": 3}
+    named = "alpha" if strategy in (CONJUNCTION, DECISION_LIST) else "tolerance"
+    for said in ("0.999999", "0.000001"):
+        assert strategy.schema({**size, named: said}).fields
+        assert Run(strategy, {**size, named: said}).step(None)
+    for said in ("1", "1.5", "0", "0.0"):
+        with pytest.raises(ProtocolError, match=f"parameters.{named}"):
+            strategy.schema({**size, named: said})
+        with pytest.raises(StrategyError, match=f"parameters.{named}"):
+            Run(strategy, {**size, named: said}).step(None)
+
+
 DEFAULTS: list[tuple[Strategy, Parameters, Parameters]] = [
     (CONJUNCTION, {"d": 3}, {"alpha": "0.1"}),
     (HISTOGRAM, {"cells": 3}, {"tolerance": "0.05"}),
@@ -754,6 +777,13 @@ def test_a_centre_moves_once_its_mass_is_told_from_nobodys(mass: float, moves: b
 
     assert second == pytest.approx(0.1 / (1 - mass))
     assert (first == pytest.approx(0.2 / mass)) is moves
+
+
+def test_what_is_promised_of_labels_is_what_the_papers_prove() -> None:
+    labelling = PARITY, MASKED_PARITY, MASKED_PARITY_WEAK
+    promises = {each.name: each.promise and each.promise({"d": 4}) for each in labelling}
+
+    assert promises == {"parity": 0, "masked-parity": 0, "masked-parity-weak": 0.25}
 
 
 # ------------------------------------------------------------------------------------------------------------ errors
