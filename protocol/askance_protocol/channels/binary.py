@@ -40,6 +40,7 @@ from askance_protocol.channels.ratio import (
 )
 from askance_protocol.queries import BooleanQuery, CellQuery, Query, RealQuery
 from askance_protocol.randomness import LEAD_BITS, Leads, Positions, Words
+from askance_protocol.remembering import Remembered
 from askance_protocol.schema import Schema
 
 MAX_STEPS: Final = (1 << 19) - 1
@@ -139,14 +140,16 @@ class BinaryResponse(Channel):
         return below.view(np.uint8), np.flatnonzero(tied)
 
 
-@lru_cache(maxsize=256)
-def _thresholds(channel: BinaryResponse) -> NDArray[np.uint64]:
+def _thresholds_of(channel: BinaryResponse) -> NDArray[np.uint64]:
     """t(u) of every input. (e·n + r)·u div n = e·u + r·u div n: no product leaves 64 bits."""
     each, rest = divmod(2 * channel.keep - WORD, channel.steps)
     steps = np.arange(channel.inputs, dtype=np.uint64)
     return (
         np.uint64(WORD - channel.keep) + np.uint64(each) * steps + np.uint64(rest) * steps // np.uint64(channel.steps)
     )
+
+
+_thresholds: Final = Remembered(_thresholds_of, lambda thresholds: thresholds.nbytes, most=8 << 20)
 
 
 class BinarySpec(EpsilonSpec):

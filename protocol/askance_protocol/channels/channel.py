@@ -16,7 +16,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
@@ -27,6 +26,7 @@ from askance_protocol.channels.ratio import WORD
 from askance_protocol.errors import ProtocolError
 from askance_protocol.queries import Query
 from askance_protocol.randomness import Leads, Positions, RandomSource, Words
+from askance_protocol.remembering import Remembered
 from askance_protocol.schema import Schema
 from askance_protocol.values import MicroEpsilon, Value
 
@@ -242,9 +242,11 @@ def is_linear(target: Floats) -> bool:
     return np.allclose(target, even, rtol=0, atol=1e-12 * float(np.ptp(target)))
 
 
-@lru_cache(maxsize=64)
-def _matrix(channel: Channel) -> Floats:
+def _matrix_of(channel: Channel) -> Floats:
     return np.array([[float(weight) for weight in row] for row in channel.table()]) / 2.0**64
+
+
+_matrix: Final = Remembered(_matrix_of, lambda matrix: matrix.nbytes, most=32 << 20)
 
 
 def extremes(columns: Iterator[Sequence[int]]) -> Iterator[tuple[int, int]]:

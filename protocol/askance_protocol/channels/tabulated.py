@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import accumulate
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +25,7 @@ from askance_protocol.channels.ratio import WORD, certified_micro_epsilon
 from askance_protocol.errors import ProtocolError
 from askance_protocol.queries import Query
 from askance_protocol.randomness import Words
+from askance_protocol.remembering import Remembered
 from askance_protocol.schema import Schema
 
 Words64: TypeAlias = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,19})\z")]
@@ -128,9 +128,17 @@ class TableSpec(BaseChannelSpec):
         return sum(map(len, self.weights))
 
 
-@lru_cache(maxsize=64)
-def _tabulated(weights: tuple[tuple[str, ...], ...]) -> TabulatedChannel:
+_WEIGHT_BYTES: Final = 128
+"""Of a weight as it is written, as an integer, and as the end of its words; all of them are kept."""
+
+
+def _tabulated_of(weights: tuple[tuple[str, ...], ...]) -> TabulatedChannel:
     return TabulatedChannel(tuple(tuple(map(int, row)) for row in weights))
+
+
+_tabulated: Final = Remembered(
+    _tabulated_of, lambda channel: _WEIGHT_BYTES * channel.inputs * channel.outcomes, most=32 << 20
+)
 
 
 CHANNEL = ChannelKind("table", "any finite channel, by its weights", TableSpec)
