@@ -23,7 +23,7 @@ from askance_protocol.channels import (
     TwoSidedGeometric,
 )
 from askance_protocol.channels.additive import WEIGHT_WORK
-from askance_protocol.channels.channel import extremes
+from askance_protocol.channels.channel import BaseChannelSpec, extremes
 from askance_protocol.channels.ratio import (
     MIN_WEIGHT,
     SCALE_BITS,
@@ -434,6 +434,8 @@ def test_a_published_form_tells_the_outcomes_of_the_channel_that_it_stands_for(n
     channel = asked.channel.build(asked.query, SCHEMA)
 
     assert asked.channel.outcomes(asked.query, SCHEMA) == channel.outcomes == len(channel.table()[0])
+    # As a form tells them that knows nothing quicker than to build its channel.
+    assert BaseChannelSpec.outcomes(asked.channel, asked.query, SCHEMA) == channel.outcomes
     assert channel.inputs == len(list(channel.table()))
 
 
