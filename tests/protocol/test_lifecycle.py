@@ -50,6 +50,15 @@ def test_a_round_moves_by_its_table_and_no_other_way(state: RoundState, event: R
             round_after(state, event)
 
 
+def test_a_refusal_names_all_that_is_possible_and_an_end_says_that_it_is_one() -> None:
+    for state in StudyState:
+        for event in (event for event in StudyEvent if (state, event) not in STUDY):
+            with pytest.raises(ProtocolError) as refused:
+                study_after(state, event)
+            possible = {each.value for each in StudyEvent if (state, each) in STUDY}
+            assert set(refused.value.remedy.removeprefix("possible: ").split(", ")) == (possible or {"this is an end"})
+
+
 def test_a_sealed_study_publishes_nothing_more() -> None:
     assert not {(StudyState.SEALED, StudyEvent.PUBLISH), (StudyState.SEALED, StudyEvent.PUBLISH_ALL)} & STUDY.keys()
 

@@ -24,6 +24,7 @@ from askance_lab.curator import (
     choosing,
     compression,
     exponential,
+    generic,
     geometric,
     insist,
     interval,
@@ -36,7 +37,11 @@ from askance_lab.curator import (
 )
 from askance_lab.curator.databases import BitSample, LabelledSample
 from askance_lab.curator.distributions import hockey_stick, loss
-from askance_lab.curator.mechanism import exactly
+from askance_lab.curator.generic_conjunction import Conjunctions
+from askance_lab.curator.generic_interval import interval_runs
+from askance_lab.curator.generic_parity import Parities
+from askance_lab.curator.generic_point import point_runs
+from askance_lab.curator.mechanism import exactly, sure
 from askance_lab.theory.parity import TrainTest
 from askance_lab.theory.targets import Targets
 from tests.lab.curator.branching import as_one_draw, distribution, planted
@@ -331,3 +336,51 @@ def test_its_own_code_has_the_distribution_that_its_module_states_and_the_other_
         apart(name, lambda sample, targets, draw: run(sample, replace(targets, epsilon=more * targets.epsilon), draw))
         > 1e-4
     )
+
+
+# ----------------------------------------------------------------------------------------- as many users as it asks for
+
+ONE_POINT = {"points": (0,), "labels": (True,)}
+HYPOTHESES: dict[str, Callable[[int], int]] = {
+    "generic-parity": lambda d: len(Parities(d)),
+    "generic-masked-parity": lambda d: len(Parities(d + 1)),
+    "generic-conjunction": lambda d: len(Conjunctions(d)),
+    "generic-point": lambda d: point_runs(LabelledSample(d, **ONE_POINT))[-1].end,
+    "generic-interval": lambda d: interval_runs(LabelledSample(d, **ONE_POINT))[-1].end,
+}
+ABOUT = {"epsilon": 1.0, "error": 0.1}
+
+
+@pytest.mark.parametrize("d", [2, 9])
+@pytest.mark.parametrize("name", HYPOTHESES)
+def test_the_generic_learner_asks_for_the_fewest_users_that_its_bound_is_enough_for(name: str, d: int) -> None:
+    """Of as many hypotheses as the class has: for a perfect one among them, and for any labels."""
+    hypotheses, asked = HYPOTHESES[name](d), registry.mechanism(name)
+    perfect, any_labels = asked.needed(d, USUAL), sure(asked, d, USUAL)
+
+    def failure(bound: Callable[..., float], examples: int | None) -> float:
+        return bound(examples=examples, hypotheses=hypotheses, **ABOUT)
+
+    assert any_labels is not None
+    assert failure(generic.failure_realizable_sharp, perfect) <= USUAL.beta
+    assert failure(generic.failure_realizable_sharp, perfect - 1) > USUAL.beta
+    assert failure(generic.failure_sharp, any_labels) <= USUAL.beta < failure(generic.failure_sharp, any_labels - 1)
+
+
+@pytest.mark.parametrize("name", sorted(registry.mechanisms()))
+def test_half_the_error_or_a_hundredth_of_epsilon_takes_more_users(name: str) -> None:
+    chosen = registry.mechanism(name)
+    targets = Targets(alpha=chosen.alpha)
+    users = chosen.needed(chosen.d, targets)
+
+    assert users >= 1
+    assert chosen.needed(chosen.d, replace(targets, alpha=targets.alpha / 2)) > users or name == "sanitizer-learner"
+    assert chosen.needed(chosen.d, replace(targets, epsilon=targets.epsilon / 100)) > users
+
+
+def test_the_sanitizers_learner_asks_for_what_generalizing_takes_where_the_sanitizer_takes_less() -> None:
+    """So much ε that the sanitizer is no limit: an error above 3α shows on as many examples."""
+    chosen, targets = registry.mechanism("sanitizer-learner"), Targets(Fraction(1000), alpha=0.2)
+
+    assert chosen.needed(3, targets) == sanitizer_learner.examples_to_generalize(concepts=9, error=0.2, failure=0.1)
+    assert chosen.needed(3, replace(targets, epsilon=Fraction(1))) > chosen.needed(3, targets)

@@ -17,7 +17,7 @@ from askance_protocol.rounds import Bulletin, Entry, RoundClosed, RoundPublished
 from askance_protocol.rounds.bulletin import Notice
 from askance_server.ledger import LedgerError, Verdict, open_ledger
 from askance_server.ledger.schemas import migrations
-from askance_server.ledger.sqlite import FILE, SqliteLedger
+from askance_server.ledger.sqlite import FILE, SqliteLedger, schema_behind
 from askance_server.ledger.sqlite import ledger as sqlite
 from askance_server.ledger.sqlite.log import pack_outcomes, pack_users, unpack
 from tests.protocol.studies import part, round_of, study
@@ -332,3 +332,18 @@ def test_another_server_key_than_before_is_said_once_and_the_same_never(
 
     assert said == [0, 0, 1, 1]
     assert "another one than before" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("version", "behind"), [(1, 1), (SCHEMA - 1, SCHEMA - 1), (SCHEMA, None), (SCHEMA + 1, None), (0, None)]
+)
+def test_a_file_is_behind_where_its_schema_is_older_than_the_programs(
+    tmp_path: Path, version: int, behind: int | None
+) -> None:
+    SqliteLedger.open(tmp_path).close()
+    with closing(raw(tmp_path)) as db:
+        db.execute(f"PRAGMA user_version = {version}")
+
+    assert schema_behind(tmp_path) == behind
+    with closing(raw(tmp_path)) as db:
+        assert db.execute("PRAGMA user_version").fetchall() == [(version,)]
