@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, NoReturn, TypeAlias
 
 import typer
 
-from askance_client import ReportState, Wallet
+from askance_client import BulletinReader, ReportState, Server, Wallet
 from askance_lab.commands.shared.exit_codes import Exit
 from askance_lab.commands.shared.options import JsonOption, examples
+from askance_lab.remote.study_client import raise_refused
 from askance_protocol.budget import to_text
 from askance_protocol.errors import DataError, UsageError
 
@@ -92,16 +94,25 @@ def heads(
     compare: Annotated[
         str | None, typer.Option("--compare", metavar="LINE", help="A friend's line: study, length, head.")
     ] = None,
+    server: Annotated[
+        str | None, typer.Option("--server", metavar="URL", help="With --compare: first read on, from this server.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Print a line for each study that was read, to compare with a friend's: study, number of entries, head.
 
     With --compare: whether the friend has read the same history. Exit code 6 if it is another one. The one who has
-    read more entries compares: a head names all entries before it.
+    read more entries compares: a head names all entries before it. With --server this wallet first reads on.
     """
+    if server is not None and compare is None:
+        raise UsageError("is of no use without --compare", where="--server", remedy="give a friend's line to compare")
     with closing(_open(path)) as wallet:
         if compare is not None:
-            _compare(wallet, *_line(compare), as_json=as_json)
+            study, length, head = _line(compare)
+            if server is not None and not asyncio.run(_read_on(wallet, study, server)):
+                who = "the server shows another than this wallet has read, or less of it"
+                _tell(study, length, same=False, as_json=as_json, who=who)
+            _compare(wallet, study, length, head, as_json=as_json)
             return
         lines = _heads(wallet)
     if as_json:
@@ -130,14 +141,29 @@ def _compare(wallet: Wallet, study: str, length: int, head: str, *, as_json: boo
     if length not in known:
         read = max(known, default=0)
         what = f"this wallet has read {read} entries of that study, and does not know entry {length}"
-        raise UsageError(what, where="--compare", remedy="let the one who has read more compare with the other's line")
-    same = known[length] == head
+        raise UsageError(
+            what,
+            where="--compare",
+            remedy="let the one who has read more compare with the other's line, or read on with --server URL",
+        )
+    other = f"entry {length - 1} is another one for your friend; the server has lied to one of you"
+    _tell(study, length, same=known[length] == head, as_json=as_json, who=other)
+
+
+def _tell(study: str, length: int, *, same: bool, as_json: bool, who: str) -> NoReturn:
     if as_json:
         typer.echo(json.dumps({"schema_version": SCHEMA_VERSION, "study": study, "length": length, "same": same}))
-    elif same:
-        typer.echo(f"the same history: both have read the same {length} entries")
     else:
-        typer.echo(
-            f"two histories: entry {length - 1} is another one for your friend; the server has lied to one of you"
-        )
+        typer.echo(f"the same history: both have read the same {length} entries" if same else f"two histories: {who}")
     raise typer.Exit(Exit.OK if same else Exit.CHECK_FAILED)
+
+
+async def _read_on(wallet: Wallet, study: str, url: str) -> bool:
+    """Read what was published since, as far as it goes on with what this wallet has read; False if it does not.
+
+    All of it is read and checked again, from the first entry: who shows another history now is found out, too.
+    """
+    async with Server(url) as server:
+        reader = BulletinReader(server, study)
+        raise_refused(await reader.refresh())
+    return wallet.note_history(study, reader.history.heads)
