@@ -9,6 +9,7 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import binom
 
+from askance_protocol.errors import ProtocolError
 from askance_server.core import planners, tails
 
 WARNER = math.e / (1 + math.e)
@@ -39,6 +40,7 @@ CASES = [
     (0.12, 0.001, 0.6, 0.9),
     (0.07, 0.05, 0.1, 0.3),
     (0.03, 0.05, 0.01, 0.03),
+    (0.038, 0.001, 0.0, 0.01),  # the least n is inside a long tooth, twenty before the next one begins
 ]
 
 
@@ -239,3 +241,14 @@ def test_bernstein_counts_the_spread_of_rare_reports() -> None:
     assert binom.sf(math.floor(n * (p + tolerance)), n, p) <= failure
     assert binom.sf(math.floor(without_spread * (p + tolerance)), without_spread, p) > failure
     assert n > without_spread
+
+
+@pytest.mark.parametrize(
+    ("variance", "spread", "tolerance", "failure"),
+    [(0.0, 1, 0.1, 0.1), (1, -1, 0.1, 0.1), (1, 1, -0.1, 0.1), (1, 1, 0.0, 0.1), (1, 1, 0.1, 0.0), (1, 1, 0.1, 1.0)],
+)
+def test_bernstein_is_asked_about_positive_numbers_and_a_probability(
+    variance: float, spread: float, tolerance: float, failure: float
+) -> None:
+    with pytest.raises(ProtocolError):
+        planners.users_bounded(variance, spread, tolerance, failure)
