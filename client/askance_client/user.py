@@ -50,11 +50,14 @@ class Unanswered:
 Result: TypeAlias = Answered | Unanswered | Refusal
 
 
-async def enrol(wallet: Wallet, server: Server, token: str) -> Identity | Problem | Refusal:
-    """Get a number for a wallet's owner from a server, unless she has one."""
+async def enrol(wallet: Wallet, server: Server, token: str, *, simulated: bool = False) -> Identity | Problem | Refusal:
+    """Get a number for a wallet's owner from a server, unless she has one.
+
+    `simulated`: she is made up, takes part in simulated studies only, and gateways may speak for her.
+    """
     if wallet.identity is not None:
         return wallet.identity
-    enrolled = await server.enrol(token)
+    enrolled = await server.enrol(token, simulated=simulated)
     if isinstance(enrolled, Problem | Refusal):
         return enrolled
     if len(enrolled.tokens) != 1:
@@ -83,7 +86,7 @@ class User:
 
     async def enrol(self, server: Server, token: str) -> Identity | Problem | Refusal:
         """Get a number from a server, with a token that allows to enrol; not if she has one."""
-        return await enrol(self._wallet, server, token)
+        return await enrol(self._wallet, server, token, simulated=self._simulated)
 
     async def take_part(self, server: Server, study: str | BulletinReader) -> list[Result]:
         """Answer what a study asks now: that of this name, or the one that a reader of this server has read before."""

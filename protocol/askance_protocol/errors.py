@@ -29,6 +29,8 @@ class Code(StrEnum):
     NOT_FOUND = "not-found"
     UNAUTHORIZED = "unauthorized"
     FORBIDDEN = "forbidden"
+    ENROLMENT_OVER = "enrolment-over"
+    """An enrolment token that is used up or has expired."""
     OVER_BUDGET = "over-budget"
     """More ε is asked than is left."""
     ROUND_NOT_OPEN = "round-not-open"

@@ -43,7 +43,7 @@ def open_resources(settings: Settings) -> Resources:
     """Open keys and ledger, and write the token files. Whatever refuses this is an error of one line."""
     try:
         keys = open_keys(settings.directory, settings.server_key_bytes)
-        write_tokens(settings.directory, keys)
+        write_tokens(settings.directory, keys, unlimited=settings.enrolment == "open")
         ledger = open_ledger(settings.database)
         try:
             ledger.check_key(keys.fingerprint)

@@ -82,8 +82,11 @@ class LedgerView:
         return self.driver.ledger.enrolled()
 
     def affording(self, users: range, charge: int) -> Truths:
-        """Truths for these users: whether each can still pay."""
-        return self.driver.ledger.affording(users, charge)
+        """Truths for these users: whether each can still pay, and is one whom this study counts on."""
+        ledger, study = self.driver.ledger, self.bulletin.study
+        assert study is not None  # noqa: S101 - told the type checker: it has been published
+        enrolled = ledger.enrolled()
+        return ledger.affording(users, charge, ledger.kinds().waited_for(enrolled, simulated=study.simulated))
 
     def round(self, id_: str) -> PreparedRound:
         """Published round, prepared."""

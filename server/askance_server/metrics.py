@@ -31,6 +31,10 @@ class Metrics:
     def committed(self, verdicts: Verdicts, seconds: float) -> None:
         """Count the verdicts of one group, and the time that it took."""
         self._latency.observe(seconds)
+        self.decided(verdicts)
+
+    def decided(self, verdicts: Verdicts) -> None:
+        """Count verdicts, also of what never came to be committed."""
         if len(verdicts) and not verdicts.any():
             self._reports[0].inc(len(verdicts))
             return

@@ -87,6 +87,12 @@ _ALL: Final = (
         MappingProxyType({"WWW-Authenticate": 'Bearer realm="askance"'}),
     ),
     ProblemType("forbidden", 403, "This token is not for that", "Use a token of the role that the detail names."),
+    ProblemType(
+        "enrolment-over",
+        403,
+        "This enrolment token enrols nobody any more",
+        "Ask the operator for another one: POST /v1/enrolment-tokens.",
+    ),
     ProblemType("not-found", 404, "There is no such thing", "Check the id; GET /v1/studies lists what there is."),
     ProblemType("method-not-allowed", 405, "This has no such method", "Use a method that the Allow header names."),
     ProblemType(
@@ -171,6 +177,7 @@ OF_CODE: Final[Mapping[Code, str]] = MappingProxyType(
         Code.NOT_FOUND: "not-found",
         Code.UNAUTHORIZED: "unauthorized",
         Code.FORBIDDEN: "forbidden",
+        Code.ENROLMENT_OVER: "enrolment-over",
         Code.OVER_BUDGET: "budget-exceeded",
         Code.ROUND_NOT_OPEN: "round-not-open",
         Code.STUDY_OVER: "study-over",

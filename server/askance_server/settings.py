@@ -18,7 +18,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, cast
+from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import (
     AfterValidator,
@@ -97,6 +97,10 @@ class Settings(BaseModel):
         Field(description="64 hexadecimal digits"),
     ] = None
     """None: the key file of the data directory."""
+    enrolment: Annotated[
+        Literal["open", "limited"],
+        Field(description="open: enrolment.token enrols as many as come; or limited: there is none"),
+    ] = "open"
     queue_limit: Annotated[int, Field(ge=1, description="how many reports may wait to be written")] = 2_000_000
     body_limit: Annotated[int, Field(ge=1 << 10, description="how many bytes a request may have")] = 32 << 20
     """A batch of a million reports in JSON columns has at most 27 MB."""

@@ -60,7 +60,7 @@ def test_ten_thousand_users_finish_a_round_and_the_tally_is_what_they_were_ackno
         crews = shards_of(replace(crew_of(server, users, tmp_path), wallets=tmp_path / "wallets"), 2)
         for crew in crews:
             asyncio.run(enrol_shard(crew))
-        study = server.study()
+        study = server.study(simulated=True)
         told: list[FleetProgress] = []
         came = run_fleet(crews, study["id"], population, told.append)
 
@@ -75,7 +75,8 @@ def test_ten_thousand_users_finish_a_round_and_the_tally_is_what_they_were_ackno
 def test_a_fleet_that_is_killed_goes_on_with_its_wallets_and_nobody_sends_another_report(tmp_path: Path) -> None:
     users = 1_200
     with serving(tmp_path / "data") as server:
-        server.enrol(1)  # A user who does not report keeps the round open.
+        # A user who does not report keeps the round open.
+        server.post("/v1/enrolments", token=server.enrolment, json={"simulated": True})
         command = [
             *COMMAND,
             "fleet",
@@ -93,7 +94,7 @@ def test_a_fleet_that_is_killed_goes_on_with_its_wallets_and_nobody_sends_anothe
             try:
                 if study is None:
                     wait_until(lambda: "askance_users 1201" in server.get("/metrics").text)
-                    study = server.study()
+                    study = server.study(simulated=True)
                 round_ = study["rounds"][0]["id"]
                 wait_until(
                     lambda round_=round_, least=received: server.get(f"/v1/rounds/{round_}").json()["received"] >= least
@@ -134,7 +135,7 @@ def test_with_a_rate_each_visit_waits_for_its_time(tmp_path: Path, monkeypatch: 
     with serving(tmp_path / "data") as server:
         crew = crew_of(server, users, tmp_path, connections=1, rate=float(rate))
         asyncio.run(enrol_shard(crew))
-        study = server.study()
+        study = server.study(simulated=True)
         monkeypatch.setattr(fleet, "time", SimpleNamespace(**{**vars(time), "monotonic": lambda: 0.0}))
         monkeypatch.setattr(fleet, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": sleep}))
         came = asyncio.run(run_shard(crew, study["id"], synthetic("mean", {}, seed=4)))
@@ -150,7 +151,7 @@ def test_users_outlast_a_server_that_is_killed_and_started_again(tmp_path: Path)
     with serving(tmp_path / "data") as server:
         crew = crew_of(server, users, tmp_path, patience=patient)
         asyncio.run(enrol_shard(crew))
-        study = server.study()
+        study = server.study(simulated=True)
         killed: list[int] = []
 
         def tell(progress: FleetProgress) -> None:
@@ -233,9 +234,9 @@ def test_wallets_of_a_fleet_and_the_servers_ledger_say_the_same(tmp_path: Path) 
         crew = replace(crew_of(server, users, tmp_path), cap=2 * MICRO)
         asyncio.run(enrol_shard(crew))
         for _ in range(2):
-            study = server.study("histogram", {"cells": 6, "users": "all"})
+            study = server.study("histogram", {"cells": 6, "users": "all"}, simulated=True)
             assert asyncio.run(run_shard(crew, study["id"], population)).results == Counter(answered=users)
-        study = server.study("histogram", {"cells": 6, "users": "all"})
+        study = server.study("histogram", {"cells": 6, "users": "all"}, simulated=True)
         assert study["state"] == "failed"
     with closing(WalletFile.open(crew.wallets)) as file, closing(SqliteLedger.open(tmp_path / "data")) as ledger:
         for owner, number in enumerate(file.numbers()):

@@ -16,7 +16,7 @@ import askance_server
 from askance_server import create_app
 from askance_server.settings import Settings
 
-DESCRIPTION = "f1ae3288fc83e9b7bc4234bdebc9b8f9f316cb2a181bd65f0725494b3b0ade65"
+DESCRIPTION = "694c66a1ec6d2ee6787f7ee384dfc28297480bffca03e345e4e93e2109c3ffe4"
 """SHA-256 of /openapi.json without the version of this program. A change of the contract is a change here."""
 
 

@@ -37,6 +37,7 @@ STUDY = "5a" * 32
 TOKENS: list[Token] = [
     UserToken(7, 2),
     EnrolmentToken("field work"),
+    EnrolmentToken("ticket", 4_000_000_000, "0f" * 16, 20, False),
     OperatorToken("operator"),
     GatewayToken(STUDY, 100, 50),
 ]

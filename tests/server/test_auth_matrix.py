@@ -64,6 +64,12 @@ GUARDED: Final[dict[str, tuple[str, int, Call]]] = {
         lambda s, t: s.api.post(f"/v1/studies/{s.study['id']}/cancel", token=t),
     ),
     "POST /v1/enrolments": ("enrolment", 201, lambda s, t: s.api.post("/v1/enrolments", token=t)),
+    "POST /v1/enrolment-tokens": (
+        "operator",
+        201,
+        lambda s, t: s.api.post("/v1/enrolment-tokens", token=t, json={"users": 2, "seconds": 60}),
+    ),
+    "GET /v1/users": ("operator", 200, lambda s, t: s.api.get("/v1/users", token=t)),
     "POST /v1/users/{id}/token": ("operator", 200, lambda s, t: s.api.post("/v1/users/2/token", token=t)),
     "GET /v1/me": ("user", 200, lambda s, t: s.api.get("/v1/me", token=t)),
     "POST /v1/rounds/{id}/reports": ("user", 200, lambda s, t: s.api.report(s.round, t)),
@@ -220,7 +226,7 @@ def test_a_revocation_outlives_a_restart(tmp_path: Path) -> None:
 def test_an_enrolment_token_ends_with_its_time(scene: Scene) -> None:
     mint, post = scene.api.keys.mint, scene.api.post
 
-    is_problem(post("/v1/enrolments", token=mint(EnrolmentToken("old", 1_000_000_000))), "unauthorized")
+    is_problem(post("/v1/enrolments", token=mint(EnrolmentToken("old", 1_000_000_000))), "enrolment-over")
     assert post("/v1/enrolments", token=mint(EnrolmentToken("new", 4_000_000_000))).status_code == 201
 
 
@@ -278,7 +284,8 @@ def test_an_operator_reports_for_no_one_in_any_form(scene: Scene) -> None:
         (1, 1, [0], False),
         (1, 1, [2], False),
         (1, 2, [1, 2, 0], False),
-        (1, 2, [2, 3], False),
+        (1, 2, [2, 3], True),  # There is no user 3, which the verdict says.
+        (1, 1, [2, 3], False),
         (0, 1 << 48, [0, (1 << 48) - 1], True),
     ],
 )

@@ -62,6 +62,8 @@ ROLES: Final = {
     "POST /v1/studies/{study}/cancel": "operator",
     "POST /v1/rounds/{round_}/close": "operator",
     "POST /v1/enrolments": "enrolment",
+    "POST /v1/enrolment-tokens": "operator",
+    "GET /v1/users": "operator",
     "POST /v1/users/{user}/token": "operator",
     "GET /v1/me": "user",
     "POST /v1/rounds/{round_}/reports": "user",

@@ -59,6 +59,7 @@ STATUS = {
     "invalid-report": 422,
     "unauthorized": 401,
     "forbidden": 403,
+    "enrolment-over": 403,
     "not-found": 404,
     "method-not-allowed": 405,
     "conflict": 409,

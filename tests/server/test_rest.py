@@ -129,6 +129,8 @@ def test_the_openapi_document_has_every_path_of_the_contract(api: Service) -> No
         ("GET", "/v1/studies/{id}/result"),
         ("POST", "/v1/studies/{id}/cancel"),
         ("POST", "/v1/enrolments"),
+        ("POST", "/v1/enrolment-tokens"),
+        ("GET", "/v1/users"),
         ("GET", "/v1/me"),
         ("POST", "/v1/users/{id}/token"),
         ("GET", "/v1/rounds/{id}"),

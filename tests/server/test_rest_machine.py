@@ -100,6 +100,15 @@ class Study:
     rounds: list[str] = field(default_factory=list[str])
 
 
+@dataclass
+class LimitedToken:
+    """An enrolment token of limited number."""
+
+    token: str
+    left: int
+    simulated: bool
+
+
 class Life:
     """One service from its start to its end, and the model of it."""
 
@@ -109,6 +118,8 @@ class Life:
         self.void: list[str] = []
         self.epochs: list[int] = []
         self.spent: list[int] = []
+        self.kinds: list[str] = []
+        self.tickets: list[LimitedToken] = []
         self.studies: dict[str, Study] = {}
         self.rounds: dict[str, Round] = {}
         self.verdicts = Counter[Verdict]()
@@ -190,7 +201,8 @@ class Life:
         """What the ledger promises of a report, and its effect on the model."""
         if user >= len(self.tokens):
             return Verdict.UNKNOWN_USER
-        if not round_.spec.asks(user):
+        made_up_among_real = self.kinds[user] == "simulated" and not round_.spec.study.simulated
+        if not round_.spec.asks(user) or made_up_among_real:
             return Verdict.NOT_ASKED
         dealt = round_.spec.question(user).part
         if outcome >= round_.spec.limits[dealt]:
@@ -319,16 +331,13 @@ class Life:
             return
         study = pick.choice(gateways)
         round_ = self.rounds[pick.choice(study.rounds)]
-        beyond = study.count < 1 << 48 and pick.random() < 0.15
-        numbers = range(study.first, min(study.first + study.count, len(self.tokens) + 3))
-        if not numbers:
-            return
-        users = [pick.choice(numbers) for _ in range(pick.choice([0, 1, 3, 10]))]
-        if beyond:
-            users.append(pick.choice([study.first + study.count, study.first - 1 if study.first else (1 << 48) - 1]))
-            if study.first <= users[-1] < study.first + study.count:
-                users.pop()
-                beyond = False
+        numbers = range(study.first, min(study.first + study.count, len(self.tokens)))
+        spoken_for = [user for user in numbers if self.kinds[user] != "real"]
+        # Of the last nobody has the number: that is said of each, and refuses nothing else.
+        everybody = [*range(len(self.tokens)), len(self.tokens), (1 << 48) - 1]
+        among = spoken_for if spoken_for and pick.random() < 0.7 else everybody
+        users = [pick.choice(among) for _ in range(pick.choice([0, 1, 3, 10]))]
+        beyond = any(user < len(self.tokens) and user not in spoken_for for user in users)
         outcomes = [pick.randrange(round_.spec.outcomes + 2) for _ in users]
         path = f"/v1/rounds/{round_.spec.id}/batches"
         # What a token is not for is refused as a whole; nothing of it is decided.
@@ -391,7 +400,8 @@ class Life:
         simulated = pick.random() < 0.6
         asked: Json = {"title": "A study", "strategy": strategy, "simulated": simulated}
         asked["parameters"] = {**own, "users": "all", "epsilon": epsilon}
-        first, count = 0, 1 << 48
+        users = self._spoken_for()
+        first, count = users.start, len(users)
         if simulated and pick.random() < 0.5:
             first, count = pick.randrange(5), pick.randint(1, 20)
             asked["gateway"] = {"first_user": first, "users": count}
@@ -403,13 +413,25 @@ class Life:
         gateway: str | None = document["gateway_token"]
         assert (gateway is not None) == simulated
         study = self.studies[document["id"]] = Study(document["id"], simulated, first, count, gateway)
-        paying = [spent for spent in self.spent if spent + limit_from_text(epsilon) <= self.cap]
+        waited_for = {"real", "unknown"}
+        if simulated:
+            waited_for = {"simulated", "unknown"} & set(self.kinds) or {"real"}
+        accounts = zip(self.spent, self.kinds, strict=True)
+        paying = [
+            kind for spent, kind in accounts if spent + limit_from_text(epsilon) <= self.cap if kind in waited_for
+        ]
         if paying:
             assert document["state"] in {"running", "sealed"}, document
             assert len(document["rounds"]) == 1
         else:
             assert document["state"] == "failed", document
         self.catch_up(study)
+
+    def _spoken_for(self) -> range:
+        """For whom a gateway speaks if nothing is said."""
+        kind = "simulated" if "simulated" in self.kinds else "unknown"
+        users = [user for user, of in enumerate(self.kinds) if of == kind]
+        return range(users[0], users[-1] + 1) if users else range(0)
 
     def bad_study(self) -> None:
         """What cannot be a study is refused, and leaves nothing behind."""
@@ -456,11 +478,41 @@ class Life:
         """New users come, as long as there is room."""
         count = self.source.choice([1, 1, 2, 7])
         token = self.source.choice(self.enrollers)
-        more = {} if count == 1 and self.source.random() < 0.5 else {"json": {"users": count}}
+        if self.source.random() < 0.3:
+            self.enrol_by_ticket(count)
+            return
+        simulated: bool | None = self.source.choice([None, None, True, False])
+        kind = {True: "simulated", False: "real", None: "real" if count == 1 else "unknown"}[simulated]
+        members = {"users": count} if simulated is None else {"users": count, "simulated": simulated}
+        more = {} if members == {"users": 1} and self.source.random() < 0.5 else {"json": members}
         if len(self.tokens) + count > USER_LIMIT:
             self.ask("POST", "/v1/enrolments", "invalid-request", token, **more)
             return
-        document = self.ask("POST", "/v1/enrolments", 201, token, **more).json()
+        self._come_in(self.ask("POST", "/v1/enrolments", 201, token, **more).json(), count, kind)
+
+    def enrol_by_ticket(self, count: int) -> None:
+        """Users come by a token that lets so many in, of one kind."""
+        pick = self.source
+        if not self.tickets or pick.random() < 0.3:
+            asked: Json = {"users": pick.choice([1, 3, 8]), "seconds": 3600, "simulated": pick.random() < 0.5}
+            made = self.ask("POST", "/v1/enrolment-tokens", 201, pick.choice(self.operators), json=asked).json()
+            self.tickets.append(LimitedToken(made["token"], asked["users"], asked["simulated"]))
+        ticket = pick.choice(self.tickets)
+        members: Json = {"users": count}
+        if pick.random() < 0.3:
+            members["simulated"] = pick.random() < 0.5
+        if members.get("simulated", ticket.simulated) != ticket.simulated:
+            self.ask("POST", "/v1/enrolments", "forbidden", ticket.token, json=members)
+        elif len(self.tokens) + count > USER_LIMIT:
+            self.ask("POST", "/v1/enrolments", "invalid-request", ticket.token, json=members)
+        elif count > ticket.left:
+            self.ask("POST", "/v1/enrolments", "enrolment-over", ticket.token, json=members)
+        else:
+            ticket.left -= count
+            document = self.ask("POST", "/v1/enrolments", 201, ticket.token, json=members).json()
+            self._come_in(document, count, "simulated" if ticket.simulated else "real")
+
+    def _come_in(self, document: Json, count: int, kind: str) -> None:
         assert document["user"] == len(self.tokens)
         assert document["cap_micro_epsilon"] == self.cap
         tokens = document["tokens"] or [document["token"]]
@@ -468,6 +520,7 @@ class Life:
         self.tokens += tokens
         self.epochs += [0] * count
         self.spent += [0] * count
+        self.kinds += [kind] * count
 
     def renew(self) -> None:
         """An operator or the user herself makes her tokens void; nobody else can."""
@@ -555,6 +608,8 @@ class Life:
             ("POST", f"/v1/studies/{NOTHING}/cancel", [*self.enrollers, *self.tokens[:3]], {}),
             ("POST", "/v1/enrolments", [*self.operators, *self.tokens[:3]], {}),
             ("POST", "/v1/users/0/token", self.enrollers, {}),
+            ("GET", "/v1/users", [*self.enrollers, *self.tokens[:3]], {}),
+            ("POST", "/v1/enrolment-tokens", [*self.enrollers, *self.tokens[:3]], {"json": {"users": 1, "seconds": 1}}),
             ("GET", "/v1/me", [*self.operators, *self.enrollers], {}),
             ("POST", f"/v1/rounds/{NOTHING}/close", [*self.enrollers, *self.tokens[:3]], {}),
             ("POST", f"/v1/rounds/{NOTHING}/batches", [*self.operators, *self.tokens[:3]], _columns([0], [0])),

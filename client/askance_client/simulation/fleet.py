@@ -90,6 +90,8 @@ class FleetShard:
     rate: float = 0.0
     """Visits that begin in a second; 0: no limit."""
     patience: Patience = field(default_factory=Patience)
+    simulated: bool = True
+    """Whether its users are made up, which the server is told: they take part in simulated studies only."""
 
 
 # --------------------------------------------------------------------------------------------------------- one shard
@@ -121,7 +123,7 @@ async def run_shard(
 async def _enrol(shard: FleetShard, server: Server, file: WalletFile) -> None:
     for begin in range(len(file.owners()), len(shard.rows), _TOKENS):
         some = range(begin, min(begin + _TOKENS, len(shard.rows)))
-        enrolled = await server.enrol(shard.enrolment, len(some))
+        enrolled = await server.enrol(shard.enrolment, len(some), simulated=shard.simulated)
         if not isinstance(enrolled, Enrolled) or len(enrolled.tokens) != len(some):
             why = enrolled.detail if isinstance(enrolled, Problem | Refusal) else "too few tokens"
             raise RemoteError(f"the server enrols nobody: {why}", where="enrolment", remedy="see the token for it")

@@ -94,9 +94,10 @@ class Server:
         answer = await self._ask("POST", f"/v1/rounds/{round_}/reports", token=token, body=body)
         return await _read(answer, answers.read_receipt)
 
-    async def enrol(self, token: str, users: int = 1) -> Enrolled | Problem | Refusal:
-        """Enrol new users."""
-        body, most = canonical.dumps({"users": users}), min(SMALL_BYTES + users * _TOKEN_BYTES, MOST_BYTES)
+    async def enrol(self, token: str, users: int = 1, *, simulated: bool = False) -> Enrolled | Problem | Refusal:
+        """Enrol new users. A server is told of simulated ones; who enrols alone and says nothing is a person."""
+        asked: dict[str, canonical.Json] = {"users": users, "simulated": True} if simulated else {"users": users}
+        body, most = canonical.dumps(asked), min(SMALL_BYTES + users * _TOKEN_BYTES, MOST_BYTES)
         answer = await self._ask("POST", "/v1/enrolments", token=token, body=body, most=most)
         return await _read(answer, answers.read_enrolled)
 

@@ -114,9 +114,7 @@ def client(
         str | None, typer.Option("--cap", help="ε that a new wallet will ever spend; an old one has its cap already.")
     ] = None,
     enrolment: EnrolmentOption = None,
-    simulated: Annotated[
-        bool, typer.Option("--simulated", help="Take part in simulations too, where gateways may answer for you.")
-    ] = False,
+    simulated: Annotated[bool, typer.Option("--simulated", help="Take part in simulated studies too.")] = False,
     once: Annotated[
         bool, typer.Option("--once", help="Answer what is asked now and stop, instead of waiting for more rounds.")
     ] = False,

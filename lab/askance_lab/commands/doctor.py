@@ -159,7 +159,8 @@ def _secrets(settings: Settings) -> Iterator[Check]:
     else:
         yield _private("key", key, auth.read_key)
     yield _private("operator token", files.operator, auth.check_private)
-    yield _private("enrolment token", files.enrolment, auth.check_private)
+    if settings.enrolment == "open":
+        yield _private("enrolment token", files.enrolment, auth.check_private)
 
 
 def _was_opened(settings: Settings) -> bool:

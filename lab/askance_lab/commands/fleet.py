@@ -90,14 +90,17 @@ def fleet(
 ) -> None:
     """Let many users take part in the next studies of a server, each with a wallet of her own.
 
-    The users are yours: with --data, --schema says what a study may ask of their rows.
+    They are made up and take part in simulated studies only; with --data they are yours, and --schema says what a
+    study may ask of their rows.
 
     Run it again after an interruption: the same wallets send the same reports, and nobody spends twice.
     """
     token = read_token(enrolment, "enrolment token")
     declared = None if schema is None else read_schema(schema)
     rows = share_of(range(first, first + users), share)
-    whole = FleetShard(server.rstrip("/"), rows, wallets, limit_from_text(cap), token, connections, rate)
+    whole = FleetShard(
+        server.rstrip("/"), rows, wallets, limit_from_text(cap), token, connections, rate, simulated=data is None
+    )
     shards = shards_of(whole, processes)
     done: list[dict[str, Any]] = []
     for shard in shards:

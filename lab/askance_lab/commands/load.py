@@ -134,7 +134,7 @@ def _check(report: Path | None, batch: int, processes: int, rate: float) -> None
 
 
 def _singles(options: LoadOptions, folder: Path) -> LoadOutcome:
-    """Send single reports: of real users, each with a wallet."""
+    """Send single reports: each user has a wallet and a connection, as a real one has."""
     cap = charge_from_text(options.epsilon)
     whole = FleetShard(
         options.url, range(options.users), folder, cap, options.enrolment, options.connections, options.rate
@@ -157,12 +157,13 @@ async def _deliver(options: LoadOptions, folder: Path) -> LoadOutcome:
     """Send batches: one gateway speaks for all users."""
     async with Server(options.url) as server:
         first = await enrol_many(server, options.enrolment, options.users)
-    study = await _open(options)
+    numbers = range(first, first + options.users)
+    study = await _open(options, numbers)
     async with Server(options.url) as server:
         with ProgressBar("load", options.users) as bar:
             sent = SentBatches(folder / "gateway.book")
             try:
-                numbers, population = range(first, first + options.users), synthetic("mean", {}, _SEED)
+                population = synthetic("mean", {}, _SEED)
                 gateway = Gateway(server, study.gateway_token, population, numbers, sent, block=options.batch)
                 gateway.tell = lambda: bar.at(gateway.verdicts.total(), gateway.verdicts)
                 watch = BulletinReader(server, study.id)
@@ -175,9 +176,10 @@ async def _deliver(options: LoadOptions, folder: Path) -> LoadOutcome:
         return LoadOutcome(study, gateway.verdicts, gateway.latencies, bar.seconds)
 
 
-async def _open(options: LoadOptions) -> OpenedStudy:
+async def _open(options: LoadOptions, gateway: range | None = None) -> OpenedStudy:
+    parameters = {"users": "all", "epsilon": options.epsilon}
     async with Server(options.url) as server:
-        return await create(server, options.operator, "mean", {"users": "all", "epsilon": options.epsilon}, "Load")
+        return await create(server, options.operator, "mean", parameters, "Load", gateway=gateway)
 
 
 async def _tally(options: LoadOptions, study: OpenedStudy) -> int:

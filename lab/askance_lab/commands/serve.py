@@ -54,6 +54,14 @@ def serve(
     cap: Annotated[
         str | None, typer.Option("--cap", help="ε that one user may spend in her lifetime.  [default: 1]")
     ] = None,
+    enrolment: Annotated[
+        str | None,
+        typer.Option(
+            "--enrolment",
+            help="open: enrolment.token enrols as many as come; limited: only tokens of limited number and time do."
+            "  [default: open]",
+        ),
+    ] = None,
     log_level: Annotated[
         str | None,
         typer.Option("--log-level", help="Least level to log: debug, info, warning, error.  [default: info]"),
@@ -75,6 +83,7 @@ def serve(
         "database": database,
         "data_directory": data_directory,
         "cap": cap,
+        "enrolment": enrolment,
         "log_level": log_level,
         "log_format": log_format,
     }
@@ -149,7 +158,7 @@ def _announcement(settings: Settings, url: str, *, as_json: bool) -> str:
         "database": settings.shown_database,
         "data_directory": str(directory),
         "operator_token_file": str(files.operator),
-        "enrolment_token_file": str(files.enrolment),
+        "enrolment_token_file": str(files.enrolment) if settings.enrolment == "open" else None,
     }
     return json.dumps(described, ensure_ascii=False)
 

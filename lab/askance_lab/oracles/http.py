@@ -77,9 +77,10 @@ class Http(Oracle):
     async def _open(self) -> None:
         first = await enrol_many(self._server, self.found.enrolment, self.users)
         title = f"{self.strategy}, {self.users} users"
-        study = await create(self._server, self.found.operator, self.strategy, self.parameters, title)
+        numbers = range(first, first + self.users)
+        study = await create(self._server, self.found.operator, self.strategy, self.parameters, title, gateway=numbers)
         self._reader = BulletinReader(self._server, study.id)
-        self._sent, numbers = SentBatches(self.folder / f"{study.id}.book"), range(first, first + self.users)
+        self._sent = SentBatches(self.folder / f"{study.id}.book")
         self._gateway = Gateway(self._server, study.gateway_token, self.population, numbers, self._sent, self.seed)
 
     def learn(self, strategy: Strategy, parameters: Parameters) -> Learned:  # noqa: ARG002 - the study has them

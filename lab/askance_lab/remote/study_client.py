@@ -73,10 +73,10 @@ def raise_refused(answer: Problem | Refusal | None) -> None:
 
 
 async def enrol_many(server: Server, token: str, users: int) -> int:
-    """Enrol users without tokens, for a gateway; returns the first of their consecutive numbers."""
+    """Enrol simulated users without tokens, for a gateway; returns the first of their consecutive numbers."""
     firsts: list[int] = []
     for begin in range(0, users, _MOST_AT_ONCE):
-        enrolled = unwrap(await server.enrol(token, min(_MOST_AT_ONCE, users - begin)))
+        enrolled = unwrap(await server.enrol(token, min(_MOST_AT_ONCE, users - begin), simulated=True))
         assert not isinstance(enrolled, Refusal)  # noqa: S101 - told the type checker: `unwrap` has refused it
         firsts.append(enrolled.first)
     if firsts != list(range(firsts[0], firsts[0] + users, _MOST_AT_ONCE)):
@@ -85,11 +85,24 @@ async def enrol_many(server: Server, token: str, users: int) -> int:
 
 
 async def create(
-    server: Server, token: str, strategy: str, parameters: Mapping[str, Json], title: str, *, simulated: bool = True
+    server: Server,
+    token: str,
+    strategy: str,
+    parameters: Mapping[str, Json],
+    title: str,
+    *,
+    simulated: bool = True,
+    gateway: range | None = None,
 ) -> OpenedStudy:
-    """Create a study; the one that the server names has to be the one that was asked for."""
+    """Create a study; the one that the server names has to be the one that was asked for.
+
+    `gateway`: the users for whom a gateway will speak; by default, all simulated ones.
+    """
     asked = {"title": title, "strategy": strategy, "parameters": parameters, "simulated": simulated}
-    study = unwrap(await server.command("/v1/studies", token, asked))
+    spoken_for: dict[str, Json] = (
+        {} if gateway is None else {"gateway": {"first_user": gateway.start, "users": len(gateway)}}
+    )
+    study = unwrap(await server.command("/v1/studies", token, {**asked, **spoken_for}))
     opened = read_study(canonical.dumps(study["study"]))
     if opened.digest() != study["id"] or {**asked, "parameters": dict(parameters)} != {
         "title": opened.title,

@@ -42,14 +42,54 @@ class NewStudy(Request):
     strategy: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,63}$")]
     parameters: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")], Parameter] = {}
     simulated: bool = False
-    gateway: UserRange = UserRange()
-    """For whom the gateway of a simulated study may speak."""
+    gateway: UserRange | None = None
+    """For whom the gateway of a simulated study may speak: unless it is said, the simulated users there are now."""
 
 
 class NewUsers(Request):
     """How many users enrol at once. Tokens are minted for a few; a simulation's users need none."""
 
     users: Annotated[int, Field(ge=1, le=10_000_000)] = 1
+    simulated: bool | None = None
+    """Whether they are made up. Who does not say is taken for a person where she comes alone."""
+
+
+class NewEnrolmentToken(Request):
+    """The limits of an enrolment token."""
+
+    users: Annotated[int, Field(ge=1, le=10_000_000)]
+    """Number of users that it lets in, in all."""
+    seconds: Annotated[int, Field(ge=1, le=10 * 366 * 86_400)]
+    """For how long it does."""
+    simulated: bool = False
+    """Whether it is for simulated users; else it is for real ones."""
+
+
+class NewToken(BaseModel):
+    """An enrolment token, and its limits."""
+
+    token: str
+    id: str
+    users: int
+    expires: int
+    """Seconds since 1970."""
+    simulated: bool
+
+
+class KindCounts(BaseModel):
+    """Number of users of each kind."""
+
+    real: int
+    simulated: int
+    unknown: int
+    """Users of version 0.1, and such as enrolled several at once without a word."""
+
+
+class UserCounts(BaseModel):
+    """How many users there are."""
+
+    users: int
+    kinds: KindCounts
 
 
 class Enrolment(BaseModel):

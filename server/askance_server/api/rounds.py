@@ -9,8 +9,9 @@ import numpy as np
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
+from askance_protocol.arrays import Truths
 from askance_protocol.reports import ReportBatch, decode_columns, decode_raw
-from askance_protocol.rounds import SETTLED, PreparedPart, RoundState
+from askance_protocol.rounds import SETTLED, PreparedPart, PreparedRound, RoundState
 from askance_protocol.tally import Tally
 from askance_server.aggregator import Aggregator
 from askance_server.api.dependencies import (
@@ -25,9 +26,10 @@ from askance_server.api.description import BATCH_BODY
 from askance_server.api.documents import answered, shown, written
 from askance_server.api.gate import BodyLimit, GatedRoute
 from askance_server.api.models import BatchVerdicts, EstimateModel, LiarsModel, RoundModel, TallyModel
+from askance_server.auth import ForbiddenError, GatewayToken
 from askance_server.core.estimators import estimate
 from askance_server.core.liars import shifts
-from askance_server.ledger import Verdict, Verdicts
+from askance_server.ledger import Ledger, UserKind, Users, Verdict, Verdicts
 from askance_server.problems import OF_VERDICT, ProblemError, responses
 from askance_server.public_answers import PublicAnswer, PublicQuestion
 
@@ -121,7 +123,7 @@ async def close_round(round_: DigestInPath, aggregator: TheAggregator, _: Operat
 async def post_batch(
     round_: DigestInPath, request: Request, aggregator: TheAggregator, token: GatewayOnly
 ) -> BatchVerdicts:
-    """Reports of many simulated users, from a gateway that speaks for them."""
+    """Reports of many simulated users, from a gateway that speaks for them; for a real user none does."""
     prepared = await aggregator.round(round_)
     nobody = np.zeros(0, np.uint64)
     token.require(prepared.spec.study, simulated=prepared.study.simulated, users=nobody)
@@ -129,13 +131,28 @@ async def post_batch(
     if kind not in _DECODED:
         raise ProblemError("unsupported-media-type", "send application/json or application/octet-stream")
 
-    def decode() -> ReportBatch:
-        batch = _DECODED[kind](body)
-        token.require(prepared.spec.study, simulated=prepared.study.simulated, users=batch.users)
-        return batch
+    batch = _DECODED[kind](body) if len(body) <= _SHORT else await aggregator.ask(lambda: _DECODED[kind](body))
+    known = await aggregator.ask(lambda: _spoken_for(aggregator.ledger, token, prepared, batch.users))
+    if known.all():
+        return _batch_verdicts(await aggregator.committer.submit_batch(round_, batch.users, batch.outcomes))
+    # Who is not enrolled by now is not asked about again: she may come in between, and be a real user.
+    verdicts = np.full(len(batch), Verdict.UNKNOWN_USER, np.uint8)
+    some = aggregator.committer.submit_batch(round_, batch.users[known], batch.outcomes[known])
+    verdicts[known] = await some
+    aggregator.metrics.decided(verdicts[~known])
+    return _batch_verdicts(verdicts)
 
-    batch = decode() if len(body) <= _SHORT else await aggregator.ask(decode)
-    return _batch_verdicts(await aggregator.committer.submit_batch(round_, batch.users, batch.outcomes))
+
+def _spoken_for(ledger: Ledger, token: GatewayToken, round_: PreparedRound, users: Users) -> Truths:
+    """Truths for these users: whether each is enrolled. ForbiddenError if the gateway may not speak for one who is."""
+    known = users < ledger.enrolled()
+    there = users if known.all() else users[known]
+    token.require(round_.spec.study, simulated=round_.study.simulated, users=there)
+    real = ledger.kinds().are(there, {UserKind.REAL})
+    if real.any():
+        first = int(there[real.argmax()])
+        raise ForbiddenError(f"user {first} is a real user, who reports for herself: no gateway speaks for her")
+    return known
 
 
 def _batch_verdicts(verdicts: Verdicts) -> BatchVerdicts:

@@ -56,8 +56,17 @@ router = APIRouter(prefix="/v1", route_class=GatedRoute)
 async def create_study(new: NewStudy, aggregator: TheAggregator, _: OperatorOnly) -> Response:
     """Publish a study. A strategy's first round is open when this returns, or the study says why it failed."""
     study = await aggregator.create(new.title, new.strategy, new.parameters, simulated=new.simulated)
-    gateway = GatewayToken(study, new.gateway.first_user, new.gateway.count) if new.simulated else None
-    return await answered(aggregator, lambda: _study_model(aggregator, study, gateway), status=201)
+    return await answered(aggregator, lambda: _created(aggregator, study, new), status=201)
+
+
+def _created(aggregator: Aggregator, study: str, new: NewStudy) -> StudyModel:
+    if not new.simulated:
+        return _study_model(aggregator, study)
+    if new.gateway is not None:
+        return _study_model(aggregator, study, GatewayToken(study, new.gateway.first_user, new.gateway.count))
+    enrolled = aggregator.ledger.enrolled()
+    users = aggregator.ledger.kinds().spoken_for(enrolled)
+    return _study_model(aggregator, study, GatewayToken(study, users.start, len(users)))
 
 
 @router.get("/studies", response_model=list[StudyModel])

@@ -1,7 +1,9 @@
-"""`/v1/enrolments`, `/v1/users`, `/v1/me`: enrol users, renew their tokens, show one her account."""
+"""`/v1/enrolments`, `/v1/enrolment-tokens`, `/v1/users`, `/v1/me`: enrol users, renew tokens, show one her account."""
 
 from __future__ import annotations
 
+import secrets
+import time
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Path
@@ -9,12 +11,30 @@ from starlette.responses import Response
 
 from askance_protocol.coins import MAX_USER
 from askance_server.aggregator import Aggregator
-from askance_server.api.dependencies import EnrollerOnly, OperatorOrUser, TheAggregator, UserOnly, json_body
+from askance_server.api.dependencies import (
+    EnrollerOnly,
+    OperatorOnly,
+    OperatorOrUser,
+    TheAggregator,
+    UserOnly,
+    json_body,
+)
 from askance_server.api.documents import answered
 from askance_server.api.gate import GatedRoute
-from askance_server.api.models import ChargeModel, Enrolment, Me, NewUsers, RenewedToken
-from askance_server.auth import ForbiddenError, UserToken
-from askance_server.problems import ProblemError, responses
+from askance_server.api.models import (
+    ChargeModel,
+    Enrolment,
+    KindCounts,
+    Me,
+    NewEnrolmentToken,
+    NewToken,
+    NewUsers,
+    RenewedToken,
+    UserCounts,
+)
+from askance_server.auth import AuthError, EnrolmentOverError, EnrolmentToken, ForbiddenError, UserToken
+from askance_server.ledger import StaleEpochError, Ticket, UserKind
+from askance_server.problems import responses
 
 MAX_TOKENS: Final = 10_000
 """Users who are given a token each when they enrol at once."""
@@ -26,19 +46,44 @@ router = APIRouter(prefix="/v1", route_class=GatedRoute)
     "/enrolments",
     status_code=201,
     response_model=Enrolment,
-    responses=responses("invalid-request", "unauthorized", "unsupported-media-type"),
+    responses=responses("invalid-request", "unauthorized", "forbidden", "enrolment-over", "unsupported-media-type"),
     dependencies=[Depends(json_body)],
 )
-async def enrol(aggregator: TheAggregator, _: EnrollerOnly, new: NewUsers | None = None) -> Response:
-    """Give new users their numbers, and a token each where they are few."""
-    return await answered(aggregator, lambda: _enrol(aggregator, 1 if new is None else new.users), status=201)
+async def enrol(aggregator: TheAggregator, token: EnrollerOnly, new: NewUsers | None = None) -> Response:
+    """Give new users their numbers, and a token each where they are few.
+
+    A token of limited number enrols all of them or nobody.
+    """
+    wanted = NewUsers() if new is None else new
+    kind, ticket = _kind(token, wanted), _ticket(aggregator, token)
+    return await answered(aggregator, lambda: _enrol(aggregator, wanted.users, kind, ticket), status=201)
 
 
-def _enrol(aggregator: Aggregator, count: int) -> Enrolment:
+def _kind(token: EnrolmentToken, wanted: NewUsers) -> UserKind:
+    """The kind of new users: that of a limited token, else as they say, else what a device and a script do."""
+    simulated = wanted.simulated
+    if token.simulated is not None:
+        if simulated is not None and simulated != token.simulated:
+            raise ForbiddenError(f"this token is for {'simulated' if token.simulated else 'real'} users, and no others")
+        simulated = token.simulated
+    if simulated is not None:
+        return UserKind.SIMULATED if simulated else UserKind.REAL
+    # A person's device enrols alone, and version 0.1 had nothing to say. A script enrols many, and may be anybody's.
+    return UserKind.REAL if wanted.users == 1 else UserKind.UNKNOWN
+
+
+def _ticket(aggregator: Aggregator, token: EnrolmentToken) -> Ticket | None:
+    """What the ledger counts of a token; None for one without a number, if this server takes such."""
+    if token.id is not None and token.users is not None:
+        return Ticket(token.id, token.users)
+    if aggregator.settings.enrolment == "limited":
+        raise EnrolmentOverError("this server takes no enrolment token without a number")
+    return None
+
+
+def _enrol(aggregator: Aggregator, count: int, kind: UserKind, ticket: Ticket | None) -> Enrolment:
     cap, most = aggregator.settings.cap, aggregator.settings.user_limit
-    if aggregator.ledger.enrolled() + count > most:
-        raise ProblemError("invalid-request", f"users: this server has room for {most} and no more")
-    numbers = aggregator.ledger.enrol(count, cap)
+    numbers = aggregator.ledger.enrol(count, cap, kind, ticket=ticket, most=most)
     tokens = [aggregator.keys.mint(UserToken(number, 0)) for number in numbers] if count <= MAX_TOKENS else []
     return Enrolment(
         user=numbers.start,
@@ -47,6 +92,36 @@ def _enrol(aggregator: Aggregator, count: int) -> Enrolment:
         token=tokens[0] if count == 1 else None,
         tokens=tokens if count > 1 else [],
     )
+
+
+@router.post(
+    "/enrolment-tokens",
+    status_code=201,
+    responses=responses("invalid-request", "unauthorized", "forbidden", "unsupported-media-type"),
+    dependencies=[Depends(json_body)],
+)
+async def mint_enrolment_token(new: NewEnrolmentToken, aggregator: TheAggregator, _: OperatorOnly) -> NewToken:
+    """A token that enrols so many users, for so many seconds, and no more. It says so itself: nothing is stored.
+
+    Its first use is; so is each after it.
+    """
+    id_, expires = secrets.token_hex(16), int(time.time()) + new.seconds
+    token = EnrolmentToken("ticket", expires, id_, new.users, new.simulated)
+    minted = aggregator.keys.mint(token)
+    return NewToken(token=minted, id=id_, users=new.users, expires=expires, simulated=new.simulated)
+
+
+@router.get("/users", responses=responses("unauthorized", "forbidden"))
+async def count_users(aggregator: TheAggregator, _: OperatorOnly) -> UserCounts:
+    """How many users there are, and of which kinds."""
+    return await aggregator.ask(lambda: _counts(aggregator))
+
+
+def _counts(aggregator: Aggregator) -> UserCounts:
+    # First the number: of whoever is counted, the kind is known then.
+    enrolled = aggregator.ledger.enrolled()
+    counts = aggregator.ledger.kinds().counts(enrolled)
+    return UserCounts(users=enrolled, kinds=KindCounts(**{kind.value: count for kind, count in counts.items()}))
 
 
 @router.post("/users/{user}/token", responses=responses("not-found", "unauthorized", "forbidden"))
@@ -59,7 +134,12 @@ async def renew_token(
     """
     if isinstance(token, UserToken) and token.user != user:
         raise ForbiddenError("a user renews her own token, and nobody else's")
-    epoch = await aggregator.ask(lambda: aggregator.ledger.revoke(user))
+    shown = token.epoch if isinstance(token, UserToken) else None
+    try:
+        epoch = await aggregator.ask(lambda: aggregator.ledger.revoke(user, shown))
+    except StaleEpochError:
+        # Another renewal by the same token was faster: this one is void by now, and nothing tells why.
+        raise AuthError from None
     return RenewedToken(user=user, token=aggregator.keys.mint(UserToken(user, epoch)))
 
 

@@ -45,11 +45,17 @@ def open_keys(directory: Path, server_key: bytes | None = None) -> Keys:
     return Keys(_key_of(directory / KEY_FILE) if server_key is None else server_key)
 
 
-def write_tokens(directory: Path, keys: Keys) -> TokenFiles:
-    """Write the operator's and the enrolment token to files; write them again after a change of key."""
+def write_tokens(directory: Path, keys: Keys, *, unlimited: bool = True) -> TokenFiles:
+    """Write the operator's and the enrolment token to files; write them again after a change of key.
+
+    Where enrolment is limited there is none for enrolment, and one of an earlier start goes.
+    """
     files = TokenFiles.of(directory)
     _write_token(files.operator, keys.mint(OperatorToken("operator")))
-    _write_token(files.enrolment, keys.mint(EnrolmentToken("enrolment")))
+    if unlimited:
+        _write_token(files.enrolment, keys.mint(EnrolmentToken("enrolment")))
+    else:
+        files.enrolment.unlink(missing_ok=True)
     return files
 
 

@@ -12,7 +12,8 @@ text for one token, and nothing that the server did not write is ever parsed.
 A missing, malformed, forged or revoked token gets one message for all. A genuine one at the wrong endpoint is told so:
 its holder learns nothing new.
 
-A user's tokens are revoked by raising her epoch in the ledger. The others live as long as the server key.
+A user's tokens are revoked by raising her epoch in the ledger. Enrolment tokens can be limited in time, which they say
+themselves, and in number, which the ledger counts. The others live as long as the server key.
 """
 
 from __future__ import annotations
@@ -24,7 +25,16 @@ from binascii import a2b_base64, b2a_base64
 from typing import Final
 
 from askance_protocol.errors import ProtocolError
-from askance_server.auth.tokens import ROLES, AuthError, EnrolmentToken, ForbiddenError, T, Token, UserToken
+from askance_server.auth.tokens import (
+    ROLES,
+    AuthError,
+    EnrolmentOverError,
+    EnrolmentToken,
+    ForbiddenError,
+    T,
+    Token,
+    UserToken,
+)
 
 KEY_BYTES: Final = 32
 MAX_TOKEN: Final = 1024
@@ -125,4 +135,4 @@ def _tag(mac: hmac.HMAC, signed: bytes) -> bytes:
 
 def _require_fresh(expires: int, now: float) -> None:
     if now >= expires:
-        raise AuthError("the enrolment token has expired: ask the operator for a new one")
+        raise EnrolmentOverError("the enrolment token has expired")

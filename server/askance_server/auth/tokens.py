@@ -21,6 +21,7 @@ from askance_protocol.errors import AskanceError, Code, ProtocolError
 
 MAX_EPOCH: Final = 1 << 48
 
+_TICKET: Final = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _LABEL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}", re.ASCII)
 
 
@@ -39,6 +40,12 @@ class ForbiddenError(AuthError):
     """A valid token that does not permit this request."""
 
     code = Code.FORBIDDEN
+
+
+class EnrolmentOverError(ForbiddenError):
+    """An enrolment token that has expired, or that this server takes no more."""
+
+    code = Code.ENROLMENT_OVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +90,17 @@ class _JsonPayload:
 
 @dataclass(frozen=True, slots=True)
 class EnrolmentToken(_JsonPayload):
-    """A token to enrol users, until it expires (seconds since 1970) if it does."""
+    """A token to enrol users, until it expires (seconds since 1970) if it does.
+
+    One that is limited in number has an id, under which the ledger counts its use, and says for users of which kind it
+    is. One without a number enrols as many as come, of either kind.
+    """
 
     label: str
     expires: int | None = None
+    id: str | None = None
+    users: int | None = None
+    simulated: bool | None = None
 
     role: ClassVar[str] = "enrolment"
 
@@ -94,6 +108,15 @@ class EnrolmentToken(_JsonPayload):
         _check_label(self.label)
         if self.expires is not None:
             _check_whole("expires", self.expires, canonical.MAX_SAFE_INTEGER)
+        limits = (self.id, self.users, self.simulated)
+        if any(limit is None for limit in limits) and limits != (None, None, None):
+            raise ProtocolError("come together or not at all", where="id, users and simulated")
+        if self.id is not None and (type(self.id) is not str or _TICKET.fullmatch(self.id) is None):
+            raise ProtocolError("is not 32 hexadecimal digits", where="id")
+        if self.users is not None:
+            _check_whole("users", self.users, MAX_USER)
+        if type(self.simulated) not in {bool, type(None)}:
+            raise ProtocolError("is neither true nor false", where="simulated")
 
     @classmethod
     def unpack(cls, payload: bytes) -> EnrolmentToken:
@@ -140,7 +163,10 @@ class GatewayToken(_JsonPayload):
         return cls(**json.loads(payload))
 
     def require(self, study: str, *, simulated: bool, users: NDArray[np.uint64]) -> None:
-        """Refuse reports to another study, to one of real users, or for a user outside the range."""
+        """Refuse reports to another study, to one of real users, or for a user outside the range.
+
+        That nobody in the range is a real user, only the ledger knows.
+        """
         if not simulated:
             raise ForbiddenError("a gateway reports only in simulated studies: here, each user reports for herself")
         if study != self.study:

@@ -18,11 +18,15 @@ from askance_server.ledger.base import (
     LedgerError,
     NotFoundError,
     OutcomeColumn,
+    StaleEpochError,
     Standing,
+    Ticket,
+    TicketUsedError,
     Users,
     Verdict,
     Verdicts,
 )
+from askance_server.ledger.kinds import UserKind, UserKinds
 from askance_server.ledger.memory import MemoryLedger
 
 __all__ = [
@@ -36,7 +40,12 @@ __all__ = [
     "MemoryLedger",
     "NotFoundError",
     "OutcomeColumn",
+    "StaleEpochError",
     "Standing",
+    "Ticket",
+    "TicketUsedError",
+    "UserKind",
+    "UserKinds",
     "Users",
     "Verdict",
     "Verdicts",

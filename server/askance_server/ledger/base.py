@@ -19,6 +19,11 @@ of it.
 Studies and rounds change state only by entries of their bulletin: `append` stores the entry and the state that
 `askance_protocol.rounds.Bulletin` says it leads to, in one commit.
 
+A user's kind (`kinds`) decides with 1.: a study of real users does not ask simulated ones.
+
+A ticket is an enrolment token of limited number. Users and the count of its use are one commit, so that no race, no
+crash and no second replica lets more in than it says.
+
 A round is closed by `close_round`: that it takes no more reports, how many it has, and the entry that says so are one
 commit. A count that was read before is out of date where others accept reports meanwhile.
 """
@@ -26,7 +31,7 @@ commit. A count that was read before is out of date where others accept reports 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -35,6 +40,7 @@ from numpy.typing import NDArray
 
 from askance_protocol.arrays import Integers, Truths
 from askance_protocol.budget import Account, whole_micro
+from askance_protocol.coins import MAX_USER
 from askance_protocol.errors import AskanceError, Code, ProtocolError
 from askance_protocol.rounds import (
     ENDED,
@@ -47,6 +53,7 @@ from askance_protocol.rounds import (
     StudyState,
 )
 from askance_protocol.tally import Tally
+from askance_server.ledger.kinds import UserKind, UserKinds
 
 Users = NDArray[np.uint64]
 OutcomeColumn = NDArray[np.uint32]
@@ -97,10 +104,51 @@ class NotOpenError(ProtocolError):
         super().__init__(what, where=where, remedy=remedy or "look at the bulletin of its study")
 
 
+class TicketUsedError(AskanceError):
+    """The enrolment token has let in as many users as it says, or would with these. Nobody was enrolled."""
+
+    code = Code.ENROLMENT_OVER
+
+
+class StaleEpochError(AskanceError):
+    """The token that is to be renewed has been renewed already."""
+
+    code = Code.UNAUTHORIZED
+
+
 class NotFoundError(AskanceError, LookupError):
     """No such study, round or user exists."""
 
     code = Code.NOT_FOUND
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """An enrolment token that lets in a limited number of users."""
+
+    id: str
+    users: int
+    """The number of users in all."""
+
+    def used(self, before: int, count: int) -> int:
+        """How many have come in with `count` more; TicketUsedError if that is more than the number."""
+        if before + count > self.users:
+            left = f"{self.users - before} are left" if before < self.users else "all have come"
+            raise TicketUsedError(f"admits {self.users} users, and {left}", where="this enrolment token")
+        return before + count
+
+
+@dataclass(frozen=True, slots=True)
+class UserRun:
+    """Users who enrol together, as an enrolment is stored."""
+
+    first: int
+    count: int
+    cap: int
+    kind: UserKind
+    ticket: Ticket | None = None
+    used: int = 0
+    """How many the ticket has let in, these included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +203,13 @@ def check_enrolment(count: int, cap: int) -> None:
     whole_micro(cap, where="cap", least=1)
 
 
+def check_room(enrolled: int, count: int, most: int) -> None:
+    """Refuse more users than there is room for."""
+    if enrolled + count > most:
+        left = max(most - enrolled, 0)
+        raise ProtocolError(f"{count} more are too many", where="users", remedy=f"this server has room for {left} more")
+
+
 def check_count(closing: RoundClosed, received: int) -> None:
     """Refuse a closing that names another number of reports than the round has."""
     if closing.received != received:
@@ -183,20 +238,42 @@ class Ledger(ABC):
     # ------------------------------------------------------------------------------------------------------ users
 
     @abstractmethod
-    def enrol(self, count: int, cap: int) -> range:
-        """Enrol `count` new users under the next numbers, each with this cap in micro-ε."""
+    def enrol(
+        self,
+        count: int,
+        cap: int,
+        kind: UserKind = UserKind.UNKNOWN,
+        *,
+        ticket: Ticket | None = None,
+        most: int = MAX_USER,
+    ) -> range:
+        """Enrol `count` new users under the next numbers, each with this cap in micro-ε.
+
+        Nobody is enrolled if there would be more than `most`, or more than the ticket admits (TicketUsedError).
+        """
+
+    @abstractmethod
+    def let_in(self, ticket: str) -> int:
+        """Number of users whom the ticket with this id has let in."""
 
     @abstractmethod
     def enrolled(self) -> int:
         """Number of users: they are numbered 0 .. enrolled − 1."""
 
     @abstractmethod
+    def kinds(self) -> UserKinds:
+        """The kind of every user: of those at least who were enrolled before the call."""
+
+    @abstractmethod
     def standing(self, user: int) -> Standing:
         """Cap, spending and charges of one user."""
 
     @abstractmethod
-    def affording(self, users: range, charge: int) -> Truths:
-        """Truths for these users: whether each can still pay `charge`. Users who are not enrolled cannot."""
+    def affording(self, users: range, charge: int, kinds: Set[UserKind] = frozenset(UserKind)) -> Truths:
+        """Truths for these users: whether each is of one of these kinds and can still pay `charge`.
+
+        Users who are not enrolled cannot.
+        """
 
     @abstractmethod
     def epoch(self, user: int) -> int:
@@ -207,8 +284,12 @@ class Ledger(ABC):
         """`epoch` of each of these users, in one look."""
 
     @abstractmethod
-    def revoke(self, user: int) -> int:
-        """Make all of a user's tokens void, and return the epoch of new ones."""
+    def revoke(self, user: int, expected: int | None = None) -> int:
+        """Make all of a user's tokens void, and return the epoch of new ones.
+
+        `expected` is the epoch of the token that asks for it. Of several who show the same one, one succeeds, and the
+        others get StaleEpochError.
+        """
 
     # -------------------------------------------------------------------------------------- studies and their rounds
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from askance_protocol.rounds import Bulletin, Entry
-from askance_server.ledger.base import OutcomeColumn, StoredEntry, Users, up_to
+from askance_server.ledger.base import OutcomeColumn, StoredEntry, UserRun, Users, up_to
 from askance_server.ledger.projections import ProjectedLedger
 
 
@@ -37,7 +37,7 @@ class MemoryLedger(ProjectedLedger):
     def close(self) -> None:
         """Do nothing: no files or connections are open."""
 
-    def _keep_users(self, first: int, count: int, cap: int) -> None:
+    def _keep_users(self, run: UserRun) -> None:
         """Store nothing: the projections hold the users."""
 
     def _keep_epoch(self, user: int, epoch: int) -> None:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import threading
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -54,13 +54,18 @@ from askance_server.ledger.base import (
     NotFoundError,
     NotOpenError,
     OutcomeColumn,
+    StaleEpochError,
     Standing,
+    Ticket,
+    UserRun,
     Users,
     Verdict,
     Verdicts,
     check_count,
     check_enrolment,
+    check_room,
 )
+from askance_server.ledger.kinds import UserKind, UserKinds, admitted
 
 Item = TypeVar("Item", bound=np.generic)
 
@@ -143,6 +148,9 @@ class ProjectedLedger(Ledger):
         self._broken: str | None = None
         """Why nothing is answered any more."""
         self._spending = UserBudgets()
+        self._kinds = UserKinds()
+        self._tickets: dict[str, int] = {}
+        """How many users each ticket has let in."""
         self._epochs: dict[int, int] = {}
         self._bulletins: dict[str, Bulletin] = {}
         self._states: dict[str, RoundState] = {}
@@ -154,8 +162,8 @@ class ProjectedLedger(Ledger):
     # ------------------------------------------------------------------------------------------ what subclasses keep
 
     @abstractmethod
-    def _keep_users(self, first: int, count: int, cap: int) -> None:
-        """Keep new users, who follow on those there are."""
+    def _keep_users(self, run: UserRun) -> None:
+        """Keep new users, who follow on those there are, and what their ticket has let in."""
 
     @abstractmethod
     def _keep_epoch(self, user: int, epoch: int) -> None:
@@ -201,25 +209,51 @@ class ProjectedLedger(Ledger):
     # ------------------------------------------------------------------------------------------------------ users
 
     @one_at_a_time
-    def enrol(self, count: int, cap: int) -> range:
+    def enrol(
+        self,
+        count: int,
+        cap: int,
+        kind: UserKind = UserKind.UNKNOWN,
+        *,
+        ticket: Ticket | None = None,
+        most: int = MAX_USER,
+    ) -> range:
         """Give new users the next numbers."""
         check_enrolment(count, cap)
         self._check_whole()
         first = self._spending.enrolled
-        if first + count > MAX_USER:
-            raise ProtocolError(f"{count} more are too many", where="count", remedy=f"{MAX_USER - first} are left")
+        check_room(first, count, min(most, MAX_USER))
+        used = 0 if ticket is None else ticket.used(self._tickets.get(ticket.id, 0), count)
         if count:
-            after = self._spending.extended(count, cap)
-            self._write(lambda: self._keep_users(first, count, cap), lambda: self._note_users(after))
+            run = UserRun(first, count, cap, kind, ticket, used)
+            after, kinds = self._spending.extended(count, cap), self._kinds.extended(first, kind)
+            self._write(lambda: self._keep_users(run), lambda: self._note_run(run, after, kinds))
         return range(first, first + count)
+
+    def _note_run(self, run: UserRun, after: UserBudgets, kinds: UserKinds) -> None:
+        if run.ticket is not None:
+            self._tickets[run.ticket.id] = run.used
+        # Kinds first: whoever is counted as enrolled has one.
+        self._kinds = kinds
+        self._note_users(after)
 
     def _note_users(self, after: UserBudgets) -> None:
         self._spending = after
+
+    def let_in(self, ticket: str) -> int:
+        """Number of users whom a ticket has let in."""
+        self._check_whole()
+        return self._tickets.get(ticket, 0)
 
     def enrolled(self) -> int:
         """Number of users."""
         self._check_whole()
         return self._spending.enrolled
+
+    def kinds(self) -> UserKinds:
+        """The kind of every user."""
+        self._check_whole()
+        return self._kinds
 
     @one_at_a_time
     def standing(self, user: int) -> Standing:
@@ -235,10 +269,11 @@ class ProjectedLedger(Ledger):
         return Standing(account, tuple(charges))
 
     @one_at_a_time
-    def affording(self, users: range, charge: int) -> Truths:
-        """Whether each of these users can still pay `charge`."""
+    def affording(self, users: range, charge: int, kinds: Set[UserKind] = frozenset(UserKind)) -> Truths:
+        """Whether each of these users is of one of these kinds and can still pay `charge`."""
         self._check_whole()
-        return self._spending.affording(users, charge)
+        affords = self._spending.affording(users, charge)
+        return affords & self._kinds.are(np.arange(users.start, users.stop, dtype=np.uint64), kinds)
 
     def epoch(self, user: int) -> int:
         """The epoch of a user's tokens: 0 until they are revoked."""
@@ -254,10 +289,12 @@ class ProjectedLedger(Ledger):
         return epochs
 
     @one_at_a_time
-    def revoke(self, user: int) -> int:
+    def revoke(self, user: int, expected: int | None = None) -> int:
         """Count the epoch of a user's tokens up by one."""
         self._check_user(user)
         epoch = self.epoch(user) + 1
+        if expected not in {None, epoch - 1}:
+            raise StaleEpochError("has been renewed already", where=f"the token of user {user}")
 
         def note() -> None:
             self._epochs[user] = epoch
@@ -374,7 +411,8 @@ class ProjectedLedger(Ledger):
         spent = spending.spent[rows] + charges_of(projection.round, users)
         over = spent > spending.cap_of(users)
         outside = outcomes >= _limits_of(projection.round, users)
-        asked = projection.round.asked(users)
+        kinds = admitted(simulated=projection.round.study.simulated)
+        asked = projection.round.asked(users) & self._kinds.are(users, kinds)
         verdicts = np.zeros(len(users), np.uint8)
         is_open = self._states[projection.round.id] is RoundState.OPEN
         if is_open and asked.all() and not (before.any() or over.any() or outside.any()):

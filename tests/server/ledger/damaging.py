@@ -16,7 +16,7 @@ import numpy as np
 
 from askance_protocol.budget import MICRO
 from askance_protocol.rounds import RoundAnswered, StudyEnded
-from askance_server.ledger import Ledger
+from askance_server.ledger import Ledger, Ticket, UserKind
 from tests.protocol.studies import part, round_of, study
 from tests.server.ledger.ledgers import publish
 
@@ -25,8 +25,8 @@ ENDED, RUNNING = study(nonce="a" * 32), study(nonce="b" * 32)
 
 def fill(ledger: Ledger) -> None:
     """Something in every table, two rows where there can be two."""
-    ledger.enrol(50, 2 * MICRO)
-    ledger.enrol(50, 3 * MICRO)
+    ledger.enrol(50, 2 * MICRO, UserKind.REAL, ticket=Ticket("0f" * 16, 60))
+    ledger.enrol(50, 3 * MICRO, UserKind.SIMULATED, ticket=Ticket("a1" * 16, 60))
     ledger.revoke(3)
     ledger.revoke(60)
     ledger.check_writable()

@@ -34,7 +34,8 @@ from askance_protocol.budget import MICRO
 from askance_protocol.errors import AskanceError, ProtocolError
 from askance_protocol.rounds import Bulletin, RoundClosed, RoundPublished, StudyPublished
 from askance_server import ledger as ledger_package
-from askance_server.ledger.base import Ledger, LedgerError, OutcomeColumn, Users, Verdict, Verdicts
+from askance_server.ledger.base import Ledger, LedgerError, OutcomeColumn, Ticket, Users, Verdict, Verdicts
+from askance_server.ledger.kinds import UserKind
 from askance_server.ledger.memory import MemoryLedger
 from askance_server.ledger.postgres import PostgresLedger, rows
 from askance_server.ledger.postgres import ledger as postgres_ledger
@@ -48,6 +49,7 @@ STUDY: Final = study()
 ID: Final = STUDY.digest()
 USERS: Final = 2_000
 CAP: Final = 2 * MICRO
+TICKETS: Final = 50
 
 Told = object
 """What an operation is told: it compares."""
@@ -79,6 +81,15 @@ def an_enrolment(ledger: Ledger, step: int) -> Told:
 
 def an_enrolment_with_another_cap(ledger: Ledger, step: int) -> Told:
     return ledger.enrol(1, CAP + step + 1)
+
+
+def an_enrolment_with_a_ticket(ledger: Ledger, step: int) -> Told:
+    """The first of it, or one more."""
+    return ledger.enrol(2, CAP, tuple(UserKind)[step % 3], ticket=Ticket(f"{step // 4 % TICKETS:032x}", 10_000))
+
+
+def a_renewal(ledger: Ledger, step: int) -> Told:
+    return ledger.revoke(step % 3, ledger.epoch(step % 3))
 
 
 def a_revocation(ledger: Ledger, step: int) -> Told:
@@ -132,7 +143,9 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "a group": Operation(a_group, again=as_retries),
     "an enrolment": Operation(an_enrolment),
     "an enrolment with another cap": Operation(an_enrolment_with_another_cap),
+    "an enrolment with a ticket": Operation(an_enrolment_with_a_ticket),
     "a revocation": Operation(a_revocation),
+    "a renewal": Operation(a_renewal),
     "a publication": Operation(a_publication),
     "a new study": Operation(a_new_study),
     "a closing": Operation(a_closing, before=before_a_closing),
@@ -163,6 +176,8 @@ def snapshot(ledger: Ledger) -> Snapshot:
         [ledger.affording(range(users), charge).tobytes() for charge in (1, MICRO + 1, CAP + 9)],
         [ledger.standing(user) for user in (0, 3, users - 1)],
         [ledger.epoch(user) for user in range(3)],
+        list(ledger.kinds().runs(users)),
+        [ledger.let_in(f"{number:032x}") for number in range(TICKETS)],
         ledger.studies(),
         ledger.bulletin(ID),
         [entry.digest() for study_ in ledger.studies()[-2:] for entry in ledger.entries(study_)[-3:]],

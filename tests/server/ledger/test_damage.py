@@ -150,6 +150,9 @@ def test_without_seals_it_is_missed(missed_without_seals: list[str]) -> None:
         "epochs: epoch of the last row",
         "epochs: the last row deleted",
         "heartbeat: beats of the first row",
+        "kinds: kind of the last row",
+        "tickets: used of the first row",
+        "tickets: the last row deleted",
     } <= set(missed_without_seals)
 
 
@@ -169,7 +172,8 @@ STATEMENTS: Final = {
     "a column more": "ALTER TABLE epochs ADD COLUMN mystery",
     "an index less": "DROP INDEX groups_of_a_round",
     "a trigger": "CREATE TRIGGER mystery AFTER INSERT ON epochs BEGIN DELETE FROM epochs; END",
-    "an older version": "PRAGMA user_version = 2",
+    "an older version": "PRAGMA user_version = 3",
+    "a much older version": "PRAGMA user_version = 2",
     "a newer version": "PRAGMA user_version = 1000",
     "a group twice": "INSERT INTO report_groups (round, reports, users, outcomes, checksum)"
     " SELECT round, reports, users, outcomes, checksum FROM report_groups LIMIT 1",
@@ -189,6 +193,8 @@ WHERE: Final = {
     "a cap changed": ("UPDATE enrolments SET cap = cap + 1", "table enrolments"),
     "a user added": ("UPDATE enrolments SET users = users + 1 WHERE first_user = 50", "table enrolments"),
     "a revocation gone": ("DELETE FROM epochs WHERE user = 3", "table epochs"),
+    "a made-up user made real": ("UPDATE kinds SET kind = 'real' WHERE kind = 'simulated'", "table kinds"),
+    "the use of a ticket forgotten": ("UPDATE tickets SET used = 1", "table tickets"),
     "log rows gone": ("DELETE FROM report_groups WHERE id > 2", "table report_groups"),
     "an entry altered": (
         "UPDATE entries SET body = CAST(replace(CAST(body AS TEXT), 'A study', 'B study') AS BLOB)",

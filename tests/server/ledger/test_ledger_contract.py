@@ -39,7 +39,19 @@ from askance_protocol.rounds import (
 )
 from askance_protocol.tally import tally_round
 from askance_server.ledger import open_ledger
-from askance_server.ledger.base import Charge, Ledger, LedgerError, NotFoundError, NotOpenError, Standing, Verdict
+from askance_server.ledger.base import (
+    Charge,
+    Ledger,
+    LedgerError,
+    NotFoundError,
+    NotOpenError,
+    StaleEpochError,
+    Standing,
+    Ticket,
+    TicketUsedError,
+    Verdict,
+)
+from askance_server.ledger.kinds import UserKind, UserKinds
 from askance_server.ledger.postgres import PostgresLedger
 from askance_server.ledger.postgres import ledger as postgres
 from tests.harness.marks import SECONDS
@@ -206,6 +218,129 @@ def test_nobodys_epoch_is_one_that_no_token_carries_and_nobody_is_revoked(ledger
     assert ledger.epoch(3) == -1
     with pytest.raises(NotFoundError):
         ledger.revoke(3)
+
+
+def test_of_those_who_renew_by_the_same_token_one_succeeds(ledger: Ledger) -> None:
+    ledger.enrol(3, MICRO)
+
+    assert ledger.revoke(1, 0) == 1
+    for stale in (0, 2, 7):
+        with pytest.raises(StaleEpochError):
+            ledger.revoke(1, stale)
+    assert ledger.revoke(1, 1) == 2
+    # An operator expects none.
+    assert ledger.revoke(1) == 3
+    assert [ledger.epoch(user) for user in range(3)] == [0, 3, 0]
+    with pytest.raises(NotFoundError):
+        ledger.revoke(3, 0)
+
+
+# ------------------------------------------------------------------------------------------------ tickets and kinds
+
+
+TICKET, OTHER_TICKET = Ticket("0f" * 16, 5), Ticket("a1" * 16, 2)
+
+
+def enrols(ledger: Ledger, count: int, ticket: Ticket) -> bool:
+    """Whether a ticket lets so many in; if not, nothing has changed."""
+    before = ledger.enrolled()
+    try:
+        assert ledger.enrol(count, MICRO, ticket=ticket) == range(before, before + count)
+    except TicketUsedError:
+        assert ledger.enrolled() == before
+        return False
+    return True
+
+
+def test_a_ticket_lets_its_number_in_and_no_more(keeper: Keeper) -> None:
+    ledger = keeper.ledger
+    assert [enrols(ledger, count, TICKET) for count in (2, 4, 1, 3, 2, 1)] == [True, False, True, False, True, False]
+    assert [enrols(ledger, count, OTHER_TICKET) for count in (3, 2, 1)] == [False, True, False]
+    assert enrols(ledger, 0, TICKET)
+    ledger.enrol(4, MICRO)
+
+    ledger = keeper.reopen()
+    assert not enrols(ledger, 1, TICKET)
+    assert ledger.enrolled() == 11
+    assert ledger.verify() == []
+
+
+def test_what_else_refuses_an_enrolment_uses_no_ticket(ledger: Ledger) -> None:
+    for wrong in (lambda: ledger.enrol(2, 0, ticket=TICKET), lambda: ledger.enrol(2, MICRO, ticket=TICKET, most=1)):
+        with pytest.raises(ProtocolError):
+            wrong()
+
+    assert enrols(ledger, TICKET.users, TICKET)
+
+
+def test_there_are_no_more_users_than_there_is_room_for(ledger: Ledger) -> None:
+    assert ledger.enrol(3, MICRO, most=3) == range(3)
+    with pytest.raises(ProtocolError, match="room for 0 more"):
+        ledger.enrol(1, MICRO, most=3)
+    assert ledger.enrol(1, MICRO, most=4) == range(3, 4)
+
+
+def kinds_of(ledger: Ledger) -> list[UserKind]:
+    """The kind of each user."""
+    return [kind for users, kind in ledger.kinds().runs(ledger.enrolled()) for _ in users]
+
+
+def test_each_user_is_of_the_kind_that_she_enrolled_with(keeper: Keeper) -> None:
+    real, simulated, unknown = UserKind.REAL, UserKind.SIMULATED, UserKind.UNKNOWN
+    assert kinds_of(keeper.ledger) == []
+    wanted: list[UserKind] = []
+    for count, kind in (
+        (2, simulated),
+        (1, simulated),
+        (1, real),
+        (2, unknown),
+        (1, unknown),
+        (3, real),
+        (1, simulated),
+    ):
+        keeper.ledger.enrol(count, MICRO, kind)
+        wanted += [kind] * count
+        assert kinds_of(keeper.ledger) == wanted
+
+    ledger = keeper.reopen()
+    assert kinds_of(ledger) == wanted
+    assert ledger.kinds().counts(11) == {real: 4, simulated: 4, unknown: 3}
+    for kinds in ({real}, {simulated, unknown}, set(UserKind), set[UserKind]()):
+        affords = ledger.affording(range(12), MICRO, kinds)
+        assert affords.tolist() == [*(kind in kinds for kind in wanted), False]
+
+
+def test_a_simulated_user_is_not_in_a_study_of_real_ones_and_whoever_wants_is_in_a_simulated_one(
+    ledger: Ledger,
+) -> None:
+    of_persons = study(simulated=False)
+    round_ = round_of(part(), of=of_persons).digest()
+    publish(ledger, STUDY, FIRST)
+    publish(ledger, of_persons, round_of(part(), of=of_persons))
+    for kind in (UserKind.UNKNOWN, UserKind.SIMULATED, UserKind.REAL):
+        ledger.enrol(1, 2 * MICRO, kind)
+
+    everybody = ((0, 1), (1, 1), (2, 1), (3, 1))
+    accepted, refused, unknown = Verdict.ACCEPTED, Verdict.NOT_ASKED, Verdict.UNKNOWN_USER
+    assert report(ledger, round_, *everybody) == [accepted, refused, accepted, unknown]
+    assert report(ledger, A, *everybody) == [accepted, accepted, accepted, unknown]
+    assert [spent(ledger, user) for user in range(3)] == [2 * MICRO, MICRO, 2 * MICRO]
+    assert (tallied(ledger, round_), tallied(ledger, A)) == (2, 3)
+
+
+def test_whom_rounds_wait_for_and_gateways_speak_for() -> None:
+    real, simulated, unknown = UserKind.REAL, UserKind.SIMULATED, UserKind.UNKNOWN
+    kinds = UserKinds()
+    assert kinds.spoken_for(0) == range(0)
+    assert kinds.spoken_for(7) == range(7)  # Users of version 0.1.
+    assert kinds.waited_for(7, simulated=True) == {simulated, unknown}
+    kinds = kinds.extended(0, real)
+    assert (kinds.spoken_for(3), kinds.waited_for(3, simulated=True)) == (range(0), set(UserKind))
+    kinds = kinds.extended(3, simulated).extended(5, real).extended(6, simulated).extended(8, unknown)
+    assert kinds.spoken_for(9) == range(3, 8)
+    assert kinds.spoken_for(6) == range(3, 5)  # Whoever comes later is not in it.
+    assert kinds.waited_for(9, simulated=True) == {simulated, unknown}
+    assert kinds.waited_for(9, simulated=False) == {real, unknown}
 
 
 # --------------------------------------------------------------------------------------------- studies and their rounds
@@ -813,7 +948,7 @@ def test_every_table_and_column_is_explained(database: str) -> None:
         AND obj_description(pg_class.oid) IS NULL = (attnum = 0)"""
     with sql(database) as link:
         assert link.execute(query).fetchall() == []
-        assert link.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchall() == [(9,)]
+        assert link.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchall() == [(11,)]
         # The control: a column without a comment is found.
         link.execute("ALTER TABLE users ADD COLUMN mystery integer")
         assert link.execute(query).fetchall() == [("users", "mystery")]
@@ -1064,7 +1199,7 @@ def test_a_large_group_takes_as_many_statements_as_a_small_one(database: str, mo
     with closing(PostgresLedger.open(database)) as ledger:
         publish(ledger, STUDY, FIRST)
         ledger.round(A)
-        assert statements(lambda: ledger.enrol(1, MICRO)) == statements(lambda: ledger.enrol(100_000, MICRO)) == 2
+        assert statements(lambda: ledger.enrol(1, MICRO)) == statements(lambda: ledger.enrol(100_000, MICRO)) == 3
         ledger.enrolled()
         sizes = (range(1), range(1, 10_001), range(10_001))
         groups = [(np.array(users, np.uint64), np.zeros(len(users), np.uint32)) for users in sizes]

@@ -47,7 +47,21 @@ from askance_protocol.rounds import (
     prepare_round,
 )
 from askance_protocol.tally import tally_round
-from askance_server.ledger import Charge, Ledger, NotFoundError, OutcomeColumn, Standing, Users, Verdict, Verdicts
+from askance_server.ledger import (
+    Charge,
+    Ledger,
+    NotFoundError,
+    OutcomeColumn,
+    StaleEpochError,
+    Standing,
+    Ticket,
+    TicketUsedError,
+    UserKind,
+    UserKinds,
+    Users,
+    Verdict,
+    Verdicts,
+)
 from askance_server.ledger.memory import MemoryLedger
 from askance_server.ledger.postgres import PostgresLedger
 from askance_server.ledger.sqlite import FILE, SqliteLedger
@@ -86,6 +100,8 @@ Item = TypeVar("Item")
 
 small = st.integers(0, 11)
 users_ = st.integers(0, MOST_USERS + 1)
+TICKETS = (Ticket("0f" * 16, 3), Ticket("a1" * 16, 5))
+tickets_ = st.sampled_from((None, *TICKETS))
 outcomes_ = st.sampled_from((0, 1, 1, 0, 2, 7, 300))
 
 
@@ -97,6 +113,9 @@ class Model:
     """What base.py says, in dictionaries."""
 
     caps: list[int] = field(default_factory=list[int])
+    kinds: list[UserKind] = field(default_factory=list[UserKind])
+    used: Counter[str] = field(default_factory=Counter[str])
+    """By the id of a ticket: how many users it has let in."""
     epochs: dict[int, int] = field(default_factory=dict[int, int])
     states: dict[str, RoundState] = field(default_factory=dict[str, RoundState])
     reports: dict[str, dict[int, int]] = field(default_factory=dict[str, dict[int, int]])
@@ -112,7 +131,8 @@ class Model:
         reports = self.reports[id_]
         if user >= len(self.caps):
             return Verdict.UNKNOWN_USER
-        if not asks(id_, user):
+        of_real_users = not ROUNDS[id_].study.simulated
+        if not asks(id_, user) or (of_real_users and self.kinds[user] is UserKind.SIMULATED):
             return Verdict.NOT_ASKED
         charge, limit = dealt(id_, user)
         if outcome >= limit:
@@ -131,7 +151,8 @@ class Model:
 
 
 STUDIES: dict[str, StudySpec] = {
-    spec.digest(): spec for spec in (study(nonce=f"{number:032x}", cap=3 * MICRO) for number in range(3))
+    spec.digest(): spec
+    for spec in (study(nonce=f"{number:032x}", cap=3 * MICRO, simulated=number != 1) for number in range(3))
 }
 ROUNDS: dict[str, PreparedRound] = {}
 
@@ -159,6 +180,15 @@ def dealt(id_: str, user: int) -> tuple[int, int]:
 
 def pick(items: Sequence[Item], which: int) -> Item:
     return items[which % len(items)]
+
+
+def refused(work: Callable[[], object], error: type[Exception]) -> bool:
+    """Whether some work is refused by this error. (What `pytest.raises` raises is no AssertionError.)"""
+    try:
+        work()
+    except error:
+        return True
+    return False
 
 
 # ----------------------------------------------------------------------------------------------------- the machine
@@ -212,11 +242,17 @@ class LedgerMachine(RuleBasedStateMachine):
     # -------------------------------------------------------------------------------------------------------- rules
 
     @precondition(lambda self: len(self.model.caps) < MOST_USERS)
-    @rule(count=st.integers(1, 4), cap=st.sampled_from(CAPS))
-    def enrol(self, count: int, cap: int) -> None:
+    @rule(count=st.integers(1, 4), cap=st.sampled_from(CAPS), kind=st.sampled_from(UserKind), ticket=tickets_)
+    def enrol(self, count: int, cap: int, kind: UserKind, ticket: Ticket | None) -> None:
         first = len(self.model.caps)
-        assert self.ledger.enrol(count, cap) == range(first, first + count)
+        if ticket is not None:
+            if self.model.used[ticket.id] + count > ticket.users:
+                assert refused(lambda: self.ledger.enrol(count, cap, kind, ticket=ticket), TicketUsedError)
+                return
+            self.model.used[ticket.id] += count
+        assert self.ledger.enrol(count, cap, kind, ticket=ticket) == range(first, first + count)
         self.model.caps += [cap] * count
+        self.model.kinds += [kind] * count
 
     @precondition(lambda self: len(self.model.states) < MOST_ROUNDS and self.studies_at_work())
     @rule(which=small, parts=st.integers(0, len(PARTS) - 1), cohort=st.integers(0, len(COHORTS) - 1))
@@ -294,11 +330,15 @@ class LedgerMachine(RuleBasedStateMachine):
         self.send(pick(late, which), [(user % len(self.model.caps), 1)])
 
     @precondition(lambda self: self.model.caps)
-    @rule(user=small)
-    def revoke(self, user: int) -> None:
+    @rule(user=small, shown=st.sampled_from((None, 0, 1, 2)))
+    def revoke(self, user: int, shown: int | None) -> None:
         user %= len(self.model.caps)
-        self.model.epochs[user] = self.model.epochs.get(user, 0) + 1
-        assert self.ledger.revoke(user) == self.model.epochs[user]
+        epoch = self.model.epochs.get(user, 0)
+        if shown not in {None, epoch}:
+            assert refused(lambda: self.ledger.revoke(user, shown), StaleEpochError)
+            return
+        self.model.epochs[user] = epoch + 1
+        assert self.ledger.revoke(user, shown) == epoch + 1
 
     @rule()
     def restart(self) -> None:
@@ -313,6 +353,8 @@ class LedgerMachine(RuleBasedStateMachine):
     def users_stand_as_in_the_model(self) -> None:
         users = range(len(self.model.caps))
         assert self.ledger.enrolled() == len(users)
+        for ticket in TICKETS:
+            assert self.ledger.let_in(ticket.id) == self.model.used[ticket.id] <= ticket.users
         for user in users:
             standing = self.ledger.standing(user)
             assert standing == self.model.standing(user)
@@ -323,6 +365,9 @@ class LedgerMachine(RuleBasedStateMachine):
         for charge in (MICRO, 2 * MICRO):
             affords = [self.model.standing(user).account.affords(charge) for user in users]
             assert self.ledger.affording(everybody, charge).tolist() == [*affords, False]
+            real = [kind is UserKind.REAL for kind in self.model.kinds]
+            found = self.ledger.affording(everybody, charge, {UserKind.REAL}).tolist()
+            assert found == [*map(all, zip(affords, real, strict=True)), False]
         with pytest.raises(NotFoundError):
             self.ledger.standing(len(users))
 
@@ -463,7 +508,26 @@ class AcceptingLateReports(SqliteLedger):
         return super().charge(id_, users, outcomes)
 
 
-@pytest.mark.parametrize("twin", [ChargingRetries, ForgettingTheLastGroup, AcceptingLateReports])
+class ForgettingTickets(SqliteLedger):
+    """Does not keep what a ticket has let in."""
+
+    def _keep_ticket(self, db: sqlite3.Connection, ticket: Ticket, used: int) -> None: ...
+
+
+class TakingEverybody(SqliteLedger):
+    """Asks simulated users in studies of real ones."""
+
+    def charge(self, id_: str, users: Users, outcomes: OutcomeColumn) -> Verdicts:
+        kept, self._kinds = self._kinds, UserKinds()
+        try:
+            return super().charge(id_, users, outcomes)
+        finally:
+            self._kinds = kept
+
+
+@pytest.mark.parametrize(
+    "twin", [ChargingRetries, ForgettingTheLastGroup, AcceptingLateReports, ForgettingTickets, TakingEverybody]
+)
 def test_the_machine_finds_a_planted_fault(directory: Path, twin: type[SqliteLedger]) -> None:
     with pytest.raises(AssertionError):
         live(partial(embedded, directory, twin), runs=30, shrink=False)

@@ -20,7 +20,16 @@ import pytest
 from askance_protocol.budget import MICRO
 from askance_protocol.errors import ProtocolError
 from askance_protocol.rounds import Bulletin, Cohort, RoundPublished, StudyPublished
-from askance_server.ledger.base import OutcomeColumn, Users, Verdict, Verdicts
+from askance_server.ledger.base import (
+    Ledger,
+    OutcomeColumn,
+    StaleEpochError,
+    Ticket,
+    TicketUsedError,
+    Users,
+    Verdict,
+    Verdicts,
+)
 from askance_server.ledger.postgres import PostgresLedger
 from askance_server.ledger.postgres import ledger as postgres
 from tests.harness.marks import SECONDS
@@ -212,6 +221,64 @@ def test_replicas_that_enrol_at_once_give_consecutive_numbers_and_none_twice(dat
 
     numbers = sorted(number for runs in given for run in runs for number in run)
     assert numbers == list(range(8 * 55))
+
+
+TICKET = Ticket("0f" * 16, 20)
+
+
+def come_in(ledger: Ledger, count: int, ticket: Ticket) -> int:
+    """How many a ticket has let in, if so many came at once."""
+    try:
+        return len(ledger.enrol(count, MICRO, ticket=ticket))
+    except TicketUsedError:
+        return 0
+
+
+def test_replicas_together_let_in_what_a_ticket_admits(database: str) -> None:
+    let_in = at_once(database, 8, lambda ledger, _: sum(come_in(ledger, count, TICKET) for count in (3, 2, 1, 1)))
+
+    with closing(PostgresLedger.open(database)) as ledger:
+        assert ledger.enrolled() == sum(let_in) == ledger.let_in(TICKET.id) == TICKET.users
+        assert ledger.verify() == []
+
+
+def test_the_same_replicas_let_more_in_where_the_use_is_read_and_written_apart(database: str) -> None:
+    """The control: the count is looked at, and kept with the users, but nobody holds the others off meanwhile."""
+    meet = threading.Barrier(8)
+
+    def work(ledger: PostgresLedger, _: int) -> int:
+        before = ledger.let_in(TICKET.id)
+        meet.wait(SECONDS)
+        return len(ledger.enrol(TICKET.used(before, 15), MICRO))
+
+    assert sum(at_once(database, 8, work)) > TICKET.users
+
+
+def renewals(database: str, shown: Callable[[PostgresLedger], int | None]) -> list[bool]:
+    """Eight replicas renew the token of one user at once, by what each was shown; who succeeds."""
+    with closing(PostgresLedger.open(database)) as ledger:
+        ledger.enrol(1, MICRO)
+    meet = threading.Barrier(8)
+
+    def work(ledger: PostgresLedger, _: int) -> bool:
+        epoch = shown(ledger)
+        meet.wait(SECONDS)
+        try:
+            ledger.revoke(0, epoch)
+        except StaleEpochError:
+            return False
+        return True
+
+    return at_once(database, 8, work)
+
+
+def test_of_replicas_that_renew_by_one_token_one_succeeds(database: str) -> None:
+    assert sum(renewals(database, lambda ledger: ledger.epoch(0))) == 1
+
+
+def test_all_of_them_succeed_where_the_token_is_compared_before(database: str) -> None:
+    """The control: each has seen that the token is valid, and renews without comparing again."""
+    assert sum(renewals(database, lambda ledger: None if ledger.epoch(0) == 0 else 0)) == 8
 
 
 def try_to_append(url: str, entries: list[Any]) -> list[bool]:

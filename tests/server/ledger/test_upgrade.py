@@ -17,8 +17,9 @@ from typing import Any, Final
 
 import pytest
 
+from askance_protocol.budget import MICRO
 from askance_server.auth import Keys
-from askance_server.ledger import audit_ledger
+from askance_server.ledger import LedgerError, Ticket, UserKind, audit_ledger
 from askance_server.ledger.schemas import migrations
 from askance_server.ledger.sqlite import FILE, SqliteLedger, opening
 from tests.harness.servers import Service
@@ -111,7 +112,7 @@ def broken_upgrades(folder: Path, migrate: Callable[..., None] | None = None) ->
         seen.add(version := schema_of(directory))
         with closing(sqlite3.connect(directory / FILE)) as db:
             tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
-            if ("seals" in tables) != (version == 3):
+            if ("seals" in tables, "kinds" in tables) != (version >= 3, version >= 4):
                 wrong.append(f"killed at statement {place}: tables of two versions")
         try:
             with closing(SqliteLedger.open(directory)) as ledger:
@@ -121,7 +122,7 @@ def broken_upgrades(folder: Path, migrate: Callable[..., None] | None = None) ->
         else:
             wrong += [f"killed at statement {place}: {fault.what}" for fault in audit_ledger(str(directory))]
         place += 1
-    assert wrong or seen == {2, 3}  # Before its commit and after it.
+    assert wrong or seen == {2, 3, 4}  # Before each of its commits and after it.
     return place - 1, wrong
 
 
@@ -136,6 +137,46 @@ def in_steps(db: sqlite3.Connection, path: Path) -> None:
     db.executescript(migrations("sqlite")[3])
     opening.seal_all(db)
     db.execute("PRAGMA user_version = 3")
+
+
+def of_schema_3(directory: Path) -> Path:
+    """A ledger of schema 3, which `fixtures/make_ledger_of_schema_3.py` has made with the code of its time."""
+    directory.mkdir(mode=0o700)
+    (directory / FILE).write_bytes(lzma.decompress((FIXTURES / "ledger_of_schema_3.sqlite.xz").read_bytes()))
+    return directory
+
+
+def test_a_ledger_of_schema_3_goes_on_and_its_users_are_of_unknown_kind(tmp_path: Path) -> None:
+    directory = of_schema_3(tmp_path / "data")
+    (found,) = audit_ledger(str(directory))
+    assert "start the server once" in found.next
+    assert schema_of(directory) == 3
+
+    for _ in range(2):
+        with closing(SqliteLedger.open(directory)) as ledger:
+            assert list(ledger.kinds().runs(15)) == [(range(15), UserKind.UNKNOWN)]
+            assert sum(ledger.standing(user).account.spent for user in range(15)) == 8 * MICRO
+            assert [ledger.epoch(3), ledger.epoch(4)] == [1, 0]
+            assert ledger.verify() == []
+        assert schema_of(directory) == 4
+        assert audit_ledger(str(directory), "c" * 64) == []
+    with closing(SqliteLedger.open(directory)) as ledger:
+        assert ledger.enrol(2, MICRO, UserKind.SIMULATED, ticket=Ticket("0f" * 16, 2)) == range(15, 17)
+    assert audit_ledger(str(directory), "c" * 64) == []
+
+
+@pytest.mark.parametrize(
+    "statement", ["UPDATE enrolments SET cap = cap + 1", "CREATE TRIGGER t AFTER INSERT ON epochs BEGIN SELECT 1; END"]
+)
+def test_damage_from_before_an_upgrade_is_found_after_it(tmp_path: Path, statement: str) -> None:
+    directory = of_schema_3(tmp_path / "data")
+    with closing(sqlite3.connect(directory / FILE, isolation_level=None)) as db:
+        db.execute(statement)
+
+    with pytest.raises(LedgerError, match="is not what it was when it was written last"):
+        SqliteLedger.open(directory)
+    assert schema_of(directory) == 4
+    assert audit_ledger(str(directory), "c" * 64) != []
 
 
 def test_an_upgrade_in_several_commits_is_found(tmp_path: Path) -> None:

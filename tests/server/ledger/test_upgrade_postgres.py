@@ -21,9 +21,10 @@ import psycopg
 import pytest
 from psycopg.sql import SQL, Identifier
 
+from askance_protocol.budget import MICRO
 from askance_server.auth import Keys
-from askance_server.ledger import LedgerError, audit_ledger
-from askance_server.ledger.postgres import PostgresLedger, opening
+from askance_server.ledger import LedgerError, Ticket, UserKind, audit_ledger
+from askance_server.ledger.postgres import PostgresLedger, opening, seals
 from askance_server.ledger.postgres import ledger as postgres
 from askance_server.ledger.postgres.link import Link, connect
 from askance_server.ledger.postgres.seals import seal_new
@@ -97,6 +98,27 @@ def test_a_ledger_of_schema_2_is_sealed(old: str) -> None:
         link.execute("INSERT INTO schema_version (version) VALUES (2)")
     with closing(PostgresLedger.open(old)) as ledger:
         TOLD.assert_same_totals(ledger)
+    assert audit_ledger(old) == []
+
+
+def test_a_ledger_of_schema_3_is_given_kinds_and_tickets(old: str) -> None:
+    with pytest.MonkeyPatch.context() as patch, closing(connect(old)) as link:
+        for table in ("kinds", "tickets"):
+            patch.delitem(seals.SEALED, table)  # pyright: ignore[reportArgumentType] - a dict
+        before = {number: script for number, script in migrations("postgres").items() if number <= 3}
+        patch.setattr(opening, "migrations", lambda _: before)
+        opening.migrate(link, old)
+    assert schema_of(old) == 3
+    (found,) = audit_ledger(old)
+    assert "stop all servers, then start one" in found.next
+
+    with closing(PostgresLedger.open(old)) as ledger:
+        TOLD.assert_same_totals(ledger)
+        users = ledger.enrolled()
+        assert list(ledger.kinds().runs(users)) == [(range(users), UserKind.UNKNOWN)]
+        ledger.enrol(2, MICRO, UserKind.SIMULATED, ticket=Ticket("0f" * 16, 2))
+        assert ledger.kinds().spoken_for(users + 2) == range(users, users + 2)
+    assert schema_of(old) == NEWEST
     assert audit_ledger(old) == []
 
 
@@ -223,12 +245,12 @@ def test_an_upgrade_that_is_killed_leaves_one_version_or_the_other_whole(renew: 
 def in_steps(link: Link, url: str) -> None:
     """The control: an upgrade whose statements are commits of their own."""
     del url
-    for number in (2, 3):
+    for number in range(2, NEWEST + 1):
         for statement in statements(migrations("postgres")[number].encode()):
             if b"LOCK TABLE" not in statement:
                 link.execute(statement)
         link.execute("INSERT INTO schema_version (version) VALUES (%s)", (number,))
-    seal_new(link, range(2, 4))
+    seal_new(link, range(2, NEWEST + 1))
 
 
 def test_an_upgrade_in_several_commits_is_found(renew: Callable[[], str]) -> None:

@@ -47,6 +47,7 @@ EXIT_OF: Final[Mapping[Code, Exit]] = {
     Code.NOT_FOUND: Exit.USAGE,
     Code.UNAUTHORIZED: Exit.USAGE,
     Code.FORBIDDEN: Exit.USAGE,
+    Code.ENROLMENT_OVER: Exit.USAGE,
     Code.OVER_BUDGET: Exit.BUDGET_REFUSED,
     Code.ROUND_NOT_OPEN: Exit.USAGE,
     Code.STUDY_OVER: Exit.USAGE,

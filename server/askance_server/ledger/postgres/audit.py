@@ -21,8 +21,8 @@ from askance_server.ledger.postgres.rows import (
     Known,
     accounts_of,
     blocks_of_users,
-    count_users,
     load_round,
+    populace_of,
     reports_of,
     rounds_of,
 )
@@ -100,7 +100,7 @@ def _audit_counts(link: Link) -> Iterator[Fault]:
 
 def _audit_reports(link: Link) -> Iterator[Fault]:
     """Every report as it was sealed; Σ charges = spent ≤ cap, user by user; a block of users at a time."""
-    enrolled = count_users(link)
+    populace = populace_of(link)
     rounds: list[Known] = []
     for (id_,) in ask(link, "SELECT id FROM rounds ORDER BY key").fetchall():
         try:
@@ -116,7 +116,7 @@ def _audit_reports(link: Link) -> Iterator[Fault]:
         for known in rounds:
             users, outcomes = reports_of(link, known.key, block)
             found[known.key] += reports_sum(known.key, users, outcomes)
-            refused = known.refused(users, outcomes, enrolled) != Verdict.ACCEPTED
+            refused = known.refused(users, outcomes, populace) != Verdict.ACCEPTED
             yield from _of_users(users[refused], f"a report to round {known.round.id} should have been refused")
             owed[users - np.uint64(block.start)] += known.charged(users)
         yield from _audit_accounts(link, block, owed)

@@ -37,7 +37,7 @@ import hashlib
 import math
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Set
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString, TypeVar
@@ -77,16 +77,20 @@ from askance_server.ledger.base import (
     NotOpenError,
     OtherKeyError,
     OutcomeColumn,
+    StaleEpochError,
     Standing,
     StoredEntry,
+    Ticket,
     Users,
     Verdict,
     Verdicts,
     check_count,
     check_enrolment,
+    check_room,
     up_to,
 )
 from askance_server.ledger.digests import RowSum
+from askance_server.ledger.kinds import UserKind, UserKinds
 from askance_server.ledger.postgres.audit import audit
 from askance_server.ledger.postgres.link import (
     LOCKS,
@@ -102,11 +106,14 @@ from askance_server.ledger.postgres.link import (
 from askance_server.ledger.postgres.opening import migrate, schema_of
 from askance_server.ledger.postgres.rows import (
     Known,
+    Populace,
     blocks,
     bulletin_of,
     count_reports,
     count_users,
+    kinds_of,
     load_round,
+    populace_of,
     reports_of,
     study_of_round,
 )
@@ -175,34 +182,53 @@ class PostgresLedger(Ledger):
         """The connections of all threads."""
         self._taking = threading.Lock()
         self._take(link)
-        self._enrolled = 0  # At least this many are enrolled: users only become more.
+        self._populace = Populace()
         self._rounds: dict[str, Known] = {}
 
     # ------------------------------------------------------------------------------------------------------ users
 
-    def enrol(self, count: int, cap: int) -> range:
+    def enrol(
+        self,
+        count: int,
+        cap: int,
+        kind: UserKind = UserKind.UNKNOWN,
+        *,
+        ticket: Ticket | None = None,
+        most: int = MAX_USER,
+    ) -> range:
         """Give new users the next numbers, one enrolment at a time, so that numbers have no gaps."""
         check_enrolment(count, cap)
 
         def work(link: Link) -> range:
+            # Kinds and tickets are read and written under this lock as well.
             ask(link, "SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, _ENROLLING))
             users = range(first := count_users(link), first + count)
-            if users.stop > MAX_USER:
-                raise ProtocolError(f"{count} more are too many", where="count", remedy=f"{MAX_USER - first} are left")
+            check_room(first, count, min(most, MAX_USER))
+            added = {"kinds": _note_kind(link, first, kind) if users else RowSum()}
+            if ticket is not None and users:
+                added["tickets"] = _use(link, ticket, count)
             insert = "INSERT INTO users (number, cap) SELECT number, %s FROM generate_series(%s, %s - 1) AS number"
-            added = RowSum()
+            come = RowSum()
             for block in blocks(users):
                 ask(link, insert, (cap, block.start, block.stop))
-                added += users_sum(np.arange(block.start, block.stop), cap, 0)
-            seal(link, {"users": added})
+                come += users_sum(np.arange(block.start, block.stop), cap, 0)
+            seal(link, {**added, "users": come})
             return users
 
         return self._run(work, Link.transaction)
 
+    def let_in(self, ticket: str) -> int:
+        """Number of users whom a ticket has let in, from its row."""
+        query = "SELECT coalesce((SELECT used FROM tickets WHERE id = %s), 0)"
+        return int(self._one(query, (ticket,), "ticket")[0])
+
     def enrolled(self) -> int:
         """Number of users: the largest number and one."""
-        self._enrolled = self._run(count_users, nullcontext, repeatable=True)
-        return self._enrolled
+        return self._run(count_users, nullcontext, repeatable=True)
+
+    def kinds(self) -> UserKinds:
+        """The kind of every user, from the table of runs."""
+        return self._run(kinds_of, nullcontext, repeatable=True)
 
     def standing(self, user: int) -> Standing:
         """Account and charges of one user, read in one statement so that they are of the same moment."""
@@ -215,8 +241,8 @@ class PostgresLedger(Ledger):
         cap, spent, rounds = self._one(query, (user,), f"user {user}")
         return Standing(Account(cap, spent), tuple(Charge(id_, self.round(id_).charge_of(user)) for id_ in rounds))
 
-    def affording(self, users: range, charge: int) -> Truths:
-        """Whether each of these users can still pay `charge`, read as a byte per user."""
+    def affording(self, users: range, charge: int, kinds: Set[UserKind] = frozenset(UserKind)) -> Truths:
+        """Whether each of these users is of one of these kinds and can still pay `charge`, read as a byte per user."""
         whole_micro(charge, where="charge")
         query = """
             SELECT string_agg(boolsend(spent + %s <= cap), ''::bytea ORDER BY number) FROM users
@@ -225,7 +251,7 @@ class PostgresLedger(Ledger):
         for block in blocks(range(users.start, min(users.stop, self.enrolled()))):
             (bytes_,) = self._one(query, (charge, block.start, block.stop), "users")
             affords[block.start - users.start : block.stop - users.start] = np.frombuffer(bytes_, np.bool)
-        return affords
+        return affords & self.kinds().are(np.arange(users.start, users.stop, dtype=np.uint64), kinds)
 
     def epoch(self, user: int) -> int:
         """The epoch of a user's tokens, from her row."""
@@ -244,19 +270,27 @@ class PostgresLedger(Ledger):
             epochs[known] = found[places[known], 1]
         return epochs
 
-    def revoke(self, user: int) -> int:
-        """Count a user's epoch up: by two, if the connection was lost in between. Her tokens are void all the same."""
+    def revoke(self, user: int, expected: int | None = None) -> int:
+        """Count a user's epoch up, if it is the one expected, in one statement.
+
+        If the connection was lost in between, without an expected one it may be counted up by two: her tokens are void
+        all the same. With one, it is not tried again: what has happened, her token tells.
+        """
 
         def work(link: Link) -> int:
-            query = "UPDATE users SET epoch = epoch + 1 WHERE number = %s RETURNING cap, epoch"
-            row = ask(link, query, (user,)).fetchone()
+            query = """
+                UPDATE users SET epoch = epoch + 1 WHERE number = %s AND epoch = coalesce(%s, epoch)
+                RETURNING cap, epoch"""
+            row = ask(link, query, (user, expected)).fetchone()
             if row is None:
-                raise NotFoundError(f"there is no such user {user}")
+                if ask(link, "SELECT FROM users WHERE number = %s", (user,)).fetchone() is None:
+                    raise NotFoundError(f"there is no such user {user}")
+                raise StaleEpochError("has been renewed already", where=f"the token of user {user}")
             (cap, epoch), number = row, np.array([user])
             seal(link, {"users": users_sum(number, cap, epoch) - users_sum(number, cap, epoch - 1)})
             return int(epoch)
 
-        return self._run(work, Link.transaction, repeatable=True)
+        return self._run(work, Link.transaction, repeatable=expected is None)
 
     # -------------------------------------------------------------------------------------- studies and their rounds
 
@@ -317,7 +351,7 @@ class PostgresLedger(Ledger):
         if len(users) != len(outcomes):
             raise ProtocolError("and users are not equally many", where="outcomes")
         known = self._known(id_)
-        verdicts = known.refused(users, outcomes, self._enrolled_for(users))
+        verdicts = known.refused(users, outcomes, self._populace_for(users))
         left = np.flatnonzero(verdicts == Verdict.ACCEPTED)
         if len(left):
             group = _Group.of(known, users[left], outcomes[left])
@@ -464,11 +498,11 @@ class PostgresLedger(Ledger):
             self._rounds = {**dict(kept), id_: known}
         return known
 
-    def _enrolled_for(self, users: Users) -> int:
-        """Number of users, asked again only if one of these users would not be enrolled."""
-        if len(users) and int(users.max()) >= self._enrolled:
-            return self.enrolled()
-        return self._enrolled
+    def _populace_for(self, users: Users) -> Populace:
+        """Who is enrolled, asked again only if one of these users would not be."""
+        if len(users) and int(users.max()) >= self._populace.enrolled:
+            self._populace = self._run(populace_of, nullcontext, repeatable=True)
+        return self._populace
 
 
 def audit_postgres(url: str, fingerprint: str | None = None) -> list[Fault]:
@@ -489,8 +523,8 @@ def _audit(link: Link, url: str, fingerprint: str | None) -> Iterator[Fault]:
         what = f"it has schema {version}, and this program knows {newest}"
         yield Fault(shown(url), what, "look with a newer askance")
     elif version < newest:
-        step = "stop all servers, then start one: it brings the database up to date, and seals what it finds"
-        yield Fault(shown(url), f"it has schema {version}, which has no seals", step)
+        step = "stop all servers, then start one: it brings the database up to date, and seals what has no seal"
+        yield Fault(shown(url), f"it has schema {version}, of an older version, which is not looked at", step)
     else:
         yield from audit(link)
         known = ask(link, "SELECT fingerprint FROM server_key").fetchall()
@@ -512,6 +546,29 @@ def _pipelined(link: Link) -> Generator[None]:
     """A transaction whose statements are sent without waiting for each answer: the way to the database counts once."""
     with link.pipeline(), link.transaction():
         yield
+
+
+# ---------------------------------------------------------------------------------------------------- enrolling
+
+
+def _note_kind(link: Link, first_user: int, kind: UserKind) -> RowSum:
+    """Begin a new run of kinds, if the last one is of another kind; what has come to their table."""
+    insert = """
+        INSERT INTO kinds (first_user, kind) SELECT %s, %s
+        WHERE coalesce((SELECT kind FROM kinds ORDER BY first_user DESC LIMIT 1), 'unknown') <> %s
+        RETURNING first_user, kind"""
+    return RowSum.of("kinds", *ask(link, insert, (first_user, kind.value, kind.value)).fetchall())
+
+
+def _use(link: Link, ticket: Ticket, count: int) -> RowSum:
+    """Count the use of a ticket, in the transaction of its users; what has come to their table, less what has gone."""
+    before = ask(link, "SELECT id, users, used FROM tickets WHERE id = %s", (ticket.id,)).fetchall()
+    used = ticket.used(before[0][2] if before else 0, count)
+    write = """
+        INSERT INTO tickets (id, users, used) VALUES (%s, %s, %s) ON CONFLICT (id) DO UPDATE SET used = excluded.used
+        RETURNING id, users, used"""
+    after = ask(link, write, (ticket.id, ticket.users, used)).fetchall()
+    return RowSum.of("tickets", *after) - RowSum.of("tickets", *before)
 
 
 # ------------------------------------------------------------------------------------------------- deciding a group

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -13,12 +13,21 @@ from askance_protocol.arrays import Integers
 from askance_protocol.rounds import Bulletin, PreparedRound, RoundState, StudyState, open_round, read_entry
 from askance_protocol.rounds.bulletin import RoundPublished, StudyPublished
 from askance_server.ledger.base import LedgerError, NotFoundError, OutcomeColumn, Users, Verdict, Verdicts
+from askance_server.ledger.kinds import UserKind, UserKinds, admitted
 from askance_server.ledger.postgres.link import Link, ask, first
 
 _BLOCK: Final = 1 << 20
 """Users of whom reports are read at a time: 16 MB at most."""
 _REPORT: Final = np.dtype([("user", ">i8"), ("outcome", ">i4")])
 _ACCOUNT: Final = np.dtype([("number", ">i8"), ("cap", ">i8"), ("spent", ">i8"), ("epoch", ">i8")])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Populace:
+    """Who is enrolled: at least so many, of these kinds. Users only become more, and kinds never change."""
+
+    enrolled: int = 0
+    kinds: UserKinds = field(default_factory=UserKinds)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,11 +45,12 @@ class Known:
         limits = np.array(round_.limits, np.int64)
         return cls(key, round_, limits, np.array([part.charge for part in round_.spec.parts], np.int64))
 
-    def refused(self, users: Users, outcomes: OutcomeColumn, enrolled: int) -> Verdicts:
+    def refused(self, users: Users, outcomes: OutcomeColumn, populace: Populace) -> Verdicts:
         """Verdicts as far as public data decide them; `ACCEPTED` for the rest."""
         verdicts = np.full(len(users), Verdict.UNKNOWN_USER, np.uint8)
-        known = np.flatnonzero(users < enrolled)
-        asked = self.round.asked(users[known])
+        known = np.flatnonzero(users < populace.enrolled)
+        kinds = admitted(simulated=self.round.study.simulated)
+        asked = self.round.asked(users[known]) & populace.kinds.are(users[known], kinds)
         verdicts[known[~asked]] = Verdict.NOT_ASKED
         asked = known[asked]
         inside = outcomes[asked] < self.limits[self._dealt(users[asked])]
@@ -98,6 +108,19 @@ def load_study(link: Link, study: str) -> StudyPublished:
 def count_users(link: Link) -> int:
     """Number of users: their numbers have no gaps."""
     return int(first(ask(link, "SELECT coalesce(max(number) + 1, 0) FROM users")))
+
+
+def populace_of(link: Link) -> Populace:
+    """Who is enrolled now. First the number: of whoever is counted, the kind is known then."""
+    return Populace(count_users(link), kinds_of(link))
+
+
+def kinds_of(link: Link) -> UserKinds:
+    """The kind of every user."""
+    kinds = UserKinds()
+    for first_user, kind in ask(link, "SELECT first_user, kind FROM kinds ORDER BY first_user"):
+        kinds = kinds.extended(first_user, UserKind.named(kind))
+    return kinds
 
 
 def count_reports(link: Link, round_: str) -> int:

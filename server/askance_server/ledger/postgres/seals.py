@@ -34,11 +34,13 @@ SHARDS: Final = 16
 
 SEALED: Final[dict[str, LiteralString]] = {
     "entries": "study, sequence, digest, encode(sha256(body), 'hex')",
+    "kinds": "first_user, kind",
     "rounds": "key, id, study, entry, number",
     "schema_version": "version, (extract(epoch FROM applied) * 1000000)::bigint",
     "server_key": "one, fingerprint",
     "structure": "kind, place, name, detail",
     "studies": "id, ordinal",
+    "tickets": "id, users, used",
     "users": "number, cap, epoch",
 }
 """What is digested of each table's rows. To seal another table, name it here and in the migration that makes it.

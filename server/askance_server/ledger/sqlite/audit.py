@@ -52,8 +52,8 @@ def _audit(directory: Path, db: sqlite3.Connection, fingerprint: str | None) -> 
     if version < newest:
         yield Fault(
             str(path),
-            f"it has schema {version}, which has no seals",
-            "start the server once: it brings the file up to date, and seals what it finds",
+            f"it has schema {version}, of an older version, which is not looked at",
+            "start the server once: it brings the file up to date, and seals what has no seal",
         )
         return
     if not broken:

@@ -28,7 +28,17 @@ import numpy as np
 from askance_protocol.rounds import Bulletin, Entry, RoundClosed, RoundPublished, read_entry
 from askance_server.durable import make_directory
 from askance_server.ledger.alone import one_at_a_time
-from askance_server.ledger.base import Fault, LedgerError, OutcomeColumn, StoredEntry, Users, up_to
+from askance_server.ledger.base import (
+    Fault,
+    LedgerError,
+    OutcomeColumn,
+    StoredEntry,
+    Ticket,
+    UserRun,
+    Users,
+    up_to,
+)
+from askance_server.ledger.kinds import UserKind
 from askance_server.ledger.projections import ProjectedLedger, charges_of
 from askance_server.ledger.sqlite.log import Log, append_group, write_checkpoint
 from askance_server.ledger.sqlite.opening import FILE, connect, lock, reader, refusing
@@ -95,6 +105,9 @@ class SqliteLedger(ProjectedLedger):
     def _load_users(self) -> None:
         for users, cap in self._db.execute("SELECT users, cap FROM enrolments ORDER BY first_user"):
             self._note_users(self._spending.extended(users, cap))
+        for first, kind in self._db.execute("SELECT first_user, kind FROM kinds ORDER BY first_user"):
+            self._kinds = self._kinds.extended(first, UserKind.named(kind))
+        self._tickets = dict(self._db.execute("SELECT id, used FROM tickets"))
         self._epochs = dict(self._db.execute("SELECT user, epoch FROM epochs"))
 
     def _load_bulletins(self) -> None:
@@ -189,17 +202,31 @@ class SqliteLedger(ProjectedLedger):
             ((one, beats),) = db.execute(beat).fetchall()
             self._seals.hold("heartbeat", (one, beats))
 
-    def _keep_users(self, first: int, count: int, cap: int) -> None:
-        """Extend the last run if the cap is the same, else begin a new one."""
+    def _keep_users(self, run: UserRun) -> None:
+        """Extend the last run if the cap is the same, else begin a new one; likewise that of kinds."""
         with self._commit() as db:
-            last = db.execute("SELECT * FROM enrolments ORDER BY first_user DESC LIMIT 1").fetchone()
-            if last is not None and last[2] == cap:
-                run = (last[0], last[1] + count, cap)
-                db.execute("UPDATE enrolments SET users = ? WHERE first_user = ?", (run[1], run[0]))
-                self._seals.change("enrolments", gone=last, new=run)
-            else:
-                db.execute("INSERT INTO enrolments VALUES (?, ?, ?)", (first, count, cap))
-                self._seals.change("enrolments", new=(first, count, cap))
+            self._keep_budgets(db, run.first, run.count, run.cap)
+            if run.kind is not self._kinds.last:
+                db.execute("INSERT INTO kinds VALUES (?, ?)", (run.first, run.kind.value))
+                self._seals.change("kinds", new=(run.first, run.kind.value))
+            if run.ticket is not None:
+                self._keep_ticket(db, run.ticket, run.used)
+
+    def _keep_budgets(self, db: sqlite3.Connection, first: int, count: int, cap: int) -> None:
+        last = db.execute("SELECT * FROM enrolments ORDER BY first_user DESC LIMIT 1").fetchone()
+        if last is not None and last[2] == cap:
+            run = (last[0], last[1] + count, cap)
+            db.execute("UPDATE enrolments SET users = ? WHERE first_user = ?", (run[1], run[0]))
+            self._seals.change("enrolments", gone=last, new=run)
+        else:
+            db.execute("INSERT INTO enrolments VALUES (?, ?, ?)", (first, count, cap))
+            self._seals.change("enrolments", new=(first, count, cap))
+
+    def _keep_ticket(self, db: sqlite3.Connection, ticket: Ticket, used: int) -> None:
+        before = db.execute("SELECT id, users, used FROM tickets WHERE id = ?", (ticket.id,)).fetchone()
+        row = (ticket.id, ticket.users, used)
+        db.execute("INSERT INTO tickets VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET used = excluded.used", row)
+        self._seals.change("tickets", gone=before, new=row if before is None else (ticket.id, before[1], used))
 
     def _keep_epoch(self, user: int, epoch: int) -> None:
         with self._commit() as db:

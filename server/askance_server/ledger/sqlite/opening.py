@@ -12,11 +12,11 @@ from typing import Final
 
 from askance_server.ledger.base import LedgerAwayError, LedgerBusyError, LedgerError
 from askance_server.ledger.schemas import migrations
-from askance_server.ledger.sqlite.seals import seal_all
+from askance_server.ledger.sqlite.seals import seal_all, seal_more
 
 FILE: Final = "ledger.sqlite"
 
-_COMPUTED: Final = {3: seal_all}
+_COMPUTED: Final = {3: seal_all, 4: seal_more}
 """What migrations do that SQL cannot say, in the same transaction."""
 _OF_THE_CONTENT: Final = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 """Codes of errors that are not of the surroundings; the first is of a table or column that is missing."""

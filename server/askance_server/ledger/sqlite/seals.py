@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,14 +36,16 @@ SEALED: Final = {
     "entries": "study, sequence, digest, body",
     "epochs": "user, epoch",
     "heartbeat": "one, beats",
+    "kinds": "first_user, kind",
     "report_groups": "id, round, reports, checksum",
     "rounds": "number, id, study",
     "server_keys": "number, fingerprint",
     "sqlite_master": "type, name, tbl_name, sql",
+    "tickets": "id, users, used",
 }
 """What is digested of each table's rows. Changed only by a migration that seals anew."""
 
-_SMALL: Final = {"enrolments", "epochs", "rounds", "server_keys", "sqlite_master"}
+_SMALL: Final = {"enrolments", "epochs", "kinds", "rounds", "server_keys", "sqlite_master", "tickets"}
 _LONG: Final = {"entries", "report_groups"}
 _MODULUS: Final = 1 << 256
 _DIGITS: Final = 20
@@ -137,7 +139,30 @@ def recount(db: sqlite3.Connection, table: str) -> Seal:
 
 def seal_all(db: sqlite3.Connection) -> None:
     """Inside the transaction of the migration that makes the table of seals: seal what there is."""
-    for table in SEALED:
+    _seal(db, {"sqlite_master", *_tables(db)})
+
+
+def seal_more(db: sqlite3.Connection) -> None:
+    """Inside the transaction of a migration that makes more tables: seal those.
+
+    The structure is not sealed anew: only what is new of it is counted in. What was changed by hand before is found
+    after the migration as well.
+    """
+    seals = Seals.of(db)
+    new = (_tables(db) & SEALED.keys()) - seals.kept.keys()
+    _seal(db, new)
+    for row in list(rows_of(db, "sqlite_master")):
+        if row[2] in new:
+            seals.change("sqlite_master", new=row)
+    seals.write(db)
+
+
+def _tables(db: sqlite3.Connection) -> set[str]:
+    return {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+
+def _seal(db: sqlite3.Connection, tables: Set[str]) -> None:
+    for table in sorted(tables & SEALED.keys()):
         insert = "INSERT INTO seals (rows, sum, commits, name) VALUES (?, ?, ?, ?)"
         db.execute(insert, recount(db, table).pack(table))
 

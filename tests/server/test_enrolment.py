@@ -1,0 +1,361 @@
+"""Enrolment tokens of limited number and time, and kinds of users: nobody acts for another.
+
+What ledgers promise of both is in `ledger/test_ledger_contract.py`, races over replicas in `ledger/test_races.py`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from askance_protocol.errors import ProtocolError
+from askance_server.auth import EnrolmentToken, Keys, TokenFiles
+from askance_server.ledger import Ticket, UserKinds
+from askance_server.ledger.projections import ProjectedLedger
+from tests.harness.servers import Json, Service, is_problem
+
+TICKET: Final = "0f" * 16
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Generator[Service]:
+    with Service(tmp_path / "data", cap="2") as service:
+        yield service
+
+
+def limited(api: Service, users: int, seconds: int = 60, **more: Any) -> str:
+    """A token that the operator has made."""
+    made = api.post("/v1/enrolment-tokens", token=api.operator, json={"users": users, "seconds": seconds, **more})
+    assert made.status_code == 201, made.text
+    return str(made.json()["token"])
+
+
+def enrol(api: Service, token: str, **members: Any) -> httpx.Response:
+    return api.post("/v1/enrolments", token=token, json=members)
+
+
+def kinds(api: Service) -> dict[str, int]:
+    """How many users of each kind, those that there are."""
+    counted = api.get("/v1/users", token=api.operator).json()
+    assert counted["users"] == sum(counted["kinds"].values()) == api.app.state.aggregator.ledger.enrolled()
+    return {kind: count for kind, count in counted["kinds"].items() if count}
+
+
+def claims(token: str) -> Json:
+    """What a token says of itself."""
+    payload = token.split(".")[1]
+    said: Json = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    return said
+
+
+# ------------------------------------------------------------------------------------------------- limited tokens
+
+
+def test_an_operator_makes_tokens_that_say_their_number_and_their_time(api: Service) -> None:
+    before = int(time.time())
+    made = api.post("/v1/enrolment-tokens", token=api.operator, json={"users": 3, "seconds": 600}).json()
+
+    assert made.keys() == {"token", "id", "users", "expires", "simulated"}
+    assert before + 600 <= made["expires"] <= int(time.time()) + 600
+    assert claims(made["token"]) == {
+        "label": "ticket",
+        "expires": made["expires"],
+        "id": made["id"],
+        "users": 3,
+        "simulated": False,
+    }
+    assert made["id"] != claims(limited(api, 3))["id"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {},
+        {"users": 3},
+        {"seconds": 3},
+        {"users": 0, "seconds": 3},
+        {"users": 3, "seconds": 0},
+        {"users": "3", "seconds": 3},
+    ],
+)
+def test_a_token_without_limits_is_not_made(api: Service, wrong: Json) -> None:
+    is_problem(api.post("/v1/enrolment-tokens", token=api.operator, json=wrong), "invalid-request")
+
+
+def test_a_limited_token_enrols_its_number_and_is_then_a_problem_that_says_what_to_do(api: Service) -> None:
+    token = limited(api, 3)
+
+    assert enrol(api, token, users=2).status_code == 201
+    too_many = is_problem(enrol(api, token, users=2), "enrolment-over")
+    assert too_many["detail"] == "this enrolment token: admits 3 users, and 1 are left"
+    assert "operator" in too_many["next"]
+    assert api.post("/v1/enrolments", token=token).status_code == 201
+    assert is_problem(api.post("/v1/enrolments", token=token), "enrolment-over")["detail"].endswith("all have come")
+    # Others are not concerned, and the file goes on to work.
+    assert enrol(api, limited(api, 1)).status_code == 201
+    assert api.post("/v1/enrolments", token=api.enrolment).status_code == 201
+    assert kinds(api) == {"real": 5}
+
+
+def together(api: Service, token: str, clients: int) -> int:
+    """How many of so many clients who come at once are let in."""
+    answers = api.together([("POST", "/v1/enrolments", token, {})] * clients)
+    assert {answer.status_code for answer in answers} <= {201, 403}
+    return [answer.status_code for answer in answers].count(201)
+
+
+def test_of_many_who_come_at_once_the_number_is_let_in(api: Service) -> None:
+    assert together(api, limited(api, 5), 30) == 5
+    assert kinds(api) == {"real": 5}
+
+
+def test_more_are_let_in_where_the_use_is_not_counted_with_the_users(
+    api: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control: a ticket that never counts."""
+    monkeypatch.setattr(Ticket, "used", lambda self, before, count: count)
+
+    assert together(api, limited(api, 5), 30) == 30
+
+
+def test_a_limited_token_is_used_up_after_a_restart_as_well(tmp_path: Path) -> None:
+    with Service(tmp_path / "data") as api:
+        token = limited(api, 2)
+        assert enrol(api, token, users=2).status_code == 201
+    with Service(tmp_path / "data") as api:
+        is_problem(enrol(api, token), "enrolment-over")
+
+
+def test_a_limited_token_ends_with_its_time_whether_it_was_used_or_not(api: Service) -> None:
+    over = api.keys.mint(EnrolmentToken("ticket", int(time.time()) - 1, TICKET, 5, False))
+
+    told = is_problem(enrol(api, over), "enrolment-over")
+    assert told["detail"] == "the enrolment token has expired"
+    assert api.app.state.aggregator.ledger.let_in(TICKET) == 0
+
+
+@pytest.mark.parametrize("member", ["users", "expires", "id", "simulated", "label"])
+def test_the_limits_of_a_token_are_signed(api: Service, member: str) -> None:
+    role, _, tag = limited(api, 1).split(".")
+    said: Json = claims(limited(api, 1)) | {
+        member: {"users": 99, "expires": 1 << 40, "simulated": True}.get(member, "f" * 32)
+    }
+    payload = base64.urlsafe_b64encode(json.dumps(said, separators=(",", ":"), sort_keys=True).encode()).decode()
+
+    is_problem(enrol(api, f"{role}.{payload.rstrip('=')}.{tag}"), "unauthorized")
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"id": TICKET},
+        {"users": 3},
+        {"id": TICKET, "users": 3},
+        {"id": "F" * 32, "users": 3, "simulated": False},
+        {"id": TICKET, "users": -1, "simulated": False},
+        {"id": TICKET, "users": True, "simulated": False},
+        {"id": TICKET, "users": 3, "simulated": 1},
+    ],
+)
+def test_a_token_has_all_of_its_limits_or_none(members: dict[str, Any]) -> None:
+    with pytest.raises(ProtocolError):
+        EnrolmentToken("ticket", 4_000_000_000, **members)
+
+
+def test_where_enrolment_is_limited_there_is_no_token_without_a_number(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    with Service(directory) as api:
+        unlimited = api.enrolment
+    with Service(directory, enrolment="limited") as api:
+        assert not TokenFiles.of(directory).enrolment.exists()
+        is_problem(enrol(api, unlimited), "enrolment-over")
+        is_problem(enrol(api, api.keys.mint(EnrolmentToken("field work", 4_000_000_000))), "enrolment-over")
+        assert enrol(api, limited(api, 1)).status_code == 201
+    with Service(directory) as api:
+        assert api.enrolment == unlimited
+        assert enrol(api, unlimited).status_code == 201
+
+
+def test_users_who_come_at_once_do_not_exceed_the_limit_of_the_server(tmp_path: Path) -> None:
+    with Service(tmp_path / "data", user_limit=5) as api:
+        answers = api.together([("POST", "/v1/enrolments", api.enrolment, {"json": {"users": 2}})] * 6)
+
+        assert sorted(answer.status_code for answer in answers) == [201, 201, 422, 422, 422, 422]
+        assert kinds(api) == {"unknown": 4}
+
+
+# --------------------------------------------------------------------------------------------------------- renewals
+
+
+def test_of_two_renewals_by_one_token_at_once_one_succeeds(api: Service) -> None:
+    for user in range(10):
+        [old] = api.enrol(1)
+        answers = api.together([("POST", f"/v1/users/{user}/token", old, {})] * 4)
+
+        assert sorted(answer.status_code for answer in answers) == [200, 401, 401, 401]
+        [new] = [answer.json()["token"] for answer in answers if answer.status_code == 200]
+        assert api.get("/v1/me", token=new).json()["user"] == user
+        is_problem(api.get("/v1/me", token=old), "unauthorized")
+        assert len({answer.content for answer in answers if answer.status_code == 401}) == 1
+
+
+def test_both_succeed_where_the_ledger_does_not_compare(api: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control: each token is looked at by the gate, and the ledger is not told of it."""
+    ledger = api.app.state.aggregator.ledger
+    revoke = ledger.revoke
+    monkeypatch.setattr(ledger, "revoke", lambda user, expected=None: revoke(user))
+    [old] = api.enrol(1)
+
+    answers = api.together([("POST", "/v1/users/0/token", old, {})] * 2)
+    assert [answer.status_code for answer in answers] == [200, 200]
+
+
+# ------------------------------------------------------------------------------------------------------------ kinds
+
+
+def test_who_enrols_alone_is_a_person_unless_she_says_otherwise_and_of_many_nobody_knows(api: Service) -> None:
+    enrolments: list[Json] = [{}, {"users": 1}, {"simulated": False}, {"users": 3, "simulated": False}]
+    for members in enrolments:
+        assert enrol(api, api.enrolment, **members).status_code == 201
+    assert kinds(api) == {"real": 6}
+    assert api.post("/v1/enrolments", token=api.enrolment).json()["user"] == 6
+    enrol(api, api.enrolment, users=2)
+    enrol(api, api.enrolment, users=5, simulated=True)
+    enrol(api, api.enrolment, simulated=True)
+    assert kinds(api) == {"real": 7, "unknown": 2, "simulated": 6}
+
+
+@pytest.mark.parametrize("simulated", [False, True])
+def test_a_limited_token_is_for_users_of_its_kind(api: Service, simulated: bool) -> None:
+    token = limited(api, 10, simulated=simulated)
+    wanted = "simulated" if simulated else "real"
+
+    assert enrol(api, token, users=2).status_code == 201
+    assert enrol(api, token, simulated=simulated).status_code == 201
+    is_problem(enrol(api, token, simulated=not simulated), "forbidden")
+    assert kinds(api) == {wanted: 3}
+
+
+def study(api: Service, *, simulated: bool, **more: Any) -> Json:
+    """A study of all users, by the mean."""
+    asked = {"title": "t", "strategy": "mean", "parameters": {"users": "all"}, "simulated": simulated, **more}
+    made = api.post("/v1/studies", token=api.operator, json=asked)
+    assert made.status_code == 201, made.text
+    answer: Json = made.json()
+    return answer
+
+
+def test_a_gateway_is_for_the_simulated_users_that_there_are_and_not_for_everybody(api: Service) -> None:
+    person = enrol(api, api.enrolment).json()["token"]
+    enrol(api, api.enrolment, users=3, simulated=True)
+    enrol(api, api.enrolment, users=2)
+    made = study(api, simulated=True)
+    round_, token = made["rounds"][0]["id"], made["gateway_token"]
+    enrol(api, api.enrolment, users=2, simulated=True)
+
+    assert claims(token) == {"study": made["id"], "first": 1, "count": 3}
+    assert api.batch(round_, token, [1, 2, 3], [1, 0, 1]).json()["accepted"] == 3
+    for others in ([0], [4], [6], [1, 0]):
+        is_problem(api.batch(round_, token, others, [1] * len(others)), "forbidden")
+    assert api.get("/v1/me", token=person).json()["spent_micro_epsilon"] == 0
+
+
+def test_where_nobody_has_said_a_gateway_is_for_those_of_unknown_kind(api: Service) -> None:
+    """A tool of version 0.1 enrols several at once, and speaks for them."""
+    enrol(api, api.enrolment, users=3)
+    made = study(api, simulated=True)
+
+    assert claims(made["gateway_token"]) == {"study": made["id"], "first": 0, "count": 3}
+    assert api.batch(made["rounds"][0]["id"], made["gateway_token"], [0, 2], [1, 0]).json()["accepted"] == 2
+
+
+def test_no_gateway_speaks_for_a_person_whatever_its_range(api: Service) -> None:
+    tokens = [enrol(api, api.enrolment, simulated=simulated).json()["token"] for simulated in (True, False, True)]
+    made = study(api, simulated=True, gateway={"first_user": 0})
+    round_, token = made["rounds"][0]["id"], made["gateway_token"]
+
+    told = is_problem(api.batch(round_, token, [0, 1, 2], [1, 1, 1]), "forbidden")
+    assert told["detail"] == "user 1 is a real user, who reports for herself: no gateway speaks for her"
+    # Who is not enrolled is told so; what else is in the batch counts.
+    some = api.batch(round_, token, [0, 9, 2], [1, 1, 1]).json()
+    assert (some["accepted"], some["refused"]) == (2, {"unauthorized": 1})
+    assert [api.get("/v1/me", token=token).json()["spent_micro_epsilon"] for token in tokens] == [10**6, 0, 10**6]
+
+
+def test_a_gateway_would_speak_for_a_person_if_the_ledger_did_not_know_her(
+    api: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control: the same batch where all are of unknown kind."""
+    enrol(api, api.enrolment)
+    made = study(api, simulated=True, gateway={"first_user": 0})
+    monkeypatch.setattr(ProjectedLedger, "kinds", lambda _: UserKinds())
+
+    assert api.batch(made["rounds"][0]["id"], made["gateway_token"], [0], [1]).json()["accepted"] == 1
+
+
+def test_who_enrols_between_the_look_and_the_commit_is_not_spoken_for(
+    api: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch names a number that nobody has yet; while it is on its way a person is given it."""
+    enrol(api, api.enrolment, simulated=True)
+    made = study(api, simulated=True, gateway={"first_user": 0})
+    aggregator = api.app.state.aggregator
+    submit = aggregator.committer.submit_batch
+
+    def late(*given: Any) -> object:
+        aggregator.ledger.enrol(1, 2_000_000)
+        return submit(*given)
+
+    monkeypatch.setattr(aggregator.committer, "submit_batch", late)
+    told = api.batch(made["rounds"][0]["id"], made["gateway_token"], [0, 1], [1, 1]).json()
+
+    assert (told["accepted"], told["refused"]) == (1, {"unauthorized": 1})
+    assert aggregator.ledger.standing(1).account.spent == 0
+
+
+def test_a_simulated_user_takes_no_part_in_a_study_of_real_users(api: Service) -> None:
+    made_up = enrol(api, api.enrolment, users=4, simulated=True).json()["tokens"]
+    people = enrol(api, api.enrolment, users=2, simulated=False).json()["tokens"]
+    made = study(api, simulated=False)
+    round_ = made["rounds"][0]["id"]
+
+    # The round waits for people alone.
+    assert made["rounds"][0]["round"]["target"] == 2
+    is_problem(api.report(round_, made_up[0]), "not-in-cohort")
+    assert api.get("/v1/me", token=made_up[0]).json()["spent_micro_epsilon"] == 0
+    assert [api.report(round_, token).status_code for token in people] == [200, 200]
+    assert api.get(f"/v1/rounds/{round_}").json()["state"] == "answered"
+
+
+def test_a_study_of_real_users_has_too_few_where_all_are_simulated(api: Service) -> None:
+    enrol(api, api.enrolment, users=4, simulated=True)
+
+    assert study(api, simulated=False)["state"] == "failed"
+
+
+def test_a_simulated_study_waits_for_no_person_unless_there_is_nobody_else(api: Service) -> None:
+    alone = enrol(api, api.enrolment).json()["token"]
+    first = study(api, simulated=True)
+    assert first["rounds"][0]["round"]["target"] == 1
+    # She takes part herself, as in version 0.1: her client asks her.
+    assert api.report(first["rounds"][0]["id"], alone).status_code == 200
+
+    enrol(api, api.enrolment, users=3, simulated=True)
+    second = study(api, simulated=True)
+    assert second["rounds"][0]["round"]["target"] == 3
+
+
+def test_a_limited_token_and_its_id_stay_out_of_what_others_see(api: Service) -> None:
+    token = limited(api, 1)
+    enrol(api, token)
+
+    seen = [api.get(path).text for path in ("/metrics", "/v1/studies", "/openapi.json")]
+    assert not [text for text in seen if token in text or claims(token)["id"] in text]
+    assert Keys(bytes(32)).mint(EnrolmentToken("ticket", 1, TICKET, 1, False)) != token
