@@ -24,6 +24,7 @@ import random
 import socket
 import sqlite3
 import sys
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -39,7 +40,7 @@ from psycopg.rows import TupleRow
 
 from askance_protocol.budget import MICRO
 from askance_protocol.reports import encode_report
-from askance_protocol.rounds import RoundAnswered
+from askance_protocol.rounds import RoundAnswered, RoundClosed, RoundState
 from askance_protocol.tally import tally_round
 from askance_server.app import create_app
 from askance_server.auth import TokenFiles
@@ -216,6 +217,16 @@ def _store_apart(
     ).fetchone()
 
 
+class OpensAgain(SqliteLedger):
+    """Takes reports to a round that was closed by its deadline, if the clock says that it is earlier now."""
+
+    def charge(self, id_: str, users: Users, outcomes: OutcomeColumn) -> Verdicts:
+        """As it is, but for the state of the round."""
+        if time.time() < self.round(id_).spec.deadline:
+            self._states[id_] = RoundState.OPEN
+        return super().charge(id_, users, outcomes)
+
+
 class WritesLater(PostgresLedger):
     """Is told of a commit before it is on disk."""
 
@@ -242,8 +253,10 @@ POSTGRES_KINDS: Final = {kind.__name__: kind for kind in (PostgresLedger, Spends
 # ------------------------------------------------------------------------------------------------------ the program
 
 
-def serve(database: str, folder: Path, kind: str, slot: int, listener: int) -> None:
-    """In the child: serve until killed."""
+def serve(database: str, folder: Path, kind: str, slot: int, listener: int, seconds: int) -> None:
+    """In the child: serve until killed, with a clock that is so many seconds ahead."""
+    clock = time.time
+    time.time = lambda: clock() + seconds
     marks = marks_of(folder, slot)
     # Where `open_ledger` looks when it is called.
     if kind in SQLITE_KINDS:
@@ -361,6 +374,11 @@ def _judge_study(ledger: Ledger, study: str, rows: Log) -> Iterator[str]:
         for entry in ledger.entries(study)
         if isinstance(entry.notice, RoundAnswered)
     }
+    closings = {
+        entry.notice.round: entry.notice.received
+        for entry in ledger.entries(study)
+        if isinstance(entry.notice, RoundClosed)
+    }
     for id_, _ in ledger.bulletin(study).rounds:
         mine = [(user, outcome) for round_, user, outcome in rows if round_ == id_]
         users, outcomes = np.array(mine, np.int64).reshape(-1, 2).T
@@ -368,6 +386,8 @@ def _judge_study(ledger: Ledger, study: str, rows: Log) -> Iterator[str]:
         counted = tuple(tally.to_rows() for tally in ledger.tallies(id_))
         if not expected == counted == published.get(id_, expected) or ledger.received(id_) != len(mine):
             yield f"round {id_} is not tallied as it was reported"
+        if closings.get(id_, len(mine)) != len(mine):
+            yield f"round {id_} has other reports than when it was closed"
 
 
 # ---------------------------------------------------------------------------------------------------------- clients
@@ -480,7 +500,9 @@ class Crowd:
                     await asyncio.sleep(0.1)  # A database that starts again needs the processor more than this does.
                 else:
                     self.heard[slot] += 1
-                if answer == "not-ready" or self.random.random() < 0.1:
+                if answer == "round-not-open" and self.random.random() < 0.8:
+                    self.tasks.append(task)  # Perhaps another server, or another clock, takes it for open later.
+                elif answer == "not-ready" or self.random.random() < 0.1:
                     self._again(task, change=0.5)
         finally:
             await client.close()
@@ -539,6 +561,7 @@ class Killer:
     crowd: Crowd
     random: random.Random
     postgres: MortalPostgres | None = None
+    clocks: Sequence[int] = (0,)
     pids: dict[int, int] = field(default_factory=dict[int, int])
 
     async def run(self, kills: int) -> None:
@@ -553,7 +576,7 @@ class Killer:
 
     async def _start(self, slot: int) -> None:
         self.marks[slot].clear()
-        self.pids[slot] = await self.forks.start(f"{slot}")
+        self.pids[slot] = await self.forks.start(f"{slot} {self.random.choice(self.clocks)}")
 
     async def _kill(self, mode: str) -> None:
         """One server, in one of the ways, and start it again."""
@@ -647,6 +670,8 @@ class Campaign:
     killer: type[Killer] = Killer
     postgres: MortalPostgres | None = None
     """The database's own processes, where they are what is killed."""
+    clocks: Sequence[int] = (0,)
+    """How many seconds a server's clock may be ahead; at each start it is another of these."""
 
     @property
     def log(self) -> Path:
@@ -672,7 +697,7 @@ class Campaign:
             async with ForkServer.open(
                 "tests.server.ledger.crashing", *arguments, log=self.log, pass_fds=numbers
             ) as forks:
-                await _storm(self.killer(forks, marks, crowd, random.Random(seed), self.postgres), kills)
+                await _storm(self.killer(forks, marks, crowd, random.Random(seed), self.postgres, self.clocks), kills)
         return crowd.evidence
 
 
@@ -695,8 +720,13 @@ async def _storm(killer: Killer, kills: int) -> None:
 
 
 def program(database: str, folder: str, kind: str, *listeners: str) -> None:
-    """Fork a server for each order, which is the number of its listening socket."""
-    serve_forks(lambda slot: serve(database, Path(folder), kind, int(slot), int(listeners[int(slot)])))
+    """Fork a server for each order: the number of its listening socket, and how far its clock is ahead."""
+
+    def start(order: str) -> None:
+        slot, seconds = map(int, order.split())
+        serve(database, Path(folder), kind, slot, int(listeners[slot]), seconds)
+
+    serve_forks(start)
 
 
 if __name__ == "__main__":

@@ -309,7 +309,8 @@ class Lives:
         """So many lives of so many operations, each cut off at so many places."""
         disk = fresh(self.folder / "disk")
         for number in range(lives):
-            steps = [*([] if number else BEGINNING), *script(length, self.dice, first=number * length)]
+            # The life before may have been cut off before it had begun.
+            steps = [*BEGINNING[len(self.history) :], *script(length, self.dice, first=number * length)]
             found = self._record(disk, steps)
             states = self._states(steps)
             left = [self._cut(found, steps, states) for _ in range(cuts)][-1]

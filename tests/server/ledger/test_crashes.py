@@ -8,18 +8,25 @@ A database that is killed is outlived by the servers: what it acknowledged to th
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from askance_server.aggregator import Aggregator
+from askance_server.ledger import sqlite
+from askance_server.ledger.sqlite import SqliteLedger
 from tests.harness.figures import Figures
 from tests.harness.postgres import MortalPostgres
+from tests.harness.servers import Service
 from tests.server.ledger.crashing import (
+    CAP,
     AcknowledgesEarly,
     Campaign,
     DatabaseKiller,
     Evidence,
+    OpensAgain,
     SpendsApart,
     SpendsApartInPostgres,
     WritesLater,
@@ -34,6 +41,7 @@ CAMPAIGNS = 40 if TORTURE else 1
 POSTGRES_KILLS = 50 if TORTURE else 10
 POSTGRES_CAMPAIGNS = 10 if TORTURE else 1
 DATABASE_KILLS = 50 if TORTURE else 4
+CLOCK_KILLS = 100 if TORTURE else 8
 TWIN_KILLS = 20  # About every other one shows the fault, so that it is missed once in many thousands of runs.
 
 ALL: Final = {"accepted", "conflict", "budget-exceeded"}
@@ -115,3 +123,51 @@ def test_the_harness_finds_a_database_that_acknowledges_what_is_not_on_its_disk(
     campaign = mortal(tmp_path, mortal_postgres, WritesLater.__name__)
     faults = judge(campaign.database, campaign.run(3, seed=0))
     assert any("acknowledged and are not tallied" in each for each in faults), faults
+
+
+HOUR, YEAR = 3_600, 365 * 24 * 3_600
+CLOCKS = (0, -HOUR, HOUR, -10 * YEAR, 2 * HOUR, 10 * YEAR)
+"""A round has an hour: it is closed by one clock, and another says that it has just begun."""
+
+
+def test_what_was_acknowledged_survives_kills_and_clocks_that_are_set_back(tmp_path: Path, figures: Figures) -> None:
+    campaign = Campaign(tmp_path, str(tmp_path / "data"), "SqliteLedger", clocks=CLOCKS)
+    evidence = campaign.run(CLOCK_KILLS, seed=0)
+    assert_sound(campaign, evidence, CLOCK_KILLS, "killed, the clock set back", figures, {"accepted", "round-not-open"})
+
+
+def test_replicas_whose_clocks_differ_close_each_round_once(tmp_path: Path, database: str, figures: Figures) -> None:
+    campaign = Campaign(tmp_path, database, "PostgresLedger", replicas=2, clocks=CLOCKS)
+    evidence = campaign.run(CLOCK_KILLS // 2, seed=0)
+    item = "killed, replicas whose clocks differ"
+    assert_sound(campaign, evidence, CLOCK_KILLS // 2, item, figures, {"accepted", "round-not-open"})
+
+
+def set_back(directory: Path, kind: type[SqliteLedger]) -> list[str]:
+    """Close a round by its deadline, set the clock back by two hours, and report to it; what is wrong afterwards."""
+    evidence, clock = Evidence(enrolled=3), time.time
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sqlite, "SqliteLedger", kind)
+        with Service(directory, cap=CAP) as api:
+            tokens, study = api.enrol(3), api.study()
+            evidence.studies.append(study["id"])
+            round_ = study["rounds"][0]["id"]
+            for user, ahead in ((0, 0), (1, 2 * HOUR), (2, 0)):
+                patch.setattr(time, "time", lambda ahead=ahead: clock() + ahead)
+                aggregator = api.app.state.aggregator
+                api._runner.run(advanced(aggregator, study["id"]))  # pyright: ignore[reportPrivateUsage] - as a tick does
+                evidence.sends(round_, user, 1)
+                if api.report(round_, tokens[user]).status_code == 200:
+                    evidence.hears(round_, user, 1, "accepted")
+    return judge(str(directory), evidence)
+
+
+async def advanced(aggregator: Aggregator, study: str) -> None:
+    await aggregator.advance(study)
+
+
+def test_a_clock_that_is_set_back_opens_no_round_again(tmp_path: Path) -> None:
+    assert set_back(tmp_path / "as it is", SqliteLedger) == []
+    # The control: a ledger that goes by the clock.
+    wrong = set_back(tmp_path / "planted", OpensAgain)
+    assert any("other reports than when it was closed" in each for each in wrong), wrong
