@@ -34,6 +34,10 @@ MAX_REPORT_BYTES: Final = 64
 MAX_BATCH: Final = 1_000_000
 MAX_OUTCOME: Final = 1 << 32
 
+_EXPLAINED: Final = 1 << 20
+"""Bytes of columns up to which the place of a fault is looked for: to parse 9 MB at once would keep every other thread
+of the process waiting for half a second."""
+
 # JSON's white space, which has neither \v nor \f.
 _REPORT: Final = re.compile(
     rb'[ \t\n\r]*\{[ \t\n\r]*"outcome"[ \t\n\r]*:[ \t\n\r]*(0|[1-9][0-9]{0,9})[ \t\n\r]*\}[ \t\n\r]*'
@@ -125,6 +129,9 @@ def decode_columns(body: bytes) -> ReportBatch:
             pass  # The place of the fault is looked for below.
         else:
             return ReportBatch(columns[b"users"].astype(np.uint64), columns[b"outcomes"].astype(np.uint32), True)
+    if len(body) > _EXPLAINED:
+        remedy = f"send whole numbers within range; in at most {_EXPLAINED} bytes, the place of a fault is named"
+        raise ProtocolError('is not {"users": […], "outcomes": […]}', where="batch", remedy=remedy)
     return _decode_document(body)
 
 

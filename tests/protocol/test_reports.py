@@ -7,6 +7,7 @@ import struct
 from collections.abc import Callable
 from contextlib import suppress
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -212,6 +213,37 @@ def test_json_columns_are_utf_8_and_no_other_encoding_is_guessed(encoding: str) 
 @pytest.mark.parametrize("space", [" ", "\t", "\n", "\r", " \t\r\n"])
 def test_the_white_space_of_json_is_read_anywhere_between(space: str) -> None:
     assert decode_report(space.join(["", "{", '"outcome"', ":", "1", "}", ""]).encode(), 4) == 1
+
+
+def test_a_large_batch_is_refused_without_being_parsed_as_one_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The parser does not let go of Python's lock: nine megabytes of it would silence a server."""
+    parsed, loads = list[int](), json.loads
+
+    def watched(text: str | bytes, **more: Any) -> Any:
+        parsed.append(len(text))
+        return loads(text, **more)
+
+    monkeypatch.setattr("askance_protocol.reports.json.loads", watched)
+    count = 400_000
+    numbers = ",".join(["1"] * count)
+    good = f'{{"users":[{",".join(map(str, range(count)))}],"outcomes":[{numbers}]}}'
+    assert len(decode_columns(good.encode())) == count
+    for bad in (
+        good[:-1] + ',"x":1}',
+        good.replace('"outcomes":[1', '"outcomes":[-0'),
+        good.replace(",1]", ",1.5]"),
+        good.replace('"users":[0', '"users":[00'),
+        good.replace('"outcomes":[1', '"outcomes":[4294967296'),
+    ):
+        with pytest.raises(ProtocolError, match=r'^batch: is not \{"users"'):
+            decode_columns(bad.encode())
+    assert max(parsed) < 1 << 20
+    # The control: a short one is parsed as a whole, and the place is named.
+    parsed.clear()
+    short = b'{"users":[0],"outcomes":[1.5]}'
+    with pytest.raises(ProtocolError, match=r"^outcomes\[0\]"):
+        decode_columns(short)
+    assert parsed == [len(short)]
 
 
 def test_a_batch_has_a_limit() -> None:
