@@ -23,6 +23,7 @@ def affords(spent: int, charge: int, cap: int) -> bool:
         raise TypeError(f"{charge + 1} is not a number")
     return spent + charge <= cap
 '''
+# Its module's name is that of a test: pytest would read it from the file, as it stands.
 ENDLESS = """def cut(numbers: list[int]) -> list[int]:
     while len(numbers) > 1:
         numbers.pop()
@@ -35,7 +36,7 @@ def test_type():
     with pytest.raises(TypeError): affords(1, 1.5, 3)
 """
 STRONG = WEAK + "def test_all(): assert affords(1, 2, 3)\n"
-CUT = "from mutated_endless import cut\ndef test(): assert cut([1, 2, 3]) == [1] and cut([1]) == [1]\n"
+CUT = "from mutated_endless_test import cut\ndef test(): assert cut([1, 2, 3]) == [1] and cut([1]) == [1]\n"
 SURVIVOR = """[[survivor]]
 module = "mutated_boundary"
 function = "affords"
@@ -77,7 +78,7 @@ def test_a_weak_test_is_found_out(tmp_path: Path) -> None:
 
 def test_strong_tests_kill_all_and_what_never_ends_is_ended(tmp_path: Path) -> None:
     # On a busy machine a test that would have failed may be ended too: that is no survivor either.
-    strong = run(tmp_path, patience=2, mutated_boundary=(BOUNDARY, STRONG), mutated_endless=(ENDLESS, CUT))
+    strong = run(tmp_path, patience=2, mutated_boundary=(BOUNDARY, STRONG), mutated_endless_test=(ENDLESS, CUT))
 
     assert strong.returncode == 0, strong.stdout + strong.stderr
     assert "[[survivor]]" not in strong.stdout

@@ -25,6 +25,7 @@ from askance_lab.curator import (
     compression,
     exponential,
     generic,
+    generic_interval,
     geometric,
     insist,
     interval,
@@ -38,7 +39,6 @@ from askance_lab.curator import (
 from askance_lab.curator.databases import BitSample, LabelledSample
 from askance_lab.curator.distributions import hockey_stick, loss
 from askance_lab.curator.generic_conjunction import Conjunctions
-from askance_lab.curator.generic_interval import interval_runs
 from askance_lab.curator.generic_parity import Parities
 from askance_lab.curator.generic_point import point_runs
 from askance_lab.curator.mechanism import exactly, sure
@@ -303,6 +303,7 @@ STATED: dict[str, Callable[[Any, Targets], Any]] = {
     "interval": lambda sample, targets: interval.interval_distribution(
         sample, interval.plan(sample.d, len(sample), **exactly(targets))
     ),
+    "sauer": lambda sample, targets: generic_interval.interval_distribution(sample, epsilon=targets.epsilon),
     "parity-retry": lambda sample, targets: retry.retry_distribution(
         sample, epsilon=targets.epsilon, runs=retry._runs(sample.d, targets).runs
     ),
@@ -346,7 +347,7 @@ HYPOTHESES: dict[str, Callable[[int], int]] = {
     "generic-masked-parity": lambda d: len(Parities(d + 1)),
     "generic-conjunction": lambda d: len(Conjunctions(d)),
     "generic-point": lambda d: point_runs(LabelledSample(d, **ONE_POINT))[-1].end,
-    "generic-interval": lambda d: interval_runs(LabelledSample(d, **ONE_POINT))[-1].end,
+    "generic-interval": lambda d: generic_interval.interval_runs(LabelledSample(d, **ONE_POINT))[-1].end,
 }
 ABOUT = {"epsilon": 1.0, "error": 0.1}
 

@@ -195,3 +195,9 @@ def test_what_it_cannot_do_it_refuses_and_says_why(wrong: Any, where: str) -> No
     with pytest.raises(ProtocolError) as refused:
         wrong()
     assert refused.value.where == where
+
+
+def test_where_all_points_are_seen_no_other_is_learned() -> None:
+    exact = point_distribution(LabelledSample.of(1, [0, 1, 1], [1, 0, 1]), epsilon=ONE)
+
+    assert set(exact) == {0, 1}
