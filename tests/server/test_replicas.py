@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psycopg
@@ -18,6 +19,7 @@ from askance_server.auth import KEY_FILE, Keys
 from askance_server.ledger.base import LedgerAwayError, LedgerError, OtherKeyError, Verdict
 from askance_server.ledger.postgres import PostgresLedger
 from askance_server.ledger.postgres import ledger as postgres
+from askance_server.ledger.postgres import link as link_of_postgres
 from tests.harness.marks import SECONDS
 from tests.harness.servers import COMMAND, is_problem, serving
 from tests.protocol.studies import part, round_of, study
@@ -153,3 +155,19 @@ def test_the_first_key_is_that_of_all_and_its_fingerprint_is_no_secret(database:
         ledger.check_key(mine.fingerprint)
         with pytest.raises(OtherKeyError, match="ASKANCE_SERVER_KEY"):
             ledger.check_key(others.fingerprint)
+
+
+def test_a_database_that_is_lost_right_after_it_took_a_connection_is_away(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was an error that should not be, and 500, where the database was killed under load."""
+    settle = link_of_postgres._settle
+
+    def lost(link: psycopg.Connection[Any], url: str) -> None:
+        with psycopg.connect(url, autocommit=True) as other:
+            other.execute("SELECT pg_terminate_backend(%s, 10000)", (link.info.backend_pid,)).fetchall()
+        settle(link, url)
+
+    monkeypatch.setattr(link_of_postgres, "_settle", lost)
+    with pytest.raises(LedgerAwayError):
+        PostgresLedger.open(database)

@@ -109,6 +109,10 @@ def connect(url: str) -> Link:
         raise failure(url, error) from None
     try:
         _settle(link, url)
+    except psycopg.Error as error:
+        # A database may be lost again right after it took the connection.
+        link.close()
+        raise failure(url, error) from None
     except BaseException:
         link.close()
         raise
