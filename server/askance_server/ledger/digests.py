@@ -7,11 +7,12 @@ row from another one, and keeps nobody out who knows how it is made.
 from __future__ import annotations
 
 import hashlib
+import threading
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 
 from askance_protocol.arrays import Integers
 
@@ -57,8 +58,7 @@ class RowSum:
     @classmethod
     def of_columns(cls, table: str, first: Integers, *others: Integers | int) -> RowSum:
         """That of rows of integers, given as columns: the digest is AES-128 over two columns a block, chained."""
-        key = hashlib.sha256(b"askance seal v1 " + table.encode()).digest()[:16]
-        encryptor = Cipher(algorithms.AES(key), modes.ECB()).encryptor()  # noqa: S305 - blocks are chained below, as CBC-MAC does
+        encryptor = _encryptor(table)
         blocks = np.zeros((len(first), 2), "<i8")
         for number, column in enumerate((first, *others)):
             blocks[:, number % 2] ^= column
@@ -66,8 +66,26 @@ class RowSum:
                 blocks = np.frombuffer(bytearray(encryptor.update(blocks.tobytes())), "<i8").reshape(-1, 2)
         return cls(len(first), int(blocks[:, 0].view("<u8").sum(dtype=np.uint64)))
 
+    @property
+    def signed(self) -> int:
+        """The same sum as a number of 64 bits with a sign, as a database has them."""
+        return self.sum - MODULUS if self.sum >= MODULUS // 2 else self.sum
+
     def __add__(self, other: RowSum) -> RowSum:
         return RowSum(self.rows + other.rows, (self.sum + other.sum) % MODULUS)
 
     def __sub__(self, other: RowSum) -> RowSum:
         return RowSum(self.rows - other.rows, (self.sum - other.sum) % MODULUS)
+
+
+_MINE = threading.local()
+"""What each thread encrypts with: to make it takes longer than to use it for one row."""
+
+
+def _encryptor(table: str) -> CipherContext:
+    """AES-128 of single blocks, under a key that is the table's name."""
+    known: dict[str, CipherContext] = _MINE.__dict__
+    if table not in known:
+        key = hashlib.sha256(b"askance seal v1 " + table.encode()).digest()[:16]
+        known[table] = Cipher(algorithms.AES(key), modes.ECB()).encryptor()  # noqa: S305 - chained, as CBC-MAC does
+    return known[table]

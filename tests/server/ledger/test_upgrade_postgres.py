@@ -245,6 +245,7 @@ def test_an_upgrade_that_is_killed_leaves_one_version_or_the_other_whole(renew: 
 def in_steps(link: Link, url: str) -> None:
     """The control: an upgrade whose statements are commits of their own."""
     del url
+    opening.guard(link)
     for number in range(2, NEWEST + 1):
         for statement in statements(migrations("postgres")[number].encode()):
             if b"LOCK TABLE" not in statement:
@@ -299,6 +300,7 @@ def test_replicas_that_do_not_look_again_disturb_each_other(old: str, monkeypatc
         del url
         missing = range(opening.schema_of(link) + 1, NEWEST + 1)
         with link.transaction():
+            opening.guard(link)
             for number in missing:
                 link.execute(migrations("postgres")[number].encode())
                 link.execute("INSERT INTO schema_version (version) VALUES (%s)", (number,))
@@ -355,8 +357,8 @@ def test_an_older_server_that_goes_on_after_the_upgrade_writes_nothing(old: str)
         older.rollback()
     with closing(PostgresLedger.open(old)) as ledger:
         TOLD.assert_same_totals(ledger)
-        # The same for each of the ledger's own ways to write, as a program of schema 2 would go them.
-        ledger._mine.link.execute("SELECT set_config('askance.schema', '2', false)")
+        # The same for each of the ledger's own ways to write, as a program of the schema before would go them.
+        ledger._mine.link.execute("SELECT set_config('askance.schema', %s, false)", (str(NEWEST - 1),))
         users = np.array(ASKED, np.uint64)
         for write in (
             lambda: ledger.charge(ROUND.id, users, np.zeros(len(users), np.uint32)),

@@ -623,9 +623,9 @@ def _store(link: Link, key: int, group: _Group, accepted: NDArray[np.intp]) -> N
             INSERT INTO reports (user_number, round, outcome) SELECT number, %s, outcome FROM charged RETURNING 1
         )
         UPDATE received SET reports = reports + (SELECT count(*) FROM logged),
-            seal = mod(seal + %s::numeric, 18446744073709551616)
+            seal = mod(seal + %s + 18446744073709551616, 18446744073709551616)
         WHERE round = %s AND shard = pg_backend_pid() %% %s RETURNING (SELECT count(*) FROM logged)""",
-        (users, outcomes, group.charges[accepted], key, reports_sum(key, users, outcomes).sum, key, SHARDS),
+        (users, outcomes, group.charges[accepted], key, reports_sum(key, users, outcomes).signed, key, SHARDS),
     ).fetchone()
     if stored != (len(accepted),):
         raise LedgerError("Not every report that was decided could be charged; nothing was. Verify the ledger.")

@@ -94,9 +94,9 @@ def seal(link: Link, changes: Mapping[str, RowSum]) -> None:
         changed = ask(
             link,
             """
-            UPDATE seals SET rows = rows + %s, sum = mod(sum + %s::numeric, 18446744073709551616)
+            UPDATE seals SET rows = rows + %s, sum = mod(sum + %s + 18446744073709551616, 18446744073709551616)
             WHERE name = %s AND shard = pg_backend_pid() %% %s""",
-            (change.rows, change.sum, table, SHARDS),
+            (change.rows, change.signed, table, SHARDS),
         )
         if changed.rowcount != 1:
             raise LedgerError(

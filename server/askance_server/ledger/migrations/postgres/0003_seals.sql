@@ -23,17 +23,8 @@ ALTER TABLE received ADD COLUMN seal numeric(20) NOT NULL DEFAULT 0 CHECK (seal 
 COMMENT ON COLUMN received.seal IS 'The sum modulo 2^64 of digests of the reports that were counted here.';
 
 
--- A program of an older schema would write rows and no seal: from here on it writes nothing.
-CREATE FUNCTION refuse_older_programs() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    IF coalesce(current_setting('askance.schema', true), '') !~ '^[0-9]+$'
-        OR current_setting('askance.schema')::integer < (SELECT max(version) FROM schema_version)
-    THEN
-        RAISE EXCEPTION 'this program is older than the ledger''s tables: stop it, and start a newer askance';
-    END IF;
-    RETURN NULL;
-END $$;
-COMMENT ON FUNCTION refuse_older_programs() IS 'Keeps programs out that do not know all seals. Each connection says which schema it knows.';
+-- A program of an older schema would write rows and no seal: from here on it writes nothing. The function is made by
+-- askance_server.ledger.postgres.opening, because the newest schema stands in it, whichever that is.
 CREATE TRIGGER no_older_programs BEFORE INSERT OR UPDATE OF number, cap, epoch ON users EXECUTE FUNCTION refuse_older_programs();
 CREATE TRIGGER no_older_programs BEFORE INSERT ON studies EXECUTE FUNCTION refuse_older_programs();
 CREATE TRIGGER no_older_programs BEFORE INSERT ON entries EXECUTE FUNCTION refuse_older_programs();
