@@ -27,7 +27,7 @@ from askance_server.driver import Driver
 from askance_server.ledger import open_ledger
 from askance_server.workers import Workers
 from tests.harness.marks import SECONDS
-from tests.harness.servers import Json, Service, bearer, serving
+from tests.harness.servers import Json, ServerProcess, Service, bearer, serving
 
 pytest_plugins = ("tests.harness.postgres",)
 
@@ -302,6 +302,28 @@ def test_a_stop_ends_streams_of_events_and_connections_that_are_kept(tmp_path: P
     assert code == 0
     assert all("received" in each for each in rest)
     assert not ended_by_force(server.directory)
+
+
+def test_the_control_a_server_that_does_not_end_its_streams_is_stopped_by_force(tmp_path: Path) -> None:
+    server = ServerProcess(tmp_path / "data")
+    plant = "from askance_server.aggregator import Aggregator; Aggregator.end_streams = lambda self: None"
+    place = server._command.index("-c") + 1
+    server._command[place] = f"{plant}; {server._command[place]}"
+    server.start()
+    try:
+        with httpx.Client(base_url=server.url, trust_env=False, timeout=SECONDS) as client:
+            server.enrol(3)
+            request = client.build_request("GET", f"/v1/studies/{server.study()['id']}/events")
+            stream = client.send(request, stream=True)
+            lines = stream.iter_lines()
+            assert next(lines) == "event: study"
+            server.stop()
+            # It was cut off.
+            with pytest.raises(httpx.RemoteProtocolError):
+                list(lines)
+    finally:
+        server.stop()
+    assert ended_by_force(server.directory)
 
 
 @contextmanager
