@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from askance_lab.curator.concepts import CONJUNCTION, PARITY
 from askance_lab.curator.databases import BitSample, LabelledSample, in_domain, packed, unpacked
 from askance_protocol.errors import ProtocolError
 
@@ -90,3 +91,13 @@ def test_rows_of_unequal_length_are_refused() -> None:
     for rows in ([], [((0, 1), 1), ((1,), 0)], [((0, 1, 1), 1)]):
         with pytest.raises(ProtocolError, match="database"):
             BitSample.from_rows(2, rows)
+
+
+def test_labels_of_made_up_examples_are_exponents_for_parities_and_truths_for_the_others() -> None:
+    for concepts, said in ((PARITY, -1), (CONJUNCTION, 1)):
+        columns = concepts.problem(3, 0.1, 60, 1).columns
+        database = concepts.database(columns)
+
+        assert (database.d, len(database)) == (3, 60)
+        assert database.labels.tolist() == (columns["y"] == said).tolist()
+        assert 0 < database.labels.sum() < 60
