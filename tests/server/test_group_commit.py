@@ -132,7 +132,7 @@ def test_nobody_waits_for_ever_where_the_ledger_fails_as_it_never_should(caplog:
 
     async def work(committer: GroupCommitter) -> list[Any]:
         futures = [committer.submit("ab"[user % 2], user, 0) for user in range(3)]
-        return await asyncio.wait_for(asyncio.gather(*futures, return_exceptions=True), 5)
+        return await asyncio.wait_for(asyncio.gather(*futures, return_exceptions=True), SECONDS)
 
     results, seen = run(Recorder(error), work)
     assert results == [error] * 3
