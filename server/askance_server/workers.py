@@ -57,19 +57,14 @@ class Workers:
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
-            work, done = job
-            if done.cancelled():
-                continue
+            # Whatever is raised anywhere in here, a thread that ends would leave this one waiting, and others later.
             try:
-                result = work()
+                if not job[1].cancelled():
+                    self._tell(job[1], job[0](), None)
             except BaseException as error:
-                self._tell(done, None, error)
-                del error
-            else:
-                self._tell(done, result, None)
+                self._tell(job[1], None, error)
             # Else the last work, its document and its error would stay in memory until the next one.
-            del job, work, done
-            result = None
+            del job
 
     def _tell(self, done: asyncio.Future[Any], result: object, error: BaseException | None) -> None:
         # A loop that was closed meanwhile waits for nothing.
