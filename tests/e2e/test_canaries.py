@@ -298,7 +298,11 @@ class Scene:
             hear("strange", server.post("/v1/enrolments", token=server.enrolment, json=body))
         raw = {"Content-Type": "application/octet-stream"}
         hear("strange", server.post(batches, token=simulated["gateway_token"], content=mark.encode(), headers=raw))
-        server.batch(simulated["rounds"][0]["id"], simulated["gateway_token"], [0, 1, 2], [1, 0, 1])
+        # Not the people who have enrolled before: for them no gateway speaks.
+        first = server.keys.read(tokens[0], UserToken).user
+        users = [first, first + 1, first + 2]
+        told = server.batch(simulated["rounds"][0]["id"], simulated["gateway_token"], users, [1, 0, 1])
+        assert told.status_code == 200, told.text
         for user in (-2, -1):
             renewed = server.post(f"/v1/users/{PEOPLE + len(tokens) + user}/token", token=server.operator).json()[
                 "token"
