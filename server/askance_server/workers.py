@@ -75,10 +75,13 @@ class Workers:
 def _settle(done: asyncio.Future[Any], result: object, error: BaseException | None) -> None:
     if done.done():
         return
-    if error is None:
-        done.set_result(result)
-    else:
-        done.set_exception(carried(error))
+    try:
+        if error is None:
+            done.set_result(result)
+        else:
+            done.set_exception(carried(error))
+    except BaseException as raised:
+        done.set_exception(carried(raised))
 
 
 def carried(error: BaseException) -> Exception:
