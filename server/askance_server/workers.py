@@ -56,15 +56,20 @@ class Workers:
             self._jobs.put(None)
 
     def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            # Whatever is raised anywhere in here, a thread that ends would leave this one waiting, and others later.
+        while True:
+            # Whatever is raised anywhere in here, a thread that ends would leave one waiting, and others later.
+            job: _Job | None = None
             try:
+                job = self._jobs.get()
+                if job is None:
+                    return
                 if not job[1].cancelled():
                     self._tell(job[1], job[0](), None)
             except BaseException as error:
-                self._tell(job[1], None, error)
+                if job is not None:
+                    self._tell(job[1], None, error)
             # Else the last work, its document and its error would stay in memory until the next one.
-            del job
+            job = None
 
     def _tell(self, done: asyncio.Future[Any], result: object, error: BaseException | None) -> None:
         # A loop that was closed meanwhile waits for nothing.
@@ -73,15 +78,16 @@ class Workers:
 
 
 def _settle(done: asyncio.Future[Any], result: object, error: BaseException | None) -> None:
-    if done.done():
-        return
     try:
+        if done.done():
+            return
         if error is None:
             done.set_result(result)
         else:
             done.set_exception(carried(error))
     except BaseException as raised:
-        done.set_exception(carried(raised))
+        if not done.done():
+            done.set_exception(carried(raised))
 
 
 def carried(error: BaseException) -> Exception:
