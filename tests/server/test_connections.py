@@ -12,9 +12,10 @@ from dataclasses import replace
 from typing import Final
 
 import pytest
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from askance_server.api import connections
 from askance_server.api.connections import EXTENSION, ConnectionLimits, GuardedProtocol, guarded
 from tests.harness.hosted import answer_to, connect, hosted, parts_of, rest_of
 from tests.harness.marks import SECONDS
@@ -268,6 +269,35 @@ def test_an_answer_that_comes_before_the_body_arrives_although_nobody_reads_the_
             got = rest_of(connection)
 
     assert parts_of(got)[0] == 200
+
+
+HALF: Final = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n"
+
+
+def test_who_is_answered_before_her_body_came_is_told_that_the_connection_ends() -> None:
+    """Most clients send head and body apart, and the next request on the same connection, unless they are told."""
+    with serving(PATIENT) as (port, _), connect(port) as connection:
+        connection.sendall(HALF)
+        early = rest_of(connection)
+    with serving(PATIENT) as (port, _), connect(port) as connection:
+        connection.sendall(HALF + b"body")
+        late = read_one(connection)
+        connection.sendall(GET)
+        again = read_one(connection)
+
+    assert b"\r\nconnection: close\r\n" in early.lower()
+    assert b"connection:" not in late.lower() + again.lower()
+
+
+def test_control_one_who_is_not_told_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def as_before(_: object, send: Send, message: Message) -> None:
+        await send(message)
+
+    monkeypatch.setattr(connections, "_send", as_before)
+    with serving(PATIENT) as (port, _), connect(port) as connection:
+        connection.sendall(HALF)
+
+        assert b"connection:" not in rest_of(connection).lower()
 
 
 def test_a_stop_waits_for_what_works_and_for_nobody_who_does_not_finish() -> None:

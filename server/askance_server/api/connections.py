@@ -32,6 +32,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
@@ -43,7 +44,7 @@ from askance_server.api.version import HEADER, VERSION, said_twice
 from askance_server.problems import PROBLEMS, problem_response
 
 if TYPE_CHECKING:
-    from uvicorn._types import ASGI3Application
+    from uvicorn._types import ASGI3Application, ASGISendCallable, ASGISendEvent
     from uvicorn.config import Config
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
     from uvicorn.server import ServerState
@@ -446,6 +447,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._running = cycle
+        cycle.send = partial(_send, cycle, cycle.send)
         super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
@@ -509,6 +511,16 @@ class GuardedProtocol(HttpToolsProtocol):
         """Close the connection behind the last request that came."""
         if self.cycle is not None:  # pyright: ignore[reportUnnecessaryComparison] - None at first
             self.cycle.keep_alive = False
+
+
+async def _send(cycle: RequestResponseCycle, send: ASGISendCallable, message: ASGISendEvent) -> None:
+    """Send a piece of an answer, and say that the connection ends behind it where the body has not come yet.
+
+    Nobody will read that body. A client that was not told would send its next request into a connection that is gone.
+    """
+    if message["type"] == "http.response.start" and cycle.more_body:
+        message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
+    await send(message)
 
 
 def _wrong_framing(version: str, headers: Mapping[bytes, bytes], *, changes: bool) -> str:
