@@ -24,8 +24,10 @@ def figures(record_property: Callable[[str, object], None]) -> Figures:
     """Note counts for the table at the end; they are printed with the test as well."""
 
     def note(item: str, **counts: int) -> None:
-        record_property(PROPERTY, [item, counts])
-        print(f"{item}: {said(counts)}")
+        # Workers hand on Python's own numbers only.
+        whole = {name: int(count) for name, count in counts.items()}
+        record_property(PROPERTY, [item, whole])
+        print(f"{item}: {said(whole)}")
 
     return note
 
@@ -41,7 +43,7 @@ def summed(noted: Iterable[tuple[str, Mapping[str, int]]]) -> dict[str, dict[str
     for item, counts in noted:
         mine = sums.setdefault(item, {})
         for name, count in counts.items():
-            mine[name] = mine.get(name, 0) + int(count)
+            mine[name] = mine.get(name, 0) + count
     return sums
 
 
