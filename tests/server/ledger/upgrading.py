@@ -71,7 +71,7 @@ class Told:
         # A token of before, one that was void before, and one of a user who has reported already.
         assert service.get("/v1/me", token=token(RENEWED)).status_code == 200
         assert service.get("/v1/me", token=token(RENEWED, epoch=0)).status_code == 401
-        # There are three rounds left; which of them is open is looked up each time. A round's public coin depends on its
+        # There are three rounds left; which of them is open is looked up each time. A round's public coin goes by its
         # deadline: of so few users, at one time in twenty, nobody is dealt one of its questions.
         with patch.object(aggregator, "time", SimpleNamespace(time=lambda: NOW)):
             for _ in range(50):
