@@ -22,6 +22,7 @@ def make_directory(directory: Path, mode: int = 0o700) -> None:
     """Make a directory, and those above it that are missing; their names are on disk. One that is there is left so."""
     if directory.is_dir():
         return
-    make_directory(directory.parent, 0o777)
+    if not directory.parent.exists():
+        make_directory(directory.parent, 0o777)
     directory.mkdir(mode, exist_ok=True)
     sync_names(directory.parent)

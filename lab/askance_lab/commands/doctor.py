@@ -28,9 +28,15 @@ from askance_lab.commands.shared.options import ConfigOption, DatabaseOption, Js
 from askance_lab.commands.shared.tables import echo_table
 from askance_protocol.errors import AskanceError
 from askance_server import auth
-from askance_server.ledger import LedgerAwayError, LedgerBusyError, LedgerError, audit_ledger, open_ledger
-from askance_server.ledger.schemas import migrations
-from askance_server.ledger.sqlite import FILE, schema_behind
+from askance_server.ledger import (
+    LedgerAwayError,
+    LedgerBusyError,
+    LedgerError,
+    audit_ledger,
+    older_schema,
+    open_ledger,
+)
+from askance_server.ledger.sqlite import FILE
 from askance_server.settings import Settings, read_settings, unknown_variables
 
 SCHEMA_VERSION: Final = 1
@@ -185,7 +191,7 @@ def _ledger(settings: Settings) -> Check:
     try:
         if (absent := _absent(settings)) is not None:
             return absent
-        if (version := _older_schema(settings)) == 0:
+        if (version := older_schema(settings.database)) == 0:
             return Check("ledger", CheckOutcome.OK, "will be made at the first start")
         if version is not None:
             what = f"it has schema {version}, of an older version"
@@ -222,16 +228,6 @@ def _deep(settings: Settings) -> Iterator[Check]:
         seconds = time.perf_counter() - begin
         what = f"everything is as it was written, and every sum agrees with the log ({seconds:.1f} s)"
         yield Check("ledger", CheckOutcome.OK, what)
-
-
-def _older_schema(settings: Settings) -> int | None:
-    """The version of the schema, if it is older than this program's: to open the ledger would change it."""
-    if settings.is_postgres:
-        from askance_server.ledger.postgres import schema_at  # noqa: PLC0415 - psycopg is an extra
-
-        version = schema_at(settings.database)
-        return version if version < max(migrations("postgres")) else None
-    return schema_behind(Path(settings.database))
 
 
 def _absent(settings: Settings) -> Check | None:

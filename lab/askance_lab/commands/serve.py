@@ -58,8 +58,8 @@ def serve(
         str | None,
         typer.Option(
             "--enrolment",
-            help="open: enrolment.token enrols as many as come; limited: only tokens of limited number and time do."
-            "  [default: open]",
+            help="Who may enrol: open, as many as come with enrolment.token; limited, only by tokens of limited number "
+            "and time.  [default: open]",
         ),
     ] = None,
     log_level: Annotated[

@@ -50,6 +50,7 @@ __all__ = [
     "Verdict",
     "Verdicts",
     "audit_ledger",
+    "older_schema",
     "open_ledger",
 ]
 
@@ -78,3 +79,14 @@ def audit_ledger(database: str, fingerprint: str | None = None) -> list[Fault]:
     from askance_server.ledger.sqlite import audit_sqlite  # noqa: PLC0415
 
     return audit_sqlite(Path(database), fingerprint)
+
+
+def older_schema(database: str) -> int | None:
+    """The version of a ledger's schema, if it is older than this program's: to open the ledger would change it."""
+    if database.startswith(("postgresql://", "postgres://")):
+        from askance_server.ledger.postgres import schema_at  # noqa: PLC0415
+
+        return schema_at(database)
+    from askance_server.ledger.sqlite import schema_behind  # noqa: PLC0415
+
+    return schema_behind(Path(database))

@@ -51,10 +51,11 @@ def guard(link: Link) -> None:
     link.execute(_GUARD.format(newest=max(migrations("postgres"))).encode())
 
 
-def schema_at(url: str) -> int:
-    """The version of the schema of a database, which is not changed."""
+def schema_at(url: str) -> int | None:
+    """The version of a database's schema, if it is older than this program's; 0 where there is none."""
     with closing(connect(url)) as link:
-        return schema_of(link)
+        version = schema_of(link)
+    return version if version < max(migrations("postgres")) else None
 
 
 def schema_of(link: Link) -> int:
