@@ -740,7 +740,6 @@ def test_the_tally_is_hidden_while_the_round_is_open_and_shown_afterwards(api: S
     assert "tallies" not in everything
     shown = api.get(path).json()
     [estimates] = shown.pop("estimates")
-    assert [each["share"] for each in estimates.pop("liars")] == [0.01, 0.05]
     assert shown == {"round": round_, "state": "answered", "received": 2, "tallies": [[[1, 1]]]}
     # One of two said yes, so the mean is estimated as 0, and might be anything: 2 users, ε = 1.
     liars = estimates.pop("liars")
