@@ -213,6 +213,11 @@ def test_fewer_examples_are_proved_enough_than_by_the_bound_with_equal_parts() -
     assert needed(210, base_case=1 << 210) > needed(210)
 
 
+def test_a_bound_on_a_probability_is_one_at_most() -> None:
+    terms = {"delta": Fraction(1, 10**6), "error": Fraction(1, 10), "failure": Fraction(1, 10)}
+    assert interval.failure_bound(4, 10, epsilon=Fraction(1), **terms) == 1.0
+
+
 def test_the_bound_on_failure_covers_the_exact_failure_of_the_mechanisms() -> None:
     """With d = 8, so that the distribution can be written down; the sample is the expected one."""
     m = needed(8)
