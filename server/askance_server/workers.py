@@ -56,20 +56,27 @@ class Workers:
             self._jobs.put(None)
 
     def _work(self) -> None:
-        while True:
-            # Whatever is raised anywhere in here, a thread that ends would leave one waiting, and others later.
-            job: _Job | None = None
+        # Whatever is raised anywhere in here, a thread that ends would leave one waiting, and others later.
+        held: list[_Job | None] = []
+        while None not in held:
             try:
-                job = self._jobs.get()
-                if job is None:
-                    return
-                if not job[1].cancelled():
-                    self._tell(job[1], job[0](), None)
+                self._work_on(held)
             except BaseException as error:
-                if job is not None:
-                    self._tell(job[1], None, error)
+                for job in held:
+                    if job is not None:
+                        self._tell(job[1], None, error)
+                held = [job for job in held if job is None]
+
+    def _work_on(self, held: list[_Job | None]) -> None:
+        """Do one job after the other, until one is none. The one at hand is in `held` from the moment it is taken."""
+        while None not in held:
+            held[:] = [self._jobs.get()]
+            for work, done in filter(None, held):
+                if not done.cancelled():
+                    self._tell(done, work(), None)
             # Else the last work, its document and its error would stay in memory until the next one.
-            job = None
+            work = done = None
+            held[:] = [job for job in held if job is None]
 
     def _tell(self, done: asyncio.Future[Any], result: object, error: BaseException | None) -> None:
         # A loop that was closed meanwhile waits for nothing.
