@@ -58,25 +58,26 @@ class Workers:
     def _work(self) -> None:
         # Whatever is raised anywhere in here, a thread that ends would leave one waiting, and others later.
         held: list[_Job | None] = []
-        while None not in held:
+        while held != [None]:
             try:
                 self._work_on(held)
             except BaseException as error:
-                for job in held:
-                    if job is not None:
-                        self._tell(job[1], None, error)
-                held = [job for job in held if job is None]
+                while held and (job := held[-1]) is not None:
+                    self._tell(job[1], None, error)
+                    del held[-1], job
 
     def _work_on(self, held: list[_Job | None]) -> None:
         """Do one job after the other, until one is none. The one at hand is in `held` from the moment it is taken."""
-        while None not in held:
+        while True:
             held[:] = [self._jobs.get()]
-            for work, done in filter(None, held):
-                if not done.cancelled():
-                    self._tell(done, work(), None)
+            if held[0] is None:
+                return
+            work, done = held[0]
+            if not done.cancelled():
+                self._tell(done, work(), None)
             # Else the last work, its document and its error would stay in memory until the next one.
-            work = done = None
-            held[:] = [job for job in held if job is None]
+            del work, done
+            held.clear()
 
     def _tell(self, done: asyncio.Future[Any], result: object, error: BaseException | None) -> None:
         # A loop that was closed meanwhile waits for nothing.

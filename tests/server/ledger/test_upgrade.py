@@ -23,7 +23,7 @@ from askance_server.ledger import LedgerError, Ticket, UserKind, audit_ledger
 from askance_server.ledger.schemas import migrations
 from askance_server.ledger.sqlite import FILE, SqliteLedger, opening
 from tests.harness.servers import Service
-from tests.server.ledger.upgrading import FIXTURES, KEY, Told
+from tests.server.ledger.upgrading import FIXTURES, KEY, Told, killed
 
 BODY: Final = lzma.decompress((FIXTURES / "ledger_of_0_1.sqlite.xz").read_bytes())
 TOLD: Final = Told.of("ledger_of_0_1.json")
@@ -72,14 +72,7 @@ def test_a_study_of_version_0_1_goes_on_to_its_end(old: Path) -> None:
 
 def upgrade_killed(directory: Path, place: int, migrate: Callable[..., None] | None = None) -> bool:
     """Open a ledger in a child that is killed before its n-th statement; whether it came so far."""
-    pid = os.fork()
-    if not pid:
-        try:
-            _open_until(directory, place, migrate)
-        finally:
-            os._exit(0)
-    _, status = os.waitpid(pid, 0)
-    return os.WIFSIGNALED(status)
+    return killed(lambda: _open_until(directory, place, migrate))
 
 
 def _open_until(directory: Path, place: int, migrate: Callable[..., None] | None) -> None:

@@ -31,7 +31,7 @@ from askance_server.ledger.postgres.seals import seal_new
 from askance_server.ledger.schemas import migrations
 from tests.harness.marks import SECONDS
 from tests.harness.servers import Service, prepared
-from tests.server.ledger.upgrading import FIXTURES, KEY, Told
+from tests.server.ledger.upgrading import FIXTURES, KEY, Told, killed
 
 pytest_plugins = ("tests.harness.postgres",)
 
@@ -167,14 +167,7 @@ def count_statements(url: str) -> int:
 
 def upgrade_killed(url: str, place: int, migrate: Callable[[Link, str], None]) -> bool:
     """Open a ledger in a child that is killed before its n-th statement; whether it came so far."""
-    pid = os.fork()
-    if not pid:
-        try:
-            _open_until(url, place, migrate)
-        finally:
-            os._exit(0)
-    _, status = os.waitpid(pid, 0)
-    return os.WIFSIGNALED(status)
+    return killed(lambda: _open_until(url, place, migrate))
 
 
 def _open_until(url: str, place: int, migrate: Callable[[Link, str], None]) -> None:

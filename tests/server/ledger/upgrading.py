@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -91,3 +93,15 @@ def _answer(service: Service, study: dict[str, Any]) -> None:
         if round_.asks(user):
             told = service.report(round_.id, token(user), user % 2)
             assert told.status_code == 200, told.text
+
+
+def killed(work: Callable[[], None]) -> bool:
+    """Do this in a child, which may be killed by it; whether it was."""
+    pid = os.fork()
+    if not pid:
+        try:
+            work()
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(pid, 0)
+    return os.WIFSIGNALED(status)
