@@ -214,8 +214,9 @@ def test_fewer_examples_are_proved_enough_than_by_the_bound_with_equal_parts() -
 
 
 def test_a_bound_on_a_probability_is_one_at_most() -> None:
-    terms = {"delta": Fraction(1, 10**6), "error": Fraction(1, 10), "failure": Fraction(1, 10)}
-    assert interval.failure_bound(4, 10, epsilon=Fraction(1), **terms) == 1.0
+    tenth = Fraction(1, 10)
+    bound = interval.failure_bound(4, 10, epsilon=Fraction(1), delta=Fraction(1, 10**6), error=tenth, failure=tenth)
+    assert bound == 1.0
 
 
 def test_the_bound_on_failure_covers_the_exact_failure_of_the_mechanisms() -> None:
