@@ -5,9 +5,9 @@
 Where paths are given, the flood asks for these in turn, `RATE` times a second in all, and prints how often it was
 answered with 200. Otherwise:
 
-Four kinds in equal shares: sockets on which nothing is sent, heads in drops, bodies in drops, and bodies of 31 MB as
-fast as they go. Whoever is cut off comes again. Prints a line when each was connected once, and one when somebody came
-again after that, ends when its input does, and prints how often each kind was connected.
+Four kinds in equal shares: sockets on which nothing is sent, heads in drops, bodies in drops, and whole bodies of 31 MB
+as fast as they go. Whoever is cut off or answered comes again. Prints a line when each was connected once, and one when
+somebody came again after that, ends when its input does, and prints how often each kind was connected.
 """
 
 from __future__ import annotations
@@ -17,12 +17,17 @@ import contextlib
 import json
 import sys
 from collections import Counter
+from itertools import repeat
 from typing import Final
 
 HOST: Final = "127.0.0.1"
 PAUSE: Final = 0.25
 """Seconds between two bytes of a flooder who sends drops, and before one who was cut off comes again."""
-LENGTH: Final = 31 << 20
+PIECE: Final = b'"a":0,' * 10_000
+PIECES: Final = 540
+END: Final = b'"a":0}'
+LENGTH: Final = 1 + PIECES * len(PIECE) + len(END)
+"""31 MB of one JSON object, which is whole: who reads it before it asks for a token has all its work."""
 
 _HEAD: Final = b"POST /v1/studies HTTP/1.1\r\nHost: x\r\n"
 OPENINGS: Final = {
@@ -32,9 +37,6 @@ OPENINGS: Final = {
     "big": _HEAD + b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n{" % LENGTH,
 }
 """What each kind sends first."""
-PIECE: Final = b'"a":0,' * 10_000
-"""JSON that takes time to read, of which a large body is made."""
-
 
 RATE: Final = 400
 """Questions a second."""
@@ -77,17 +79,19 @@ async def _attack(kind: str, reader: asyncio.StreamReader, writer: asyncio.Strea
     try:
         writer.write(OPENINGS[kind])
         if kind == "big":
-            for _ in range(LENGTH // len(PIECE)):
+            for piece in (*repeat(PIECE, PIECES), END):
                 if stop.is_set():
                     return
-                writer.write(PIECE)
+                writer.write(piece)
                 await writer.drain()
         while not stop.is_set() and not reader.at_eof():
             if kind in {"head", "body"}:
                 writer.write(b"x")
                 await writer.drain()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(reader.read(4096), PAUSE)
+                answer = await asyncio.wait_for(reader.read(4096), PAUSE)
+                if answer and kind == "big":
+                    return
     finally:
         # Not flushed: what is left of a large body would go on for ever.
         writer.transport.abort()
