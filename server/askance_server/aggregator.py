@@ -225,7 +225,7 @@ class Aggregator:
     # ---------------------------------------------------------------------------------------------------- studies
 
     async def create(self, title: str, name: str, parameters: Parameters, *, simulated: bool) -> str:
-        """Publish a study and its first round."""
+        """Publish a study and its first round. What would fail at once is refused, with the reason."""
         self._check_limits(name)
         nonce = secrets.token_hex(16)
 
@@ -239,11 +239,12 @@ class Aggregator:
                 simulated=simulated,
             )
             check_answerable(spec, self.strategies)
-            return self.driver.publish(spec)
+            return self.driver.open(spec, int(time.time()))
 
         self._creating += 1
         try:
-            study = await self.ask(publish)
+            # It plans, which may take seconds: where studies are advanced.
+            study = await self._stepping.run(publish)
             self._running.add(study)
         finally:
             self._creating -= 1

@@ -36,7 +36,7 @@ from askance_protocol.tally import Tally
 from askance_server.core.replay import Replay, ReplayError
 from askance_server.core.run import StrategyError
 from askance_server.core.strategy import Hypothesis
-from askance_server.core.study import DueNotice, Ended, Paused, Strategies, Waiting, check_study, step
+from askance_server.core.study import DueNotice, Ended, Paused, Strategies, Waiting, check_study, next_round, step
 from askance_server.ledger.base import Ledger, NotOpenError
 
 _LOG = logging.getLogger(__name__)
@@ -101,6 +101,24 @@ class LedgerView:
         return self.driver.ledger.tallies(id_)
 
 
+@dataclass(frozen=True, slots=True)
+class UnpublishedView(LedgerView):
+    """A `StudyView` of a study that nobody has seen yet: users and budgets are the ledger's, the rest is here."""
+
+    published: Bulletin
+    started: Replay
+
+    @property
+    def bulletin(self) -> Bulletin:
+        """Bulletin with the study alone."""
+        return self.published
+
+    @property
+    def replay(self) -> Replay:
+        """Its strategy, which has been asked for nothing but its first round."""
+        return self.started
+
+
 class Driver:
     """All studies of one ledger. Threads may call it at once; but one study is advanced by one at a time."""
 
@@ -117,6 +135,23 @@ class Driver:
         check_study(study, self.strategies)
         id_ = study.digest()
         self.ledger.append(id_, Bulletin().next(StudyPublished(study=study)))
+        return id_
+
+    def open(self, study: StudySpec, now: int) -> str:
+        """Publish a study with its first round, and return its id. One that would fail at once is not published.
+
+        StrategyError or TooFewUsersError says why: on the bulletin it would be read by those who look there.
+        """
+        check_study(study, self.strategies)
+        id_, first = study.digest(), Bulletin().next(StudyPublished(study=study))
+        replay, published = self._started(study), Bulletin().append(first)
+        replay.hear([first.notice])
+        due = next_round(UnpublishedView(self, id_, now, published, replay))
+        self.ledger.append(id_, first)
+        self._replays[id_] = replay
+        # From here on another process may be faster: then `advance` goes on from where that is.
+        with suppress(StaleEntryError, NotOpenError):
+            self._append(id_, published, due)
         return id_
 
     def advance(self, study_id: str, now: int) -> Waiting | Paused | Ended:
@@ -240,6 +275,9 @@ class Driver:
     def _start(self, study_id: str) -> Replay:
         study = self.ledger.bulletin(study_id).study
         assert study is not None  # noqa: S101 - told the type checker: the first entry is the study
+        return self._started(study)
+
+    def _started(self, study: StudySpec) -> Replay:
         strategy = self.strategies.get(study.strategy)
         if strategy is None:
             raise ReplayError(f"the strategy {study.strategy!r} is not installed here")

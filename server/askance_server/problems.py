@@ -122,6 +122,12 @@ _ALL: Final = (
         "Send less at a time.",
         _HANGS_UP,
     ),
+    ProblemType(
+        "strategy-failed",
+        422,
+        "The strategy cannot ask what it has to",
+        "Change what the detail names; askance plan and askance run try it without users.",
+    ),
     ProblemType("study-over", 409, "The study has ended", "Nothing: what a study has come to stays as it is."),
     ProblemType(
         "too-many-studies", 409, "Too many studies run", "Cancel one that is not needed, or raise ASKANCE_STUDY_LIMIT."
@@ -173,7 +179,7 @@ OF_CODE: Final[Mapping[Code, str]] = MappingProxyType(
         Code.INVALID: "invalid-request",
         Code.USAGE: "invalid-request",
         Code.DATA: "invalid-request",
-        Code.STRATEGY: "invalid-request",
+        Code.STRATEGY: "strategy-failed",
         Code.NOT_FOUND: "not-found",
         Code.UNAUTHORIZED: "unauthorized",
         Code.FORBIDDEN: "forbidden",

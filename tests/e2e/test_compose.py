@@ -255,8 +255,8 @@ def test_the_demo_goes_on_after_an_interruption_and_comes_up_again_until_the_bud
         stand_in.up()
         code, refused = stand_in.ended("demo"), stand_in.output("demo").count(SPENT)
         assert metric(stand_in, "askance_users") == 1000
-        if refused == 2:
+        if refused:
             assert code == Exit.TOO_FEW_USERS
             break
         stand_in.stop()
-    assert refused == 2
+    assert refused

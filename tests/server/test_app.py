@@ -16,7 +16,7 @@ import askance_server
 from askance_server import create_app
 from askance_server.settings import Settings
 
-DESCRIPTION = "694c66a1ec6d2ee6787f7ee384dfc28297480bffca03e345e4e93e2109c3ffe4"
+DESCRIPTION = "667a2b13ba6ea37a3ede92d1d54cac82165eba62f0f4ed2e2e07f50e21865908"
 """SHA-256 of /openapi.json without the version of this program. A change of the contract is a change here."""
 
 

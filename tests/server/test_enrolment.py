@@ -337,7 +337,9 @@ def test_a_simulated_user_takes_no_part_in_a_study_of_real_users(api: Service) -
 def test_a_study_of_real_users_has_too_few_where_all_are_simulated(api: Service) -> None:
     enrol(api, api.enrolment, users=4, simulated=True)
 
-    assert study(api, simulated=False)["state"] == "failed"
+    asked = {"title": "t", "strategy": "mean", "parameters": {"users": "all"}, "simulated": False}
+    refused = is_problem(api.post("/v1/studies", token=api.operator, json=asked), "too-few-users")
+    assert "0 are left" in refused["detail"]
 
 
 def test_a_simulated_study_waits_for_no_person_unless_there_is_nobody_else(api: Service) -> None:

@@ -69,6 +69,7 @@ STATUS = {
     "not-in-cohort": 403,
     "unsupported-media-type": 415,
     "body-too-large": 413,
+    "strategy-failed": 422,
     "study-over": 409,
     "too-many-studies": 409,
     "too-few-users": 409,

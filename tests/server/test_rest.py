@@ -6,6 +6,8 @@ import json
 import re
 import socket
 from collections.abc import Generator, Iterator
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,16 @@ import schemathesis
 from prometheus_client.parser import text_string_to_metric_families
 
 from askance_protocol import canonical
+from askance_protocol.queries import BooleanQuery
+from askance_protocol.queries.language import Constant
 from askance_protocol.reports import ReportBatch, encode_raw
 from askance_protocol.rounds.bulletin import Bulletin, read_entry
+from askance_protocol.schema import BitsField, Schema
 from askance_server.auth import GatewayToken, UserToken
+from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters
 from askance_server.problems import MEDIA_TYPE, PROBLEMS
 from askance_server.public_answers import PublicAnswers
+from askance_server.strategies.registry import registry
 from tests.harness.marks import SECONDS
 from tests.harness.servers import Json, ServerProcess, Service, bearer, is_problem, prepared, serving
 
@@ -106,8 +113,8 @@ def test_the_openapi_document_is_valid_and_carries_every_problem_as_an_example(a
         for example in response.get("content", {}).get(MEDIA_TYPE, {}).get("examples", {}).values()
     }
     everywhere = {example["value"]["type"] for example in document["components"]["examples"].values()}
-    # These two are no operation's: a method that a path lacks, and what a study says of itself when it fails.
-    elsewhere = {PROBLEMS[name].type for name in ("method-not-allowed", "too-few-users")}
+    # This one is no operation's: a method that a path lacks.
+    elsewhere = {PROBLEMS["method-not-allowed"].type}
 
     assert everywhere == {problem.type for problem in PROBLEMS.values()}
     assert shown == everywhere - elsewhere
@@ -274,7 +281,7 @@ def test_an_enrolment_takes_a_whole_number_and_coerces_nothing(api: Service, use
 def test_a_body_of_another_kind_is_415_and_one_without_a_kind_is_json(api: Service) -> None:
     tokens, study, round_ = opened(api, simulated=True)
     posts = [
-        ("/v1/studies", api.operator, b'{"title":"t","strategy":"mean"}', 201),
+        ("/v1/studies", api.operator, b'{"title":"t","strategy":"mean","parameters":{"users":"all"}}', 201),
         ("/v1/enrolments", api.enrolment, b'{"users":1}', 201),
         (f"/v1/rounds/{round_}/batches", study["gateway_token"], b'{"users":[],"outcomes":[]}', 200),
         (f"/v1/rounds/{round_}/reports", tokens[0], b'{"outcome":1}', 200),
@@ -444,14 +451,61 @@ def test_only_the_answer_to_who_creates_a_simulated_study_holds_a_gateway_token(
     assert "gateway." not in listed
 
 
-def test_a_study_that_has_too_few_users_fails_and_says_how_many_it_needs(api: Service) -> None:
+@pytest.mark.parametrize("simulated", [False, True])
+def test_a_study_that_would_have_too_few_users_is_refused_and_says_how_many_it_needs(
+    api: Service, simulated: bool
+) -> None:
     api.enrol(5)
-    study = api.study(parameters={"tolerance": "0.3"})
-    result = api.get(f"/v1/studies/{study['id']}/result").json()
+    asked = {"title": "t", "strategy": "mean", "parameters": {"tolerance": "0.3"}, "simulated": simulated}
+    refused = is_problem(api.post("/v1/studies", token=api.operator, json=asked), "too-few-users")
 
-    assert (study["state"], study["rounds"]) == ("failed", [])
-    assert (result["state"], result["hypothesis"], result["text"]) == ("failed", None, None)
-    assert re.match(r"round 1: needs \d+ users who can still pay ε = 1, and 5 are left", result["reason"])
+    assert re.match(r"round 1: needs \d+ users who can still pay ε = 1, and 5 are left", refused["detail"])
+    assert api.get("/v1/studies").json() == []
+    # The control: with as many as it says, the same study is opened.
+    api.enrol(int(refused["detail"].split()[3]) - 5)
+    assert api.post("/v1/studies", token=api.operator, json=asked).json()["state"] == "sealed"
+
+
+def silent(_: Parameters) -> Asking:
+    """A strategy that fails before it asks anything."""
+    raise ValueError("no column of that name")
+    yield []
+
+
+def too_exact(_: Parameters) -> Asking:
+    """A strategy that asks for what no number of users gives."""
+    yield [Ask(BooleanQuery(test=Constant(truth=True)), 1e-300)]
+    return Hypothesis("", {})
+
+
+def changing(parameters: Parameters) -> Schema:
+    """A schema that is another one each time."""
+    return Schema(fields=(BitsField(name="x", width=next(WIDTHS)),))
+
+
+WIDTHS = count(1)
+FAILING: dict[str, tuple[dict[str, Any], str]] = {
+    "raises at once": ({"run": silent}, "raised ValueError: no column of that name"),
+    "asks for too much": ({"run": too_exact}, "round 1: asks[0].tolerance: cannot be met"),
+    "returns no hypothesis": ({"run": lambda _: (yield from ())}, "returned a NoneType, not a Hypothesis"),
+    "has another schema each time": ({"schema": changing}, "schema"),
+}
+
+
+@pytest.mark.parametrize("fault", FAILING)
+def test_a_study_whose_strategy_fails_at_its_first_step_is_refused_with_the_reason(api: Service, fault: str) -> None:
+    api.enrol(5)
+    more, reason = FAILING[fault]
+    faulty = replace(registry()["mean"], name="faulty", **more)
+    api.app.state.aggregator.strategies = api.app.state.aggregator.driver.strategies = {"faulty": faulty, **registry()}
+    asked = {"title": "t", "strategy": "faulty", "parameters": {"users": "all"}}
+    answer = api.post("/v1/studies", token=api.operator, json=asked)
+
+    assert answer.status_code == 422
+    assert reason in answer.json()["detail"]
+    assert api.get("/v1/studies").json() == []
+    # The control: the strategy that it was made from is opened.
+    assert api.study()["state"] == "sealed"
 
 
 def test_no_more_studies_run_than_the_server_allows(tmp_path: Path) -> None:

@@ -409,23 +409,24 @@ class Life:
         if running >= STUDY_LIMIT:
             self.ask("POST", "/v1/studies", "too-many-studies", pick.choice(self.operators), json=asked)
             return
+        if not self._paying(epsilon, simulated=simulated):
+            self.ask("POST", "/v1/studies", "too-few-users", pick.choice(self.operators), json=asked)
+            return
         document = self.ask("POST", "/v1/studies", 201, pick.choice(self.operators), json=asked).json()
         gateway: str | None = document["gateway_token"]
         assert (gateway is not None) == simulated
         study = self.studies[document["id"]] = Study(document["id"], simulated, first, count, gateway)
+        assert document["state"] in {"running", "sealed"}, document
+        assert len(document["rounds"]) == 1
+        self.catch_up(study)
+
+    def _paying(self, epsilon: str, *, simulated: bool) -> int:
+        """How many users a study waits for, of those who can pay its first round."""
         waited_for = {"real", "unknown"}
         if simulated:
             waited_for = {"simulated", "unknown"} & set(self.kinds) or {"real"}
         accounts = zip(self.spent, self.kinds, strict=True)
-        paying = [
-            kind for spent, kind in accounts if spent + limit_from_text(epsilon) <= self.cap if kind in waited_for
-        ]
-        if paying:
-            assert document["state"] in {"running", "sealed"}, document
-            assert len(document["rounds"]) == 1
-        else:
-            assert document["state"] == "failed", document
-        self.catch_up(study)
+        return sum(spent + limit_from_text(epsilon) <= self.cap and kind in waited_for for spent, kind in accounts)
 
     def _spoken_for(self) -> range:
         """For whom a gateway speaks if nothing is said."""

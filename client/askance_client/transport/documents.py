@@ -45,8 +45,11 @@ class Problem:
     name: str
     """The problem's type, without what all have in common."""
     detail: str
+    next: str = ""
+    """What the server says to do about it."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "next", printable(self.next, _PROBLEM_TEXT))
         object.__setattr__(self, "name", printable(self.name, _PROBLEM_TEXT))
         object.__setattr__(self, "detail", printable(self.detail, _PROBLEM_TEXT))
 
@@ -149,11 +152,12 @@ def read_problem(status: int, body: bytes) -> Problem:
     """Read a problem document; of anything else the status says enough."""
     try:
         document = _object(_loaded(body), None)
-        name, detail = document.get("type", ""), document.get("detail", "")
     except (ProtocolError, RecursionError):
-        name = detail = ""
-    known = isinstance(name, str) and name.startswith(_PROBLEM)
-    return Problem(status, name.removeprefix(_PROBLEM) if known else "", detail if isinstance(detail, str) else "")
+        document = {}
+    name, detail, following = (
+        value if isinstance(value := document.get(member), str) else "" for member in ("type", "detail", "next")
+    )
+    return Problem(status, name.removeprefix(_PROBLEM) if name.startswith(_PROBLEM) else "", detail, following)
 
 
 def _loaded(body: bytes) -> canonical.Json:

@@ -23,9 +23,20 @@ from askance_lab.oracles.local import failure
 from askance_lab.oracles.shared.oracle import Learned, Oracle, Spent
 from askance_lab.oracles.shared.setting import OracleKind, OracleSetting
 from askance_lab.remote.local_server import LocalServer, local_server
-from askance_lab.remote.study_client import StudyResult, create, ended, enrol_many, raise_paused, raise_refused, unwrap
+from askance_lab.remote.study_client import (
+    StrategyFailsThereError,
+    StudyResult,
+    TooFewUsersThereError,
+    create,
+    ended,
+    enrol_many,
+    raise_paused,
+    raise_refused,
+    unwrap,
+)
 from askance_protocol.errors import ProtocolError
-from askance_protocol.rounds import Entry, PreparedRound, StudyState
+from askance_protocol.rounds import Cause, Entry, PreparedRound, StudyState
+from askance_server.core.planning import TooFewUsersError
 from askance_server.core.replay import Replay
 from askance_server.core.run import StrategyError
 from askance_server.core.strategy import Hypothesis, Parameters, Strategy
@@ -57,6 +68,8 @@ class Http(Oracle):
     """The rounds that all users have answered, and since when."""
     _still: tuple[int, float] = field(default=(0, 0.0), init=False, repr=False)
     """The number of entries that were read, and since when there are no more, or it was asked why."""
+    _failed: TooFewUsersError | StrategyError | None = field(default=None, init=False, repr=False)
+    """Why the server would not even open the study."""
     _sent: SentBatches | None = field(default=None, init=False, repr=False)
 
     def __enter__(self) -> Self:
@@ -78,13 +91,23 @@ class Http(Oracle):
         first = await enrol_many(self._server, self.found.enrolment, self.users)
         title = f"{self.strategy}, {self.users} users"
         numbers = range(first, first + self.users)
-        study = await create(self._server, self.found.operator, self.strategy, self.parameters, title, gateway=numbers)
+        whose = self._server, self.found.operator
+        try:
+            study = await create(*whose, self.strategy, self.parameters, title, gateway=numbers)
+        except TooFewUsersThereError as error:
+            self._failed = failure(Cause.TOO_FEW_USERS, error.what)
+            return
+        except StrategyFailsThereError as error:
+            self._failed = failure(Cause.STRATEGY, error.what)
+            return
         self._reader = BulletinReader(self._server, study.id)
         self._sent = SentBatches(self.folder / f"{study.id}.book")
         self._gateway = Gateway(self._server, study.gateway_token, self.population, numbers, self._sent, self.seed)
 
     def learn(self, strategy: Strategy, parameters: Parameters) -> Learned:  # noqa: ARG002 - the study has them
         """Report for the users until the study has ended; then check the server's result against the bulletin."""
+        if self._failed is not None:
+            raise self._failed
         self._runner.run(self._answer_to_the_end())
         self.rounds = [unwrap(round_) for round_ in self._reader.history.rounds.values()]
         end = self.end()

@@ -27,6 +27,24 @@ class VersionMismatchError(RemoteError):
     code = Code.VERSION_MISMATCH
 
 
+class TooFewUsersThereError(RemoteError):
+    """The server has too few users for the study that was asked for."""
+
+    code = Code.TOO_FEW_USERS
+
+
+class StrategyFailsThereError(RemoteError):
+    """The study that was asked for would end at once: its strategy fails at its first step."""
+
+    code = Code.STRATEGY
+
+
+_ENDED_BEFORE_IT_BEGAN: Final[Mapping[str, type[RemoteError]]] = {
+    "too-few-users": TooFewUsersThereError,
+    "strategy-failed": StrategyFailsThereError,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class OpenedStudy:
     """A created study, and the token with which a gateway may report for simulated users."""
@@ -60,8 +78,12 @@ def unwrap(answer: T | Problem | Refusal) -> T:
             raise RemoteError(f"cannot be understood: {detail}", where="server", remedy="is it an Askance server?")
         case Problem(name="version-mismatch", detail=detail):
             raise VersionMismatchError(detail, where="server", remedy="install the same version on both sides")
+        case Problem(name=name, detail=detail) if name in _ENDED_BEFORE_IT_BEGAN:
+            # The detail says what to do, of this very study.
+            raise _ENDED_BEFORE_IT_BEGAN[name](detail, where="server")
         case Problem(name=name, status=status, detail=detail):
-            raise RemoteError(f"{status} {name}: {detail}".rstrip(": "), where="server", remedy="see its log")
+            remedy = "see its log" if status >= 500 or not answer.next else answer.next
+            raise RemoteError(f"{status} {name}: {detail}".rstrip(": "), where="server", remedy=remedy)
         case _:
             return answer
 

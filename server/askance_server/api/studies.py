@@ -50,11 +50,18 @@ router = APIRouter(prefix="/v1", route_class=GatedRoute)
     "/studies",
     status_code=201,
     response_model=StudyModel,
-    responses=responses("invalid-request", "unauthorized", "unsupported-media-type", "too-many-studies"),
+    responses=responses(
+        "invalid-request",
+        "unauthorized",
+        "unsupported-media-type",
+        "too-many-studies",
+        "too-few-users",
+        "strategy-failed",
+    ),
     dependencies=[Depends(json_body), Depends(BodyLimit(_MOST_BYTES))],
 )
 async def create_study(new: NewStudy, aggregator: TheAggregator, _: OperatorOnly) -> Response:
-    """Publish a study. A strategy's first round is open when this returns, or the study says why it failed."""
+    """Publish a study. Its first round is open when this returns; one that would fail at once is refused instead."""
     study = await aggregator.create(new.title, new.strategy, new.parameters, simulated=new.simulated)
     return await answered(aggregator, lambda: _created(aggregator, study, new), status=201)
 

@@ -44,6 +44,7 @@ from askance_protocol.rounds import (
     StudyEnded,
     StudyEvent,
     StudySpec,
+    StudyState,
     study_after,
 )
 from askance_protocol.tally import Tally
@@ -238,31 +239,37 @@ def _answer_or_fail(view: StudyView, round_: PreparedRound) -> RoundAnswered | S
 
 def _ask_or_end(view: StudyView) -> RoundPublished | StudyEnded | Paused:
     try:
-        replay = view.replay
-        output = replay.output
-        if isinstance(output, Hypothesis):
-            return replay.finished(output)
-        demand = _demand(view, replay, output)
+        return next_round(view)
     except ReplayError as error:
         return Paused(str(error))
     except StrategyError as error:
         return _failed(str(error), Cause.STRATEGY)
+    except planning.TooFewUsersError as error:
+        return _failed(str(error), Cause.TOO_FEW_USERS)
+
+
+def next_round(view: StudyView) -> RoundPublished | StudyEnded:
+    """The round that follows, or the end with what was learned.
+
+    StrategyError or TooFewUsersError where neither can be: of a study that is not published yet, nothing is left.
+    """
+    replay = view.replay
+    output = replay.output
+    if isinstance(output, Hypothesis):
+        return replay.finished(output)
+    demand = asked(replay, view.bulletin.state, output)
     payers = planning.payers(replay.study, view.enrolled, demand.charge, view.affording)
     number = len(replay.rounds) + 1
     position = planning.RoundPosition(number, replay.strategy.portion(number), replay.first_free_slot)
-    try:
-        spec = planning.plan_round(replay.study, demand, position, view.enrolled, payers, view.now)
-    except planning.TooFewUsersError as error:
-        return _failed(str(error), Cause.TOO_FEW_USERS)
-    return RoundPublished(round=spec)
+    return RoundPublished(round=planning.plan_round(replay.study, demand, position, view.enrolled, payers, view.now))
 
 
-def _demand(view: StudyView, replay: Replay, asks: Sequence[Ask]) -> planning.Demand:
+def asked(replay: Replay, state: StudyState, asks: Sequence[Ask]) -> planning.Demand:
     """Compile the asks to parts; an error here is the strategy's."""
     try:
         # In a noninteractive study nothing follows what was published: the protocol's own table says so.
         event = StudyEvent.PUBLISH if replay.study.interactive else StudyEvent.PUBLISH_ALL
-        study_after(view.bulletin.state, event)
+        study_after(state, event)
         return planning.demand(replay.study, asks, replay.strategy.rounds)
     except ProtocolError as error:
         raise StrategyError(f"round {len(replay.rounds) + 1}: {error}") from error
