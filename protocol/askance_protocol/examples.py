@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,7 @@ class Example:
             raise ProtocolError("does not have one value for each field", where="example")
         bits, numbers = dict[str, Bits](), dict[str, np.int64]()
         for part, value in zip(self.schema.fields, self.values, strict=True):
-            if type(value) is not int or not part.least <= value <= part.most or (value == 0 and part.kind == "label"):
+            if type(value) is not int or not _holds(part, value):
                 raise part.refuse("is not a value of this field", "read examples with Example.of")
             if isinstance(part, BitsField):
                 bits[part.name] = bits_of(value, part.width)
@@ -72,7 +72,7 @@ class Example:
     def __repr__(self) -> str:
         return f"Example({len(self.values)} private values)"
 
-    def record(self) -> dict[str, str | int | float]:
+    def record(self) -> dict[str, str | int | float | None]:
         """The example as a person would write it: for the user herself."""
         return {field.name: field.show(value) for field, value in zip(self.schema.fields, self.values, strict=True)}
 
@@ -87,7 +87,10 @@ class Columns:
 
     @classmethod
     def of(cls, schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> Columns:
-        """Check and pack arrays: bits as users × width of 0 and 1, categories as text or index, reals as floats."""
+        """Check and pack arrays: bits as users × width of 0 and 1, categories as text or index, reals as floats.
+
+        A gap is what a masked array masks; of a real also NaN, of a category None.
+        """
         if set(arrays) != set(schema.position):
             odd = sorted(set(arrays) ^ set(schema.position))
             raise ProtocolError(
@@ -151,6 +154,13 @@ def bits_of(value: int, width: int) -> Bits:
     return _frozen(np.unpackbits(packed, count=width, bitorder="little"))
 
 
+def _holds(field: AnyField, value: int) -> bool:
+    """Whether a field holds this integer."""
+    if isinstance(field, LabelField):
+        return value in {-1, 1}
+    return field.least <= value <= field.most or value == field.empty
+
+
 def _column_of(field: AnyField, values: list[int]) -> Column:
     if not isinstance(field, BitsField):
         return _frozen(np.array(values, np.int64))
@@ -166,6 +176,8 @@ def _value_of(array: Column, row: int) -> int:
 
 def _pack(field: AnyField, array: NDArray[Any]) -> Column:
     """The column that holds these values, or an error that names the first row that it cannot hold."""
+    if not isinstance(field, BitsField) and (gaps := _gaps(field, array)) is not None:
+        return _pack_gaps(field, array, gaps)
     match field:
         case BitsField():
             return _pack_bits(field, array)
@@ -182,6 +194,36 @@ def _pack(field: AnyField, array: NDArray[Any]) -> Column:
                 wrong = bad | (array == 0) if isinstance(field, LabelField) else bad
             _refuse_rows(field, wrong)
             return _frozen(array.astype(np.int64))
+
+
+def _gaps(field: AnyField, array: NDArray[Any]) -> Truths | None:
+    """Which rows say that there is nothing; None where none of them does."""
+    if isinstance(array, np.ma.MaskedArray):
+        gaps = np.ma.getmaskarray(cast("np.ma.MaskedArray[Any, Any]", array))
+    elif isinstance(field, RealField) and array.dtype.kind == "f":
+        gaps = np.isnan(array)
+    elif isinstance(field, CategoryField) and array.dtype.kind == "O":
+        gaps = np.array([value is None for value in array], np.bool)
+    else:
+        return None
+    return gaps if gaps.any() else None
+
+
+def _pack_gaps(field: AnyField, array: NDArray[Any], gaps: Truths) -> Column:
+    """The column with gaps. Where there is nothing, the smallest value stands in while the others are checked."""
+    if field.empty is None:
+        _refuse_rows(field, gaps)
+    packed = _pack(field, np.where(gaps, _least(field, array), np.asarray(array)))
+    return _frozen(np.where(gaps, np.int64(field.empty or 0), packed))
+
+
+def _least(field: AnyField, array: NDArray[Any]) -> NDArray[Any]:
+    """The smallest value of a field as an array of this type writes it."""
+    if array.dtype.kind not in "iu":
+        return np.array(field.show(field.least))
+    type_ = np.iinfo(cast("Any", array.dtype))
+    least = field.low if isinstance(field, RealField) else field.least
+    return np.array(min(max(least, type_.min), type_.max), array.dtype)
 
 
 def _pack_bits(field: BitsField, array: NDArray[Any]) -> Column:

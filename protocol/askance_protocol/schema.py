@@ -3,6 +3,10 @@
 Every field turns what a person writes into one Python integer, and back: bits become the integer whose bit i is
 x_i, a category its index, a bounded real the numerator over a declared denominator, a label ±1. From here on
 there are only integers, so queries are exact and mean the same in every language.
+
+A gap is a value, too: a field that declares `"gap": true` holds one integer more, one above its largest, for a user who
+has nothing there. She takes part like everybody, because that somebody does not answer would tell; what her gap counts
+as is up to the question (`FieldValue.gap`), which says it in public. Written by a person it is null.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from askance_protocol.errors import ProtocolError
 from askance_protocol.values import Name, Value
@@ -23,8 +27,18 @@ MAX_CATEGORIES: Final = 4096
 MAX_MAGNITUDE: Final = 1 << 40
 
 
+def _true(value: object) -> object:
+    if value is not True:
+        raise ValueError("is not true; leave it out where there are no gaps")
+    return value
+
+
+Gap: TypeAlias = Annotated[Literal[True], BeforeValidator(_true)] | None
+"""Whether a field may be empty: true, or absent. Two ways to write the same would be two digests."""
+
+
 class _Field(Value):
-    """A field that holds one integer from `least` to `most`."""
+    """A field that holds one integer from `least` to `most`, or, where it may be empty, `empty`."""
 
     name: Name
 
@@ -38,11 +52,16 @@ class _Field(Value):
         """The largest integer that this field holds."""
         raise NotImplementedError
 
+    @property
+    def empty(self) -> int | None:
+        """The integer that stands for a gap, one above the largest; None where the field has always a value."""
+        return None
+
     def parse(self, value: object) -> int:
         """The integer for what a person wrote."""
         raise NotImplementedError
 
-    def show(self, held: int) -> str | int | float:
+    def show(self, held: int) -> str | int | float | None:
         """What a person would write for the integer."""
         raise NotImplementedError
 
@@ -55,6 +74,21 @@ class _Field(Value):
         if not self.least <= value <= self.most:
             raise self.refuse("is out of range", f"give a whole number from {self.least} to {self.most}")
         return value
+
+
+class _GapField(_Field):
+    """A field that may be declared to have gaps."""
+
+    gap: Gap = None
+
+    @property
+    def empty(self) -> int | None:
+        """One above the largest, where gaps are declared."""
+        return self.most + 1 if self.gap else None
+
+    def is_gap(self, value: object) -> bool:
+        """Whether a person wrote that there is nothing, where that is declared."""
+        return value is None and self.gap is True
 
 
 class BitsField(_Field):
@@ -86,7 +120,7 @@ class BitsField(_Field):
         return f"{held:0{self.width}b}"[::-1]
 
 
-class CategoryField(_Field):
+class CategoryField(_GapField):
     """One of several named values."""
 
     kind: Literal["category"] = "category"
@@ -117,17 +151,19 @@ class CategoryField(_Field):
 
     def parse(self, value: object) -> int:
         """The index of the category that a person named."""
+        if self.is_gap(value):
+            return self.most + 1
         if type(value) is not str or value not in self.index:
             shown = ", ".join(map(repr, self.values[:5])) + (", …" if len(self.values) > 5 else "")
             raise self.refuse("is not one of the declared values", f"give one of {shown}")
         return self.index[value]
 
-    def show(self, held: int) -> str:
+    def show(self, held: int) -> str | None:
         """The name of the category."""
-        return self.values[held]
+        return None if held == self.empty else self.values[held]
 
 
-class IntegerField(_Field):
+class IntegerField(_GapField):
     """A whole number from `low` to `high`."""
 
     kind: Literal["integer"] = "integer"
@@ -152,16 +188,18 @@ class IntegerField(_Field):
 
     def parse(self, value: object) -> int:
         """The whole number that a person wrote, if it is in range."""
+        if self.is_gap(value):
+            return self.most + 1
         if type(value) is not int:
             raise self.refuse("is not a whole number", f"give a whole number from {self.low} to {self.high}")
         return self.hold(value)
 
-    def show(self, held: int) -> int:
+    def show(self, held: int) -> int | None:
         """The number itself."""
-        return held
+        return None if held == self.empty else held
 
 
-class RealField(_Field):
+class RealField(_GapField):
     """A real from `low` to `high`, kept to the nearest multiple of 1/denominator."""
 
     kind: Literal["real"] = "real"
@@ -187,14 +225,16 @@ class RealField(_Field):
 
     def parse(self, value: object) -> int:
         """Round to the nearest numerator, in double precision, as the column of many does."""
+        if self.is_gap(value):
+            return self.most + 1
         number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
         if not self.low <= number <= self.high:
             raise self.refuse("is not a number in the declared range", f"give a number from {self.low} to {self.high}")
         return math.floor(float(number) * self.denominator + 0.5)
 
-    def show(self, held: int) -> float:
+    def show(self, held: int) -> float | None:
         """The nearest double to the held fraction."""
-        return held / self.denominator
+        return None if held == self.empty else held / self.denominator
 
 
 class LabelField(_Field):

@@ -96,18 +96,21 @@ def _ends(magnitude: int) -> st.SearchStrategy[list[int]]:
 
 @st.composite
 def fields(draw: Draw, name: str, kind: str) -> AnyField:
+    gap = draw(st.sampled_from([None, None, True]))
     match kind:
         case "bits":
             return BitsField(name=name, width=draw(WIDTHS))
         case "category":
-            return CategoryField(name=name, values=tuple(draw(st.lists(TEXTS, min_size=2, max_size=6, unique=True))))
+            return CategoryField(
+                name=name, values=tuple(draw(st.lists(TEXTS, min_size=2, max_size=6, unique=True))), gap=gap
+            )
         case "integer":
             low, high = draw(_ends(MAX_MAGNITUDE))
-            return IntegerField(name=name, low=low, high=draw(st.sampled_from([high, low])))
+            return IntegerField(name=name, low=low, high=draw(st.sampled_from([high, low])), gap=gap)
         case "real":
             low, high = draw(_ends(1 << 20))
             denominator = draw(st.one_of(st.integers(1, 100), st.sampled_from([1 << 17, 1 << 20])))
-            return RealField(name=name, low=low, high=high, denominator=denominator)
+            return RealField(name=name, low=low, high=high, denominator=denominator, gap=gap)
         case _:
             return LabelField(name=name)
 
@@ -127,11 +130,15 @@ def schemas(draw: Draw) -> Schema:
 def _seeded(schema: Schema, seed: int) -> Example:
     """Values all over each field's range, from one small number: 4096 drawn bits would be slow to shrink."""
     source = random.Random(seed)
-    values = (
-        source.choice([-1, 1]) if isinstance(part, LabelField) else source.randint(part.least, part.most)
-        for part in schema.fields
-    )
-    return Example(schema, tuple(values))
+    return Example(schema, tuple(_value(source, part) for part in schema.fields))
+
+
+def _value(source: random.Random, part: AnyField) -> int:
+    if isinstance(part, LabelField):
+        return source.choice([-1, 1])
+    if part.empty is not None and source.random() < 0.3:
+        return part.empty
+    return source.randint(part.least, part.most)
 
 
 def examples(schema: Schema) -> st.SearchStrategy[Example]:
@@ -141,11 +148,13 @@ def examples(schema: Schema) -> st.SearchStrategy[Example]:
 
 
 def extremes(schema: Schema) -> Iterator[Example]:
-    """All fields at their least, all at their most, with either label."""
+    """All fields at their least, all at their most, with either label; and all that may be empty empty."""
     for end in ("least", "most"):
         for label in (-1, 1):
             values = (label if isinstance(part, LabelField) else getattr(part, end) for part in schema.fields)
             yield Example(schema, tuple(values))
+    if any(part.empty is not None for part in schema.fields):
+        yield Example(schema, tuple(part.most if part.empty is None else part.empty for part in schema.fields))
 
 
 def batches(schema: Schema) -> st.SearchStrategy[list[Example]]:
@@ -260,7 +269,8 @@ class Writer:
 
     def number_field(self, depth: int) -> FieldValue:
         parts = [part for part in self.schema.fields if not isinstance(part, BitsField)]
-        return FieldValue(field=self.draw(st.sampled_from(parts)).name)
+        part = self.draw(st.sampled_from(parts))
+        return FieldValue(field=part.name, gap=None if part.empty is None else self.safe())
 
     def number_slice(self, depth: int) -> Slice:
         bits = self.any_field("bits")

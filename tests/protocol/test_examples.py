@@ -46,6 +46,10 @@ def raw(schema: Schema, rows: list[Example]) -> dict[str, np.ndarray[Any, Any]]:
     columns: dict[str, np.ndarray[Any, Any]] = {}
     for field in schema.fields:
         shown = [record[field.name] for record in records]
+        if field.empty is not None and None in shown:
+            filled = [field.show(field.least) if value is None else value for value in shown]
+            columns[field.name] = np.ma.array(filled, mask=[value is None for value in shown])
+            continue
         match field:
             case BitsField():
                 columns[field.name] = np.array([list(map(int, str(bits))) for bits in shown], np.uint8).reshape(
@@ -407,3 +411,65 @@ def test_errors_of_columns_repeat_no_value() -> None:
         Columns.of(SCHEMA, given)
 
     assert "918273645" not in str(caught.value)
+
+
+# ------------------------------------------------------------------------------------------------------------- gaps
+
+GAPS = Schema(
+    fields=(
+        CategoryField(name="colour", values=("red", "green"), gap=True),
+        IntegerField(name="age", low=-5, high=120, gap=True),
+        RealField(name="score", low=-1, high=2, denominator=100, gap=True),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [
+        ("colour", np.array(["red", None, "green"], object)),
+        ("colour", np.ma.array(["red", "secret", "green"], mask=[False, True, False])),
+        ("colour", np.ma.array([0, 77, 1], np.uint8, mask=[False, True, False])),
+        ("age", np.ma.array([-5, 999, 120], mask=[False, True, False])),
+        ("age", np.ma.array([0, 255, 120], np.uint8, mask=[False, True, False])),
+        ("score", np.array([-1, np.nan, 2])),
+        ("score", np.ma.array([-1, 99, 2], mask=[False, True, False])),
+    ],
+)
+def test_a_gap_in_a_column_is_that_of_a_record(name: str, column: np.ndarray[Any, Any]) -> None:
+    schema = Schema(fields=(GAPS.field(name),))
+    columns = Columns.of(schema, {name: column})
+
+    assert columns[name][1] == schema.fields[0].empty == Example.of(schema, {name: None})[name]
+    assert columns.example(1).record() == {name: None}
+    assert None not in (columns.example(0).record()[name], columns.example(2).record()[name])
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "row"),
+    [
+        ("age", np.array([0, 121, 3]), 1),
+        ("colour", np.array([0, 1, 2]), 2),
+        ("age", np.ma.array([0, 1, 130], mask=[True, False, False]), 2),
+        ("score", np.array([np.nan, 2.01]), 1),
+        ("colour", np.array([None, "blue"], object), 1),
+    ],
+)
+def test_no_value_passes_for_a_gap(name: str, column: np.ndarray[Any, Any], row: int) -> None:
+    """The integer that a gap is held as is none that a column may write: 121 is too large an age, not a missing one."""
+    with pytest.raises(ProtocolError, match=rf"row {row}"):
+        Columns.of(Schema(fields=(GAPS.field(name),)), {name: column})
+
+
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [
+        ("colour", np.array(["red", None], object)),
+        ("age", np.ma.array([1, 2], mask=[False, True])),
+        ("score", np.array([0.0, np.nan])),
+        ("y", np.ma.array([1, 1], mask=[False, True])),
+    ],
+)
+def test_a_gap_that_is_not_declared_is_refused_by_its_row(name: str, column: np.ndarray[Any, Any]) -> None:
+    with pytest.raises(ProtocolError, match=rf"field '{name}', row 1"):
+        Columns.of(Schema(fields=(SCHEMA.field(name),)), {name: column})

@@ -128,6 +128,8 @@ def meaning(  # noqa: PLR0911, PLR0912 - a case for each operation is the point
             return left > right if node["relation"] == ">" else RELATIONS[node["relation"]](left, right)
         case "integer":
             return node["of"]
+        case "field" if record[node["field"]] is None:
+            return node["gap"]
         case "field":
             return held(schema, record, node["field"])
         case "slice":

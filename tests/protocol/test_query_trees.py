@@ -201,6 +201,14 @@ def _clamp_too_narrow(self: Any, schema: Schema) -> tuple[int, int]:
     return low, max(high - 1, low)
 
 
+def _gap_as_held(self: Any, example: Example) -> np.int64:
+    return example.number(self.field)
+
+
+def _bounds_without_the_gap(self: Any, schema: Schema) -> tuple[int, int]:
+    return schema.field(self.field).least, schema.field(self.field).most
+
+
 def _first_that_fails(self: Any, example: Example) -> bool:
     return self.of[0].value(example)
 
@@ -220,6 +228,8 @@ _CLAMP: Final = language.Clamp.bounds
         (language.Lookup, "value", _lookup_below),
         (language.Dot, "column", _dot_without_the_last),
         (language.Clamp, "bounds", _clamp_too_narrow),
+        (language.FieldValue, "value", _gap_as_held),
+        (language.FieldValue, "bounds", _bounds_without_the_gap),
         (language.And, "value", _first_that_fails),
         (language.Affine, "bounds", _unsafe),
         (language.Parity, "entries", lambda self: len(self.mask) // 16),

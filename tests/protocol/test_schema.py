@@ -228,3 +228,50 @@ def test_a_record_names_every_field_once(record: Any, complaint: str) -> None:
         ALL.parse(record)
 
     assert str(caught.value).startswith(complaint)
+
+
+# ------------------------------------------------------------------------------------------------------------- gaps
+
+GAPS = Schema(
+    fields=(
+        CategoryField(name="colour", values=("red", "green", "blue"), gap=True),
+        IntegerField(name="age", low=-5, high=120, gap=True),
+        RealField(name="score", low=-1, high=2, denominator=100, gap=True),
+    )
+)
+
+
+def test_a_gap_is_one_above_the_largest_and_written_as_nothing() -> None:
+    """Held like any value, so that nothing about it takes another way."""
+    assert [field.empty for field in GAPS.fields] == [3, 121, 201]
+    for field in GAPS.fields:
+        assert field.parse(None) == field.empty
+        assert field.show(field.empty or 0) is None
+        with pytest.raises(ProtocolError):
+            field.parse("")
+    assert GAPS.parse({"colour": None, "age": 7, "score": None}) == (3, 7, 201)
+
+
+def test_a_field_without_gaps_is_written_as_before_and_refuses_nothing() -> None:
+    """A digest of version 0.1 stays what it was; and who has a gap where none is declared is told by name."""
+    for field in ALL.fields:
+        assert field.empty is None
+        assert "gap" not in field.to_json()
+        with pytest.raises(ProtocolError, match=field.name):
+            field.parse(None)
+
+
+@pytest.mark.parametrize("gap", ["false", "1", '"true"', "[]", "{}"])
+def test_a_gap_is_declared_in_one_way(gap: str) -> None:
+    """False would be a second way to say what leaving it out says, with another digest."""
+    text = '{"fields":[{"kind":"integer","name":"a","low":0,"high":1,"gap":GAP}]}'
+    assert read(Schema, text.replace("GAP", "true")).fields[0].empty == 2
+
+    with pytest.raises(ProtocolError, match=r"fields\[0\]\.integer\.gap: "):
+        read(Schema, text.replace("GAP", gap))
+
+
+@pytest.mark.parametrize("field", ['"kind":"bits","name":"a","width":1', '"kind":"label","name":"a"'])
+def test_bits_and_labels_have_no_gaps(field: str) -> None:
+    with pytest.raises(ProtocolError, match="gap"):
+        read(Schema, f'{{"fields":[{{{field},"gap":true}}]}}')

@@ -75,13 +75,26 @@ PEOPLE: Final = Schema(
         IntegerField(name="n", low=-(1 << 40), high=1 << 40),
         RealField(name="r", low=-(1 << 20), high=1 << 20, denominator=1 << 20),
         LabelField(name="y"),
+        IntegerField(name="g", low=-(1 << 40), high=1 << 40, gap=True),
+        CategoryField(name="k", values=("a", "b"), gap=True),
+        RealField(name="h", low=-1, high=1, denominator=1, gap=True),
     )
 )
 
 
 def people() -> Iterator[Example]:
     """The extremes of each field, alone and together, and what lies between."""
-    middle = {"x": random.Random(1).getrandbits(WIDE), "b": 0, "c": 50, "n": 0, "r": 1000, "y": 1}
+    middle = {
+        "x": random.Random(1).getrandbits(WIDE),
+        "b": 0,
+        "c": 50,
+        "n": 0,
+        "r": 1000,
+        "y": 1,
+        "g": 0,
+        "k": 1,
+        "h": 0,
+    }
     yield Example(PEOPLE, tuple(middle.values()))
     yield from ends(PEOPLE)
     changes: dict[str, tuple[int, ...]] = {
@@ -91,6 +104,9 @@ def people() -> Iterator[Example]:
         "c": (0, 99),
         "b": (1,),
         "y": (-1,),
+        "g": (-(1 << 40), 1 << 40, (1 << 40) + 1),
+        "k": (0, 2),
+        "h": (-1, 1, 2),
     }
     for name, values in changes.items():
         for value in values:
@@ -103,6 +119,7 @@ EXAMPLES: Final = list(people())
 # ------------------------------------------------------------------------------------------- nodes of the language
 
 BIT, N, R, C, Y = Bit(field="x", index=0), *(FieldValue(field=name) for name in ("n", "r", "c", "y"))
+G, K, H = (FieldValue(field=name, gap=gap) for name, gap in (("g", -(1 << 50)), ("k", 2), ("h", 0)))
 WEIGHTS: Final = tuple(random.Random(2).randint(-99, 99) for _ in range(WIDE))
 BITS: Final = tuple(Bit(field="x", index=index) for index in range(0, WIDE, 17))[:200]
 RELATIONS: Final = ("<", "<=", "=", "!=", ">=", ">")
@@ -119,7 +136,7 @@ NODES: Final[Mapping[str, Expression]] = {
     "xor": Xor(of=BITS),
     "compare": Xor(of=tuple(Compare(left=N, relation=relation, right=R) for relation in RELATIONS)),
     "integer": Integer(of=(1 << 53) - 1),
-    "field": Affine(terms=tuple(Term(weight=1, of=number) for number in (N, R, C, Y))),
+    "field": Affine(terms=tuple(Term(weight=1, of=number) for number in (N, R, C, Y, G, K, H))),
     "slice": Affine(terms=(*(Term(weight=1, of=Slice(field="x", first=at, width=48)) for at in (0, 60, WIDE - 48)),)),
     "dot": Dot(field="x", weights=WEIGHTS),
     "affine": Affine(constant=-7, terms=tuple(Term(weight=weight, of=N) for weight in (-99, -1, 0, 1, 31, 99))),
@@ -284,9 +301,20 @@ class GrowingField(FieldValue):
         return example[self.field]
 
 
+class SkippedGap(FieldValue):
+    """Looks for what a gap counts as only where there is one."""
+
+    def value(self, example: Example) -> Any:
+        held = example.number(self.field)
+        if held == example.schema.field(self.field).empty:
+            return np.int64(self.gap or 0)
+        return held
+
+
 @pytest.mark.parametrize(
     "query",
     [
+        asked(SkippedGap(field="g", gap=0)),
         asked(SummedDot(field="x", weights=WEIGHTS)),
         asked(LoopedParity(field="x", mask="ff")),
         asked(EarlyAnd(of=BITS)),

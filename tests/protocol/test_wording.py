@@ -49,6 +49,9 @@ PERSON: Final = Schema(
         IntegerField(name="age", low=0, high=120),
         RealField(name="height", low=-1, high=1, denominator=10),
         LabelField(name="y"),
+        IntegerField(name="minutes", low=0, high=120, gap=True),
+        CategoryField(name="kind", values=("a", "b"), gap=True),
+        RealField(name="depth", low=-1, high=1, denominator=10, gap=True),
     )
 )
 X3, YES, PRO, OLD = (
@@ -58,6 +61,7 @@ X3, YES, PRO, OLD = (
     Compare(left=FieldValue(field="age"), relation=">=", right=Integer(of=50)),
 )
 AGE, HEIGHT = FieldValue(field="age"), FieldValue(field="height")
+MINUTES, KIND, DEPTH = (FieldValue(field=name, gap=-1) for name in ("minutes", "kind", "depth"))
 
 TESTS: Final[dict[str, AnyTest]] = {
     "the answer is yes for everybody": Constant(truth=True),
@@ -96,6 +100,8 @@ NUMBERS: Final[dict[str, AnyNumber]] = {
     "7": Integer(of=7),
     "age": AGE,
     "10 × height": HEIGHT,
+    "minutes, or -1 where there is nothing": MINUTES,
+    "10 × depth, or -1 where there is nothing": DEPTH,
     "the place of plan, counted from 0, in 'free', 'pro', \"it's\"": FieldValue(field="plan"),
     "bit 1 of x, read as a number": Slice(field="x", first=1, width=1),
     "the bits of x times 1, 2, 3, 4, -5, 6, 7, 0, added up": Dot(field="x", weights=(1, 2, 3, 4, -5, 6, 7, 0)),
@@ -139,6 +145,20 @@ def test_each_expression_of_the_language_stands_in_these_tables() -> None:
             CellQuery(cells=3, cell=FieldValue(field="plan")),
             "which one plan is, of 'free', 'pro', \"it's\"",
         ),
+        (CellQuery(cells=2, cell=KIND), "which one kind is, of 'a', 'b', if any"),
+        (
+            CellQuery(cells=3, cell=FieldValue(field="kind", gap=2)),
+            "which one kind is, of 'a', 'b', or whether there is nothing",
+        ),
+        (
+            CellQuery(cells=2, cell=FieldValue(field="kind", gap=1)),
+            "which group you are in, of those numbered 0 to 1, if any: number the place of kind, counted from 0, in "
+            "'a', 'b', or 1 where there is nothing",
+        ),
+        (
+            RealQuery(numerator=DEPTH, denominator=10),
+            "the value of (10 × depth, or -1 where there is nothing) / 10, from -1 to 1",
+        ),
         (
             CellQuery(cells=2, cell=AGE, negative=YES),
             "which group you are in, of those numbered 0 to 1, if any: number age; and whether y is +1, which counts "
@@ -162,6 +182,9 @@ def test_fields_in_words() -> None:
         "age: a whole number from 0 to 120",
         "height: a number from -1 to 1, in steps of 1/10",
         "y: a label, +1 or -1",
+        "minutes: a whole number from 0 to 120, or nothing",
+        "kind: one of 'a', 'b', or nothing",
+        "depth: a number from -1 to 1, in steps of 1/10, or nothing",
     ]
 
 
@@ -209,8 +232,15 @@ def test_any_query_has_words_that_name_each_field_it_looks_at(data: st.DataObjec
 
 # ----------------------------------------------------------------------------------- alike only where the same is asked
 
-SMALL: Final = Schema(fields=(BitsField(name="x", width=2), LabelField(name="y")))
-EVERYBODY: Final = [Example.of(SMALL, {"x": f"{bits:02b}", "y": label}) for bits in range(4) for label in (-1, 1)]
+SMALL: Final = Schema(
+    fields=(BitsField(name="x", width=2), LabelField(name="y"), CategoryField(name="c", values=("a", "b"), gap=True))
+)
+EVERYBODY: Final = [
+    Example.of(SMALL, {"x": f"{bits:02b}", "y": label, "c": kind})
+    for bits in range(4)
+    for label in (-1, 1)
+    for kind in ("a", "b", None)
+]
 
 
 def small_tests() -> Iterator[AnyTest]:
@@ -245,6 +275,7 @@ def small_numbers() -> Iterator[AnyNumber]:
         Slice(field="x", first=1, width=1),
         Dot(field="x", weights=(1, 2)),
         Dot(field="x", weights=(2, -1)),
+        *(FieldValue(field="c", gap=gap) for gap in (-1, 0, 1, 2)),
     ]
 
     def above(numbers: Iterable[AnyNumber]) -> Iterator[AnyNumber]:
@@ -268,12 +299,13 @@ def small_numbers() -> Iterator[AnyNumber]:
 
 
 def small_queries() -> Iterator[AnyQuery]:
-    """Queries over a schema of eight examples."""
+    """Queries over a schema of 24 examples."""
     for test in small_tests():
         yield BooleanQuery(test=test)
     for number in small_numbers():
         yield RealQuery(numerator=number, denominator=2)
         yield CellQuery(cells=3, cell=number)
+        yield CellQuery(cells=2, cell=number)
         yield CellQuery(cells=3, cell=number, negative=Label(sign=1))
         yield CellQuery(cells=3, cell=number, negative=Label(sign=-1))
         yield BooleanQuery(test=Compare(left=number, relation="<", right=Integer(of=1)))
@@ -302,6 +334,9 @@ def test_two_questions_that_read_alike_ask_the_same_of_everybody() -> None:
         ("_sum", "if number.constant:", "if False:"),
         ("_number", ", or {default} where it has none", ""),
         ("_number", ", but not below {low} nor above {high}", ""),
+        ("_number", ' + ("" if gap is None else f", or {gap} where there is nothing")', ""),
+        ("_of_all_values", "and not 0 <= gap < values", ""),
+        ("_of_all_values", '", or whether there is nothing"', '", if any"'),
         ("_cell", 'f"{asked}; and whether {_test(query.negative, schema)}', 'f"{asked}'),
     ],
 )

@@ -50,15 +50,18 @@ def _field(source: random.Random, name: str, kind: str) -> Node:
             shape["denominator"] = source.choice([1, 2, 10, 128, 2**20])
         case _:
             shape = {}
-    return {"name": name, "kind": kind, **shape}
+    gap = {"gap": True} if kind in {"category", "integer", "real"} and source.random() < 0.3 else {}
+    return {"name": name, "kind": kind, **shape, **gap}
 
 
 def user(source: random.Random, fields: list[Node], end: int = 0) -> tuple[int, ...]:
-    """The integers that one example holds; all at the least for end −1, all at the most for end 1."""
+    """The integers that one example holds, gaps among them; all at the least for end −1, all at the most for end 1."""
     held = list[int]()
     for one in fields:
         low, high = ends(one)
         held.append({-1: low, 1: high}.get(end, source.randint(low, high)))
+        if end == 0 and "gap" in one and source.random() < 0.3:
+            held[-1] = high + 1
         if one["kind"] == "label" and held[-1] == 0:
             held[-1] = 1
     return tuple(held)
@@ -198,7 +201,9 @@ class Gardener:
 
     def _field(self, depth: int) -> Node:
         others = [one for one in self.fields if one["kind"] != "bits"]
-        return {"field": self.source.choice(others)["name"]}
+        chosen = self.source.choice(others)
+        told = ("gap" in chosen) is not (self.source.random() < 0.01)
+        return {"field": chosen["name"], **({"gap": self._whole()} if told else {})}
 
     def _slice(self, depth: int) -> Node:
         bits = self._any("bits")
@@ -316,7 +321,10 @@ def _read_number(node: Node, fields: dict[str, Node]) -> Reading:  # noqa: PLR09
             return _LEAF.over(span=(node["of"], node["of"]))
         case "field":
             _demand(fields.get(node["field"], {}).get("kind", "bits") != "bits", "no number")
-            return _LEAF.over(span=ends(fields[node["field"]]))
+            _demand((node.get("gap") is None) is ("gap" not in fields[node["field"]]), "gap")
+            low, high = ends(fields[node["field"]])
+            gap = node["gap"] if "gap" in fields[node["field"]] else low
+            return _LEAF.over(span=(min(low, gap), max(high, gap)))
         case "slice":
             _demand(node["first"] + node["width"] <= _bits_of(node, fields), "slice")
             return _LEAF.over(span=(0, 2 ** node["width"] - 1))

@@ -97,7 +97,7 @@ const queries = {
   bad: ({ name, query }, { schema }) => ({
     subject: query,
     attempt: (document) => prepare(readQuery(received(document), ""), schema),
-    neighbour: REPAIRS["queries.json"][name]?.(query),
+    neighbour: (REPAIRS["queries.json"][name] ?? REPAIRS["gaps.json"][name])?.(query),
   }),
 };
 
@@ -179,7 +179,7 @@ const chains = {
 };
 
 const CHECKS = {
-  "chains.json": chains, "channels.json": channels, "coins.json": coins, "dealings.json": dealings, "digests.json": digests,
+  "chains.json": chains, "gaps.json": queries, "channels.json": channels, "coins.json": coins, "dealings.json": dealings, "digests.json": digests,
   "hadamard.json": hadamard, "queries.json": queries, "reports.json": reports, "rounds.json": rounds,
 };
 

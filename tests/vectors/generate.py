@@ -22,6 +22,11 @@ def files() -> dict[str, Any]:
     """Every file's content."""
     return {
         "queries.json": {"schema": parts.SCHEMA.to_json(), "records": parts.RECORDS, "vectors": list(parts.queries())},
+        "gaps.json": {
+            "schema": parts.GAP_SCHEMA.to_json(),
+            "records": parts.GAP_RECORDS,
+            "vectors": list(parts.gaps()),
+        },
         "coins.json": {"vectors": list(parts.coins())},
         "channels.json": {"vectors": list(parts.channels())},
         "digests.json": {"vectors": list(parts.digests())},

@@ -199,12 +199,94 @@ BAD_QUERIES: dict[str, Any] = {
 }
 
 
+GAP_SCHEMA = Schema(
+    fields=(
+        IntegerField(name="minutes", low=0, high=120, gap=True),
+        CategoryField(name="plan", values=("free", "pro"), gap=True),
+        RealField(name="height", low=-1, high=1, denominator=100, gap=True),
+        IntegerField(name="i", low=0, high=7),
+    )
+)
+GAP_RECORDS: list[dict[str, Any]] = [
+    {"minutes": 0, "plan": "free", "height": -1.0, "i": 0},
+    {"minutes": 120, "plan": "pro", "height": 1.0, "i": 7},
+    {"minutes": None, "plan": None, "height": None, "i": 3},
+    {"minutes": 31, "plan": None, "height": 0.335, "i": 3},
+    {"minutes": None, "plan": "pro", "height": 0.0, "i": 7},
+]
+MINUTES = {"op": "field", "field": "minutes", "gap": -1}
+OF_PLAN = {"op": "field", "field": "plan", "gap": 2}
+
+GOOD_GAP_QUERIES: dict[str, Any] = {
+    "whether there is anything": {
+        "kind": "boolean",
+        "test": {"op": "compare", "left": MINUTES, "relation": ">=", "right": {"op": "integer", "of": 0}},
+    },
+    "a gap is none of the categories": {
+        "kind": "boolean",
+        "test": {
+            "op": "and",
+            "of": [
+                {"op": "not", "of": {"op": "is", "field": "plan", "category": "free"}},
+                {"op": "compare", "left": MINUTES, "relation": "<", "right": {"op": "integer", "of": 31}},
+            ],
+        },
+    },
+    "a gap counts as zero": {
+        "kind": "real",
+        "denominator": 100,
+        "numerator": {"op": "field", "field": "height", "gap": 0},
+    },
+    "a gap as a category": {"kind": "cell", "cells": 3, "cell": OF_PLAN},
+    "a gap in no cell": {"kind": "cell", "cells": 2, "cell": {**OF_PLAN, "gap": -1}},
+    "a gap as one above the largest": {"kind": "cell", "cells": 122, "cell": {**MINUTES, "gap": 121}},
+    "fields with gaps and without": {
+        "kind": "real",
+        "denominator": 200,
+        "numerator": {
+            "op": "affine",
+            "constant": 3,
+            "terms": [
+                {"weight": 1, "of": {**MINUTES, "gap": -9007199254740}},
+                {"weight": -5, "of": FIELD_I},
+            ],
+        },
+    },
+}
+BAD_GAP_QUERIES: dict[str, Any] = {
+    "a gap that counts as nothing": {
+        "kind": "boolean",
+        "test": {
+            "op": "compare",
+            "left": {"op": "field", "field": "minutes"},
+            "relation": "<",
+            "right": {"op": "integer", "of": 31},
+        },
+    },
+    "a gap where there are none": {"kind": "cell", "cells": 8, "cell": {**FIELD_I, "gap": 0}},
+    "a gap that is true": {"kind": "cell", "cells": 3, "cell": {**OF_PLAN, "gap": True}},
+    "a gap that is text": {"kind": "cell", "cells": 3, "cell": {**OF_PLAN, "gap": "2"}},
+}
+
+
 def queries() -> Iterator[Vector]:
     """Each good query with its answers on all records."""
-    examples = [Example.of(SCHEMA, record) for record in RECORDS]
-    for name, document in GOOD_QUERIES.items():
+    yield from answered(SCHEMA, RECORDS, GOOD_QUERIES, BAD_QUERIES)
+
+
+def gaps() -> Iterator[Vector]:
+    """The same over fields that have gaps."""
+    yield from answered(GAP_SCHEMA, GAP_RECORDS, GOOD_GAP_QUERIES, BAD_GAP_QUERIES)
+
+
+def answered(
+    schema: Schema, records: Sequence[dict[str, Any]], good: dict[str, Any], bad: dict[str, Any]
+) -> Iterator[Vector]:
+    """Vectors of the queries over a schema: answers, or where they are refused."""
+    examples = [Example.of(schema, record) for record in records]
+    for name, document in good.items():
         query = read_query(json.dumps(document))
-        ready = prepare(query, SCHEMA)
+        ready = prepare(query, schema)
         cost = measure(query)
         yield {
             "name": name,
@@ -214,9 +296,9 @@ def queries() -> Iterator[Vector]:
             "answers": [ready.answer(example) for example in examples],
             "success": True,
         }
-    for name, document in BAD_QUERIES.items():
+    for name, document in bad.items():
         text = json.dumps(document)
-        where = refused(lambda text=text: prepare(read_query(text), SCHEMA))
+        where = refused(lambda text=text: prepare(read_query(text), schema))
         yield {"name": name, "query": document, "where": where, "success": False}
 
 

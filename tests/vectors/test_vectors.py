@@ -79,6 +79,8 @@ PLANTED: list[tuple[str, int, Callable[[Content], None], str]] = [
     ("digests.json", 8, put(("weights", 0), "3fb9999999999999"), "weights is"),
     ("queries.json", 0, put(("answers",), [1, 1, 1, 1]), "answers is"),
     ("queries.json", 1, put(("cost", "entries"), 0), "cost is"),
+    ("gaps.json", 0, put(("answers", 2), 1), "answers is"),
+    ("gaps.json", 3, put(("query", "cell", "gap"), 1), "canonical_sha256 is"),
     ("hadamard.json", 0, put(("input",), 1), "input is 2"),
     ("reports.json", 2, put(("body",), '{"outcome": 7}'), "body is"),
     ("reports.json", 3, put(("body",), '{"outcome":7 }'), "body is"),

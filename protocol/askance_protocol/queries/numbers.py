@@ -54,21 +54,35 @@ class FieldValue(BaseNumber):
 
     op: Literal["field"] = "field"
     field: Name
+    gap: SafeInteger | None = None
+    """What a user counts as who has nothing there. A question of a field with gaps has to say it, no other may."""
 
     def bounds(self, schema: Schema) -> Bounds:
-        """The field's own range."""
+        """The field's own range, with what a gap counts as."""
         field = schema.field(self.field)
         if isinstance(field, BitsField):
             raise self.refuse(f"{self.field!r} is a bit vector", "take a `slice` or a `dot` of it")
-        return field.least, field.most
+        if (self.gap is None) is not (field.empty is None):
+            what, remedy = (
+                (f"{self.field!r} has gaps", 'say what one counts as: "gap"')
+                if self.gap is None
+                else (f"{self.field!r} has no gaps", 'leave out "gap"')
+            )
+            raise self.refuse(what, remedy)
+        gap = field.least if self.gap is None else self.gap
+        return min(field.least, gap), max(field.most, gap)
 
     def value(self, example: Example) -> np.int64:
-        """The integer that the field holds."""
-        return example.number(self.field)
+        """The integer that the field holds, or what a gap counts as: picked alike."""
+        held = example.number(self.field)
+        if self.gap is None:
+            return held
+        return (held, wide(self.gap))[bool(held == _empty(example.schema, self.field))]
 
     def column(self, columns: Columns) -> Integers:
-        """The integer that the field holds."""
-        return columns[self.field].astype(np.int64, copy=False)
+        """The integer that the field holds, or what a gap counts as."""
+        held = columns[self.field].astype(np.int64, copy=False)
+        return held if self.gap is None else np.where(held == _empty(columns.schema, self.field), self.gap, held)
 
 
 class Slice(BaseNumber):
@@ -268,6 +282,10 @@ class Clamp(BaseNumber):
     def column(self, columns: Columns) -> Integers:
         """Evaluate the number, then clamp it."""
         return self.of.column(columns).clip(self.low, self.high)
+
+
+def _empty(schema: Schema, name: str) -> int | None:
+    return schema.field(name).empty
 
 
 def _safe(node: Expression, low: int, high: int) -> Bounds:

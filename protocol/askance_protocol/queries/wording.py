@@ -93,7 +93,7 @@ def field_words(field: AnyField) -> str:
             holds = "a label, +1 or -1"
         case _:
             assert_never(field)
-    return f"{field.name}: {holds}"
+    return f"{field.name}: {holds}{'' if field.empty is None else ', or nothing'}"
 
 
 def fields_of(query: BooleanQuery | RealQuery | CellQuery, schema: Schema) -> tuple[str, ...]:
@@ -121,21 +121,31 @@ def _quotient(query: RealQuery, schema: Schema) -> str:
     number, denominator = query.numerator, query.denominator
     if isinstance(number, FieldValue):
         field = schema.field(number.field)
-        if isinstance(field, RealField) and field.denominator == denominator:
+        if isinstance(field, RealField) and field.denominator == denominator and number.gap is None:
             return field.name
     return _factor(number, schema) + (f" / {denominator}" if denominator > 1 else "")
 
 
 def _cell(query: CellQuery, schema: Schema) -> str:
     field = schema.field(query.cell.field) if isinstance(query.cell, FieldValue) else None
-    if isinstance(field, CategoryField) and query.cells == len(field.values):
-        asked = f"which one {field.name} is, of {_list(map(_quoted, field.values))}"
+    if isinstance(field, CategoryField) and (end := _of_all_values(query, field)) is not None:
+        asked = f"which one {field.name} is, of {_list(map(_quoted, field.values))}{end}"
     else:
         last = f"to {query.cells - 1}" if query.cells > 1 else "alone"
         asked = f"which group you are in, of those numbered 0 {last}, if any: number {_number(query.cell, schema)}"
     if query.negative is None:
         return asked
     return f"{asked}; and whether {_test(query.negative, schema)}, which counts against the group"
+
+
+def _of_all_values(query: CellQuery, field: CategoryField) -> str | None:
+    """What is said of a gap where each value is a group, in its place; None where the groups are others."""
+    gap, values = query.cell.gap if isinstance(query.cell, FieldValue) else None, len(field.values)
+    if gap is None:
+        return "" if query.cells == values else None
+    if gap == values and query.cells == values + 1:
+        return ", or whether there is nothing"
+    return ", if any" if query.cells == values and not 0 <= gap < values else None
 
 
 # -------------------------------------------------------------------------------------------------------------- tests
@@ -213,8 +223,8 @@ def _number(number: AnyNumber, schema: Schema) -> str:
     match number:
         case Integer(of=of):
             said = str(of)
-        case FieldValue(field=name):
-            said = _held(schema.field(name))
+        case FieldValue(field=name, gap=gap):
+            said = _held(schema.field(name)) + ("" if gap is None else f", or {gap} where there is nothing")
         case Slice(field=name, first=first, width=width):
             bits = f"bit {first}" if width == 1 else f"bits {first} to {first + width - 1}"
             said = f"{bits} of {name}, read as a number"

@@ -74,6 +74,12 @@ export const REPAIRS = {
     "a sum that can leave the safe integers": set(["numerator", "terms", 0, "weight"], Math.floor(Number.MAX_SAFE_INTEGER / 7)),
     "a denominator of zero": set(["denominator"], 1),
   },
+  "gaps.json": {
+    "a gap that counts as nothing": set(["test", "left", "gap"], 0),
+    "a gap where there are none": set(["cell", "gap"]),
+    "a gap that is true": set(["cell", "gap"], 1),
+    "a gap that is text": set(["cell", "gap"], 2),
+  },
   "coins.json": {
     "a digest in capitals": set(["digest"], "a".repeat(64)),
     "a digest that is too short": set(["digest"], "0".repeat(64)),

@@ -1,6 +1,6 @@
 // Queries: their members, their bounds under a schema, and their answers. After `prepare` no example makes one fail.
 
-import { bounds as fieldBounds } from "./schema.mjs";
+import { empty, bounds as fieldBounds } from "./schema.mjs";
 import { NAME, int, kinds, list, matching, oneOf, record, refuse, text, truth } from "./shape.mjs";
 
 const LIMITS = { nodes: 256, depth: 16, entries: 8192 };
@@ -8,7 +8,7 @@ const INT = int();
 
 // ---- members
 
-const node = (op, members = {}) => record({ op: oneOf(op), ...members });
+const node = (op, members = {}, optional = {}) => record({ op: oneOf(op), ...members }, optional);
 const test = (value, place) => TEST(value, place);
 const number = (value, place) => NUMBER(value, place);
 const tests = list(1, 255, test);
@@ -27,7 +27,7 @@ const TEST = kinds("op", {
 });
 const NUMBER = kinds("op", {
   integer: node("integer", { of: INT }),
-  field: node("field", { field: NAME }),
+  field: node("field", { field: NAME }, { gap: INT }),
   slice: node("slice", { field: NAME, first: int(0), width: int(1, 52) }),
   dot: node("dot", { field: NAME, weights: list(1, 4096, INT) }),
   affine: node("affine", { constant: INT, terms: list(1, 255, record({ weight: INT, of: number })) }),
@@ -93,7 +93,9 @@ function bounder(schema) {
     integer: (n) => [BigInt(n.of), BigInt(n.of)],
     field: (n, place) => {
       const found = field(n, place, "category", "integer", "real", "label");
-      return fieldBounds[found.kind](found).map(BigInt);
+      if ((n.gap === undefined) !== (found.gap === undefined)) refuse(n.gap === undefined ? place : `${place}.gap`, "only of a field with gaps");
+      const [low, high] = fieldBounds[found.kind](found).map(BigInt);
+      return n.gap === undefined ? [low, high] : [least(low, BigInt(n.gap)), most(high, BigInt(n.gap))];
     },
     slice: (n, place) => {
       if (n.first + n.width > field(n, place, "bits").width) refuse(place, "is beyond the field");
@@ -171,7 +173,7 @@ function evaluator(held, schema) {
     xor: (n) => n.of.map(of).filter(Boolean).length % 2 === 1,
     compare: (n) => RELATIONS[n.relation](of(n.left), of(n.right)),
     integer: (n) => n.of,
-    field: (n) => held[n.field],
+    field: (n) => (n.gap !== undefined && held[n.field] === empty(schema.fields.find(({ name }) => name === n.field)) ? n.gap : held[n.field]),
     slice: (n) => held[n.field].slice(n.first, n.first + n.width).reduce((total, bit, index) => total + bit * 2 ** index, 0),
     dot: (n) => n.weights.reduce((total, weight, index) => total + weight * held[n.field][index], 0),
     affine: (n) => n.terms.reduce((total, term) => total + term.weight * of(term.of), n.constant),

@@ -2,15 +2,16 @@
 
 import { NAME, int, kinds, list, oneOf, record, refuse, text } from "./shape.mjs";
 
-const field = (kind, members = {}) => record({ kind: oneOf(kind), name: NAME, ...members });
+const field = (kind, members = {}, optional = {}) => record({ kind: oneOf(kind), name: NAME, ...members }, optional);
+const GAP = { gap: oneOf(true) };
 const REAL = int(-(2 ** 20), 2 ** 20);
 const INTEGER = int(-(2 ** 40), 2 ** 40);
 
 const FIELD = kinds("kind", {
   bits: field("bits", { width: int(1, 4096) }),
-  category: field("category", { values: list(2, 4096, text(1, 64)) }),
-  integer: field("integer", { low: INTEGER, high: INTEGER }),
-  real: field("real", { low: REAL, high: REAL, denominator: int(1, 2 ** 20) }),
+  category: field("category", { values: list(2, 4096, text(1, 64)) }, GAP),
+  integer: field("integer", { low: INTEGER, high: INTEGER }, GAP),
+  real: field("real", { low: REAL, high: REAL, denominator: int(1, 2 ** 20) }, GAP),
   label: field("label"),
 });
 
@@ -36,11 +37,14 @@ export const bounds = {
   label: () => [-1, 1],
 };
 
+/** The integer of a gap, one above the most. */
+export const empty = (field_) => bounds[field_.kind](field_)[1] + 1;
+
 const holders = {
   bits: ({ width }, value) => (value.length === width && /^[01]*$/.test(value) ? [...value].map(Number) : undefined),
   category: ({ values }, value) => (values.includes(value) ? values.indexOf(value) : undefined),
   integer: (_, value) => value,
-  real: ({ denominator }, value) => Math.floor(value * denominator + 0.5),
+  real: ({ denominator }, value) => (value === null ? undefined : Math.floor(value * denominator + 0.5)),
   label: (_, value) => (value === 0 ? undefined : value),
 };
 
@@ -48,6 +52,10 @@ const holders = {
 export function hold(schema, record_) {
   const held = {};
   for (const each of schema.fields) {
+    if (each.gap && record_[each.name] === null) {
+      held[each.name] = empty(each);
+      continue;
+    }
     const value = holders[each.kind](each, record_[each.name]);
     const [low, high] = each.kind === "bits" ? [0, 0] : bounds[each.kind](each);
     const inside = each.kind === "bits" ? value !== undefined : Number.isSafeInteger(value) && value >= low && value <= high;

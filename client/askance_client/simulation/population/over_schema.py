@@ -14,7 +14,7 @@ _HALF = Fraction(1, 2)
 
 
 def over_schema(schema: Schema, seed: int) -> Synthetic:
-    """Users whose fields are independent and uniform: fair bits, each category and number as likely, fair labels.
+    """Users whose fields are independent and uniform: fair bits, each category, number and gap as likely, fair labels.
 
     There is nothing in them to be learned: `truth` is empty.
     """
@@ -29,6 +29,6 @@ def _feature(source: Source, field: AnyField) -> Feature:
         case BitsField():
             return BitsFeature(source, field, draws.planes(_HALF))
         case CategoryField() | IntegerField() | RealField():
-            return UniformFeature(source, field, field.least, field.most)
+            return UniformFeature(source, field, field.least, field.most if field.empty is None else field.empty)
         case LabelField():
             return TwoPoint(source, field, _HALF)
