@@ -29,6 +29,7 @@ from typing import Final, TypeVar
 
 from askance_protocol.errors import AskanceError, ProtocolError
 from askance_protocol.rounds import PreparedRound
+from askance_protocol.schema import Schema
 from askance_server.auth import Keys
 from askance_server.core.strategy import Parameters, Strategy
 from askance_server.core.study import Ended, Waiting, check_answerable, study_of
@@ -224,7 +225,9 @@ class Aggregator:
 
     # ---------------------------------------------------------------------------------------------------- studies
 
-    async def create(self, title: str, name: str, parameters: Parameters, *, simulated: bool) -> str:
+    async def create(
+        self, title: str, name: str, parameters: Parameters, *, simulated: bool, example: Schema | None = None
+    ) -> str:
         """Publish a study and its first round. What would fail at once is refused, with the reason."""
         self._check_limits(name)
         nonce = secrets.token_hex(16)
@@ -237,6 +240,7 @@ class Aggregator:
                 title=title,
                 nonce=nonce,
                 simulated=simulated,
+                example=example,
             )
             check_answerable(spec, self.strategies)
             return self.driver.open(spec, int(time.time()))

@@ -16,7 +16,7 @@ import askance_server
 from askance_server import create_app
 from askance_server.settings import Settings
 
-DESCRIPTION = "667a2b13ba6ea37a3ede92d1d54cac82165eba62f0f4ed2e2e07f50e21865908"
+DESCRIPTION = "35a12731136b0ed9795e0457fcdc60d77431d25805a88fbd1491835d36415604"
 """SHA-256 of /openapi.json without the version of this program. A change of the contract is a change here."""
 
 

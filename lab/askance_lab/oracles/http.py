@@ -36,6 +36,7 @@ from askance_lab.remote.study_client import (
 )
 from askance_protocol.errors import ProtocolError
 from askance_protocol.rounds import Cause, Entry, PreparedRound, StudyState
+from askance_protocol.schema import Schema
 from askance_server.core.planning import TooFewUsersError
 from askance_server.core.replay import Replay
 from askance_server.core.run import StrategyError
@@ -59,6 +60,8 @@ class Http(Oracle):
     users: int
     seed: int
     folder: Path
+    example: Schema | None = None
+    """What examples are made of, for a strategy that asks about whatever fields there are."""
     rounds: list[PreparedRound] = field(default_factory=list[PreparedRound])
     _runner: asyncio.Runner = field(default_factory=asyncio.Runner, repr=False)
     _server: Server = field(init=False, repr=False)
@@ -93,7 +96,7 @@ class Http(Oracle):
         numbers = range(first, first + self.users)
         whose = self._server, self.found.operator
         try:
-            study = await create(*whose, self.strategy, self.parameters, title, gateway=numbers)
+            study = await create(*whose, self.strategy, self.parameters, title, gateway=numbers, example=self.example)
         except TooFewUsersThereError as error:
             self._failed = failure(Cause.TOO_FEW_USERS, error.what)
             return
@@ -194,7 +197,8 @@ def _http(setting: OracleSetting) -> Generator[Oracle]:
         own = local_server(Path(folder) / "server", epsilon) if setting.server is None else nullcontext(setting.server)
         with own as found:
             whom = setting.population, setting.users, setting.seed
-            with Http(found, name, setting.parameters, *whom, Path(folder)) as oracle:
+            example = setting.population.schema if setting.strategy.over else None
+            with Http(found, name, setting.parameters, *whom, Path(folder), example) as oracle:
                 yield oracle
 
 

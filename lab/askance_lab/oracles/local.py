@@ -15,6 +15,7 @@ from askance_lab.oracles.shared.setting import OracleKind, OracleSetting
 from askance_lab.run_study import run_study
 from askance_protocol.errors import ProtocolError
 from askance_protocol.rounds import Cause, PreparedRound, StudySpec
+from askance_protocol.schema import Schema
 from askance_protocol.tally import Tally
 from askance_server.core.in_memory import StudyInMemory
 from askance_server.core.planning import TooFewUsersError
@@ -95,16 +96,24 @@ def failure(cause: Cause | None, reason: str) -> TooFewUsersError | StrategyErro
     return StrategyError(reason)
 
 
-def study_for(strategy: Strategy, parameters: Parameters, seed: int) -> StudySpec:
-    """A study whose nonce, and so its coins, come from the seed."""
+def study_for(strategy: Strategy, parameters: Parameters, seed: int, example: Schema | None = None) -> StudySpec:
+    """A study whose nonce, and so its coins, come from the seed; over these examples, if the strategy takes any."""
     nonce = hashlib.sha256(b"askance lab nonce v1" + str(seed).encode()).hexdigest()[:32]
     title = f"{strategy.name}, in process"
     named = {strategy.name: strategy}
-    return study_of(named, strategy=strategy.name, parameters=parameters, title=title, nonce=nonce, simulated=True)
+    return study_of(
+        named,
+        strategy=strategy.name,
+        parameters=parameters,
+        title=title,
+        nonce=nonce,
+        simulated=True,
+        example=example if strategy.over else None,
+    )
 
 
 def _local(setting: OracleSetting) -> Oracle:
-    study = study_for(setting.strategy, setting.parameters, setting.seed)
+    study = study_for(setting.strategy, setting.parameters, setting.seed, setting.population.schema)
     noise = None if setting.real_noise else setting.seed
     return LocalReports(study, setting.strategy, setting.population, setting.users, noise, setting.engine)
 

@@ -12,6 +12,7 @@ from askance_protocol import canonical
 from askance_protocol.canonical import Json
 from askance_protocol.errors import Code
 from askance_protocol.rounds import Cause, Notice, StudyEnded, StudyState, read_study
+from askance_protocol.schema import Schema
 from askance_protocol.text import printable
 
 T = TypeVar("T")
@@ -115,23 +116,31 @@ async def create(
     *,
     simulated: bool = True,
     gateway: range | None = None,
+    example: Schema | None = None,
 ) -> OpenedStudy:
     """Create a study; the one that the server names has to be the one that was asked for.
 
-    `gateway`: the users for whom a gateway will speak; by default, all simulated ones.
+    `gateway`: the users for whom a gateway will speak; by default, all simulated ones. `example`: what examples are
+    made of, for a strategy that asks about whatever fields there are; by default, the strategy's own.
     """
     asked = {"title": title, "strategy": strategy, "parameters": parameters, "simulated": simulated}
     spoken_for: dict[str, Json] = (
         {} if gateway is None else {"gateway": {"first_user": gateway.start, "users": len(gateway)}}
     )
-    study = unwrap(await server.command("/v1/studies", token, {**asked, **spoken_for}))
+    examples: dict[str, Json] = {} if example is None else {"example": example.to_json()}
+    study = unwrap(await server.command("/v1/studies", token, {**asked, **spoken_for, **examples}))
     opened = read_study(canonical.dumps(study["study"]))
-    if opened.digest() != study["id"] or {**asked, "parameters": dict(parameters)} != {
-        "title": opened.title,
-        "strategy": opened.strategy,
-        "parameters": dict(opened.parameters),
-        "simulated": opened.simulated,
-    }:
+    if (
+        opened.digest() != study["id"]
+        or {**asked, "parameters": dict(parameters)}
+        != {
+            "title": opened.title,
+            "strategy": opened.strategy,
+            "parameters": dict(opened.parameters),
+            "simulated": opened.simulated,
+        }
+        or example not in (None, opened.example)
+    ):
         raise RemoteError("has opened another study than was asked for", where="server", remedy="see its log")
     return OpenedStudy(study["id"], study["gateway_token"] or "")
 

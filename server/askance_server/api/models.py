@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
+from askance_protocol import canonical
 from askance_protocol.coins import MAX_USER
 from askance_protocol.rounds import RoundSpec, StudySpec
 from askance_protocol.rounds.bulletin import Entry
-from askance_protocol.values import SafeInteger
+from askance_protocol.schema import Schema
+from askance_protocol.values import SafeInteger, read
 
 CANONICAL: Final = PlainSerializer(lambda value: value.to_json())
 """Writes a document that has a digest as it was digested: absent members stay absent, where pydantic writes null."""
@@ -41,6 +43,8 @@ class NewStudy(Request):
     title: Annotated[str, Field(min_length=1, max_length=200)]
     strategy: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,63}$")]
     parameters: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")], Parameter] = {}
+    example: Annotated[Schema, BeforeValidator(lambda given: read(Schema, canonical.dumps(given)))] | None = None
+    """What examples are made of, for a strategy that asks about whatever fields there are."""
     simulated: bool = False
     gateway: UserRange | None = None
     """For whom the gateway of a simulated study may speak: unless it is said, the simulated users there are now."""

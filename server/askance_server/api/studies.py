@@ -62,7 +62,9 @@ router = APIRouter(prefix="/v1", route_class=GatedRoute)
 )
 async def create_study(new: NewStudy, aggregator: TheAggregator, _: OperatorOnly) -> Response:
     """Publish a study. Its first round is open when this returns; one that would fail at once is refused instead."""
-    study = await aggregator.create(new.title, new.strategy, new.parameters, simulated=new.simulated)
+    study = await aggregator.create(
+        new.title, new.strategy, new.parameters, simulated=new.simulated, example=new.example
+    )
     return await answered(aggregator, lambda: _created(aggregator, study, new), status=201)
 
 

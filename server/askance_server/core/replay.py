@@ -118,6 +118,7 @@ class Replay:
     def _begin(self) -> None:
         """Start the strategy, unless it is not even about such examples."""
         try:
+            self.strategy = self.strategy.on(self.study.example)
             schema = self.strategy.schema(planning.strategy_parameters(self.study.parameters))
         except (Exception, SystemExit) as error:
             self._failed = ReplayError(f"the strategy has no schema for this study any more: {raised(error).what}")

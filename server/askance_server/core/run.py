@@ -81,7 +81,8 @@ class Run:
 def guarded(strategy: Strategy) -> Strategy:
     """The same strategy; what its functions raise or return that cannot be used is a StrategyError that names them.
 
-    A schema may refuse parameters with an error of this project, which passes; the others have nothing to refuse.
+    What reads parameters may refuse them with an error of this project, which passes; the others have nothing to
+    refuse.
     """
     others = {
         name: _guarded(part, f"{strategy.name}.{name}", *returns)
@@ -89,7 +90,20 @@ def guarded(strategy: Strategy) -> Strategy:
         if (part := getattr(strategy, name)) is not None
     }
     schema = _guarded(strategy.schema, f"{strategy.name}.schema", "a Schema", _schema, passing=AskanceError)
-    return replace(strategy, schema=schema, **others)
+    return replace(strategy, schema=schema, over=_guarded_over(strategy), fields=_guarded_fields(strategy), **others)
+
+
+def _guarded_over(strategy: Strategy) -> Callable[[Schema], Strategy] | None:
+    if strategy.over is None:
+        return None
+    over = _guarded(strategy.over, f"{strategy.name}.over", "a Strategy", _strategy, passing=AskanceError)
+    return lambda schema: guarded(over(schema))
+
+
+def _guarded_fields(strategy: Strategy) -> Callable[[Parameters], Sequence[str]] | None:
+    if strategy.fields is None:
+        return None
+    return _guarded(strategy.fields, f"{strategy.name}.fields", "names of fields", _names, passing=AskanceError)
 
 
 _Check: TypeAlias = Callable[[Sequence[object], object], T]
@@ -125,6 +139,19 @@ def _schema(_: Sequence[object], found: object) -> Schema:
     if not isinstance(found, Schema):
         raise TypeError
     return found
+
+
+def _strategy(_: Sequence[object], found: object) -> Strategy:
+    if not isinstance(found, Strategy):
+        raise TypeError
+    return found
+
+
+def _names(_: Sequence[object], found: object) -> tuple[str, ...]:
+    names = tuple(cast("Sequence[object]", found))
+    if isinstance(found, str) or not all(isinstance(name, str) for name in names):
+        raise TypeError
+    return cast("tuple[str, ...]", names)
 
 
 def _finite(_: Sequence[object], found: object) -> float:

@@ -74,6 +74,14 @@ class Strategy:
     The names epsilon, beta, users and deadline_seconds are the planner's: a strategy never sees them.
     """
     run: Callable[[Parameters], Asking]
+    over: Callable[[Schema], Strategy] | None = None
+    """The same strategy over the examples of a study, for one that asks about whatever fields there are.
+
+    Then `schema` is that of its examples where a study names none. What it returns may be put over others again. None:
+    it has examples of its own.
+    """
+    fields: Callable[[Parameters], Sequence[str]] | None = None
+    """Fields that it asks about, by their names: of a table the columns that have to be sound. None: all."""
     portions: tuple[int, ...] = ()
     """How the rounds share the users where a study takes all of them; evenly, unless given."""
     predict: Callable[[Learnt, Columns], Truths] | None = None
@@ -90,6 +98,10 @@ class Strategy:
     """What it is given of a table; None: what its schema looks like."""
     small: Parameters | None = None
     """Parameters for a small example, from which a table of all strategies is made; None: four dimensions."""
+
+    def on(self, example: Schema) -> Strategy:
+        """The strategy as it runs in a study with these examples."""
+        return self if self.over is None else self.over(example)
 
     def portion(self, number: int) -> Fraction:
         """Share of the users left before round `number` that the round takes."""

@@ -47,6 +47,7 @@ from askance_protocol.rounds import (
     StudyState,
     study_after,
 )
+from askance_protocol.schema import Schema
 from askance_protocol.tally import Tally
 from askance_server.core import planning
 from askance_server.core.replay import Replay, ReplayError
@@ -146,10 +147,15 @@ def study_of(
     nonce: str,
     simulated: bool,
     cap: int | None = None,
+    example: Schema | None = None,
 ) -> StudySpec:
-    """Build the study that runs a strategy. Unless given, its cap is the price of one report."""
+    """Build the study that runs a strategy. Unless given, its cap is the price of one report.
+
+    The examples are the strategy's, unless it takes what there is: then those that are given.
+    """
     epsilon = planning.terms_of(parameters).epsilon
     runs = strategy_named(strategies, strategy)
+    runs = runs if example is None else runs.on(example)
     study = StudySpec(
         title=title,
         nonce=nonce,
@@ -160,13 +166,16 @@ def study_of(
         simulated=simulated,
         cap=epsilon if cap is None else cap,
     )
+    if example not in (None, study.example):
+        what, remedy = f"has examples of its own, as {strategy!r} is asked", "leave them out"
+        raise ProtocolError(what, where="example", remedy=remedy)
     check_study(study, strategies)
     return study
 
 
 def check_study(study: StudySpec, strategies: Strategies) -> None:
     """Refuse a study that could not start, naming the parameter or member that is wrong."""
-    strategy = strategy_named(strategies, study.strategy)
+    strategy = strategy_named(strategies, study.strategy).on(study.example)
     epsilon = planning.terms_of(study.parameters).epsilon
     if study.example != strategy.schema(planning.strategy_parameters(study.parameters)):
         raise ProtocolError(f"is not the schema of {strategy.name!r}", where="example", remedy="take the strategy's")
