@@ -11,8 +11,10 @@ replayed, and if it differs, it is not asked.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections import OrderedDict
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -33,14 +35,17 @@ from askance_protocol.rounds import (
     StudyState,
 )
 from askance_protocol.tally import Tally
+from askance_server.core.estimates import AnsweredRound, study_estimates
 from askance_server.core.replay import Replay, ReplayError
 from askance_server.core.run import StrategyError
-from askance_server.core.strategy import Hypothesis
+from askance_server.core.strategy import Estimate, Hypothesis
 from askance_server.core.study import DueNotice, Ended, Paused, Strategies, Waiting, check_study, next_round, step
 from askance_server.ledger.base import Ledger, NotOpenError
 
 _LOG = logging.getLogger(__name__)
 
+_PIECE: Final = 8 << 20
+"""Bytes of entries that are read at once."""
 _REMEMBERED: Final = 64
 """Studies of version 0.1 whose hypothesis is kept, so that asking again does not run a strategy again."""
 
@@ -265,6 +270,26 @@ class Driver:
                 self._learned.popitem(last=False)
         return learned
 
+    def estimates(self, study_id: str) -> list[Estimate]:
+        """Estimates of all that was asked and answered so far, as the strategy tells them, where it can."""
+        bulletin = self.ledger.bulletin(study_id)
+        assert bulletin.study is not None  # noqa: S101 - told the type checker: the first entry is the study
+        answered = list(self._answered(study_id, bulletin.length))
+        try:
+            return study_estimates(bulletin.study, self.strategies.get(bulletin.study.strategy), answered)
+        except StrategyError as error:
+            _LOG.warning("study %s: its estimates are told by its queries: %s", study_id, error)
+            return study_estimates(bulletin.study, None, answered)
+
+    def _answered(self, study_id: str, length: int) -> Iterator[AnsweredRound]:
+        """Rounds of a bulletin with their tallies. Its entries were read strictly when they were written."""
+        after = -1
+        while after + 1 < length:
+            for entry in self.ledger.stored_entries(study_id, after, _PIECE):
+                after, notice = entry.sequence, json.loads(entry.body)["notice"]
+                if notice["kind"] == "answers" and after < length:
+                    yield self.ledger.round(notice["round"]), [Tally.of(rows) for rows in notice["tallies"]]
+
     def replay(self, study_id: str) -> Replay:
         """Replay of a study's strategy, caught up with the bulletin; ReplayError if the strategy is not installed."""
         replay = self._replays.get(study_id) or self._start(study_id)
@@ -272,20 +297,20 @@ class Driver:
         replay.hear(entry.notice for entry in self.ledger.entries(study_id, replay.heard - 1))
         return replay
 
-    def _start(self, study_id: str) -> Replay:
+    def _start(self, study_id: str, *, bare: bool = False) -> Replay:
         study = self.ledger.bulletin(study_id).study
         assert study is not None  # noqa: S101 - told the type checker: the first entry is the study
-        return self._started(study)
+        return self._started(study, bare=bare)
 
-    def _started(self, study: StudySpec) -> Replay:
+    def _started(self, study: StudySpec, *, bare: bool = False) -> Replay:
         strategy = self.strategies.get(study.strategy)
         if strategy is None:
             raise ReplayError(f"the strategy {study.strategy!r} is not installed here")
-        return Replay(study, strategy, self.ledger.round)
+        return Replay(study, strategy, self.ledger.round, bare)
 
     def _learn_again(self, study_id: str) -> Hypothesis:
         """Replay the whole study and compare the result with the one on the bulletin."""
-        replay = self._start(study_id)
+        replay = self._start(study_id, bare=True)
         replay.hear(entry.notice for entry in self.ledger.entries(study_id))
         try:
             learned = replay.output

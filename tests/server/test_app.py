@@ -16,7 +16,7 @@ import askance_server
 from askance_server import create_app
 from askance_server.settings import Settings
 
-DESCRIPTION = "35a12731136b0ed9795e0457fcdc60d77431d25805a88fbd1491835d36415604"
+DESCRIPTION = "0fbd46d44db694c7f23cb3fb684078be1552bb7c5636c0d359ed1e87ff9fef75"
 """SHA-256 of /openapi.json without the version of this program. A change of the contract is a change here."""
 
 

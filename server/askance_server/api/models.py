@@ -162,6 +162,18 @@ class BulletinModel(BaseModel):
     entries: list[Annotated[Entry, CANONICAL]]
 
 
+class NamedEstimateModel(BaseModel):
+    """What reports say of one question: a number, and an interval that holds with probability `level` at least."""
+
+    name: str
+    """The question as it was asked."""
+    estimate: float
+    low: float
+    high: float
+    level: float
+    reports: int
+
+
 class ResultModel(BaseModel):
     """What a study has come to."""
 
@@ -169,6 +181,10 @@ class ResultModel(BaseModel):
     reason: str
     hypothesis: Mapping[str, Any] | None
     text: str | None
+    estimates: list[NamedEstimateModel]
+    """All that was asked and answered so far, question by question and cell by cell."""
+    estimates_left_out: int
+    """Number of further estimates, where there are thousands: the tallies of the rounds have them all."""
 
 
 class LiarsModel(BaseModel):

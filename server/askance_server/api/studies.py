@@ -7,7 +7,7 @@ import json
 import logging
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Annotated, Final
 
@@ -20,9 +20,10 @@ from askance_server.aggregator import Aggregator
 from askance_server.api.dependencies import DigestInPath, OperatorOnly, TheAggregator, json_body
 from askance_server.api.documents import answered, shown, written
 from askance_server.api.gate import BodyLimit, GatedRoute
-from askance_server.api.models import BulletinModel, NewStudy, ResultModel, StudyModel
+from askance_server.api.models import BulletinModel, NamedEstimateModel, NewStudy, ResultModel, StudyModel
 from askance_server.api.rounds import round_model
 from askance_server.auth import GatewayToken
+from askance_server.core.estimates import MOST_ESTIMATES
 from askance_server.core.replay import ReplayError
 from askance_server.ledger import NotFoundError
 from askance_server.problems import problem, problem_of, responses
@@ -166,31 +167,44 @@ def _bulletin_answer(aggregator: Aggregator, study: str, after: int) -> PublicAn
 
 @router.get("/studies/{study}/result", response_model=ResultModel, responses=responses("not-found"))
 async def get_result(study: DigestInPath, aggregator: TheAggregator, request: Request) -> Response:
-    """What the study has come to: its hypothesis, once it has finished."""
+    """What the study has come to: estimates of all that was answered, and its hypothesis, once it has finished."""
+    length = "in all"
+    if aggregator.answers.known(("result", study, length)) is None:
+        await aggregator.caught_up(study)
+        length = await aggregator.ask(lambda: _length(aggregator, study))
 
     def look() -> PublicAnswer:
-        model = _result_model(aggregator, study)
-        return PublicAnswer.of(written(model), final=StudyState(model.state) in ENDED)
+        # How long it is by now may be something else.
+        same = _length(aggregator, study) == length
+        return PublicAnswer.of(written(_result_model(aggregator, study)), final=same)
 
-    return await _shown(aggregator, request, study, ("result", study), look)
+    return await shown(aggregator, request, ("result", study, length), look)
+
+
+def _length(aggregator: Aggregator, study: str) -> str:
+    """Number of entries of a bulletin: all that a result says follows from them, so it is the same until the next."""
+    bulletin = aggregator.ledger.bulletin(study)
+    return "in all" if bulletin.state in ENDED else str(bulletin.length)
 
 
 def _result_model(aggregator: Aggregator, study: str) -> ResultModel:
-    bulletin = aggregator.ledger.bulletin(study)
-    if bulletin.state not in ENDED:
-        return ResultModel(state=bulletin.state.value, reason="", hypothesis=None, text=None)
-    last = aggregator.ledger.entries(study, bulletin.length - 2)[-1].notice
-    reason = last.reason if isinstance(last, StudyEnded) else ""
-    try:
-        hypothesis = aggregator.driver.result(study)
-    except ReplayError as error:
-        # Version 0.1 ended it, and kept no more of its hypothesis than stands in the reason.
-        hypothesis, reason = None, f"{reason} ({error.what}: {error.remedy})"
+    bulletin, estimates = aggregator.ledger.bulletin(study), aggregator.driver.estimates(study)
+    hypothesis, reason = None, ""
+    if bulletin.state in ENDED:
+        last = aggregator.ledger.entries(study, bulletin.length - 2)[-1].notice
+        reason = last.reason if isinstance(last, StudyEnded) else ""
+        try:
+            hypothesis = aggregator.driver.result(study)
+        except ReplayError as error:
+            # Version 0.1 ended it, and kept no more of its hypothesis than stands in the reason.
+            reason = f"{reason} ({error.what}: {error.remedy})"
     return ResultModel(
         state=bulletin.state.value,
         reason=reason,
         hypothesis=None if hypothesis is None else hypothesis.value,
         text=None if hypothesis is None else hypothesis.text,
+        estimates=[NamedEstimateModel(**asdict(each)) for each in estimates[:MOST_ESTIMATES]],
+        estimates_left_out=max(0, len(estimates) - MOST_ESTIMATES),
     )
 
 

@@ -31,9 +31,10 @@ from askance_protocol.rounds import (
 )
 from askance_protocol.tally import Tally
 from askance_server.core import planning
+from askance_server.core.estimates import estimates_of
 from askance_server.core.estimators import estimate
 from askance_server.core.run import Run, StrategyError, raised, readable
-from askance_server.core.strategy import Answer, Ask, Hypothesis, Strategy
+from askance_server.core.strategy import Answer, Ask, Estimating, Hypothesis, ReportedAnswers, Strategy
 
 
 class ReplayError(StrategyError):
@@ -51,6 +52,8 @@ class Replay:
     strategy: Strategy
     prepared: Callable[[str], PreparedRound]
     """Finds a published round by its id."""
+    bare: bool = False
+    """Whether the strategy gets answers without their intervals, as in version 0.1."""
     heard: int = 0
     """Number of notices heard: the next one is entry `heard` of the bulletin."""
     rounds: list[PreparedRound] = field(default_factory=list[PreparedRound])
@@ -146,7 +149,8 @@ class Replay:
 
     def _answer(self, round_: PreparedRound, notice: RoundAnswered) -> None:
         self.answered += 1
-        self._step([answer_of(*pair) for pair in zip(round_.parts, notice.tallies, strict=True)])
+        answers = [answer_of(*pair) for pair in zip(round_.parts, notice.tallies, strict=True)]
+        self._step(answers if self.bare else ReportedAnswers(answers, _estimating(round_, notice)))
 
     def _step(self, answers: Sequence[Answer] | None) -> None:
         """Run the strategy to its next asks, unless it has failed."""
@@ -158,6 +162,11 @@ class Replay:
             self._output = self._run.step(answers)
         except StrategyError as error:
             self._failed = error
+
+
+def _estimating(round_: PreparedRound, notice: RoundAnswered) -> Estimating:
+    """How sure the answers of a round are, for a strategy that wants to know."""
+    return lambda level: estimates_of(round_, [Tally.of(rows) for rows in notice.tallies], level)
 
 
 def answer_of(part: PreparedPart, rows: tuple[tuple[int, ...], ...]) -> Answer:

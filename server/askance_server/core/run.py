@@ -22,7 +22,7 @@ from askance_protocol.examples import Columns
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
 from askance_protocol.rounds.hypothesis import LearnedHypothesis, TooLargeError
 from askance_protocol.schema import Schema
-from askance_server.core.strategy import Answer, Ask, Asking, Hypothesis, Parameters, Strategy, Truths
+from askance_server.core.strategy import Answer, Ask, Asking, Estimate, Hypothesis, Parameters, Strategy, Truths
 
 T = TypeVar("T")
 
@@ -176,11 +176,19 @@ def _labels(arguments: Sequence[object], found: object) -> Truths:
     return labels
 
 
+def _estimates(_: Sequence[object], found: object) -> tuple[Estimate, ...]:
+    records = tuple(cast("Sequence[object]", found))
+    if not all(isinstance(each, Estimate) for each in records):
+        raise TypeError
+    return cast("tuple[Estimate, ...]", records)
+
+
 _RETURNS: Final[Mapping[str, tuple[str, _Check[object]]]] = {
     "predict": ("a truth value for each example", _labels),
     "promise": ("a finite number", _finite),
     "error": ("a finite number or None", _finite_or_none),
     "cost": ("a finite number", _finite),
+    "estimates": ("a list of estimates", _estimates),
 }
 """What the functions that a strategy may have beside its schema return, and the check of it."""
 

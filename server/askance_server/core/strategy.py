@@ -7,11 +7,11 @@ examples, what it promises, how far two hypotheses are apart, and whose examples
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from askance_protocol.arrays import Floats, Truths
 from askance_protocol.examples import Columns
@@ -19,7 +19,22 @@ from askance_protocol.parameters import Parameters
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
 from askance_protocol.schema import Schema
 
-__all__ = ["Answer", "Ask", "Asking", "Features", "Hypothesis", "Learnt", "Parameters", "Strategy", "Truths"]
+__all__ = [
+    "LEVEL",
+    "Answer",
+    "Ask",
+    "Asking",
+    "Estimate",
+    "Estimating",
+    "Features",
+    "Hypothesis",
+    "Learnt",
+    "Parameters",
+    "ReportedAnswers",
+    "Strategy",
+    "Truths",
+    "estimates_in",
+]
 
 Answer: TypeAlias = float | Floats
 Learnt: TypeAlias = Mapping[str, Any]
@@ -41,6 +56,46 @@ class Hypothesis:
     text: str
     value: Mapping[str, object]
     """JSON values only."""
+
+
+LEVEL: Final = 0.95
+"""Confidence of the intervals that are shown, unless another is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What reports say of one question: a number, and an interval that holds with probability `level` at least."""
+
+    name: str
+    """The question as it was asked: `share(plan = 'pro')`."""
+    estimate: float
+    """Within its interval, and so within what the question can have for an answer."""
+    low: float
+    high: float
+    level: float
+    reports: int
+    """Number of reports that it is made of."""
+
+
+Estimating: TypeAlias = Callable[[float], Sequence[Estimate]]
+"""The estimates of some questions with intervals at a level: for m of them at once, ask for 1 − β/m."""
+
+
+class ReportedAnswers(list[Answer]):
+    """Answers of one round that were made from reports: they know how sure they are."""
+
+    def __init__(self, answers: Iterable[Answer], estimates: Estimating) -> None:
+        super().__init__(answers)
+        self.estimates = estimates
+
+
+def estimates_in(answers: Sequence[Answer], level: float = LEVEL) -> Sequence[Estimate]:
+    """Estimates behind the answers to one round, cell by cell; none where the answers are not made from reports.
+
+    A strategy whose hypothesis is an estimate says by this how sure it is. What it learns must not depend on it: an
+    oracle that answers by other means has no intervals.
+    """
+    return answers.estimates(level) if isinstance(answers, ReportedAnswers) else ()
 
 
 Asking: TypeAlias = Generator[Sequence[Ask], Sequence[Answer], Hypothesis]
@@ -96,6 +151,11 @@ class Strategy:
     """The kind of made-up users it is shown on (`askance_client.simulation`); None: drawn over its schema."""
     features: Features | None = None
     """What it is given of a table; None: what its schema looks like."""
+    estimates: Callable[[Parameters, Estimating], Sequence[Estimate]] | None = None
+    """What a study's result says of its questions, where that is not just the estimate of each, by the query's name.
+
+    It is given the estimates of all rounds that were answered, in the order of the asks, at any level.
+    """
     small: Parameters | None = None
     """Parameters for a small example, from which a table of all strategies is made; None: four dimensions."""
 

@@ -1,0 +1,68 @@
+"""Estimates for people and programs: each question of a study by its name, with its interval and number of reports.
+
+Everything here follows from what a bulletin holds: rounds, and the tallies that answer them. So whoever has the
+bulletin gets the same records, whatever the strategy: the server in a result, a command in its table, and anybody who
+verifies both. `estimators` says why the intervals hold.
+
+A strategy may say more of its questions than their queries do (`Strategy.estimates`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeAlias
+
+from askance_protocol.queries.notation import CUT, questions
+from askance_protocol.rounds import PreparedPart, PreparedRound, StudySpec
+from askance_protocol.tally import Tally
+from askance_server.core import planning
+from askance_server.core.estimators import estimate
+from askance_server.core.run import guarded
+from askance_server.core.strategy import LEVEL, Estimate, Strategy
+
+MOST_ESTIMATES: Final = 4096
+"""Estimates that are told with a result: a study may have a million cells, and its bulletin has the tallies of all."""
+
+AnsweredRound: TypeAlias = tuple[PreparedRound, Sequence[Tally]]
+"""A round, and the tallies that answer it: one for each part."""
+
+
+def estimates_of(round_: PreparedRound, tallies: Sequence[Tally], level: float = LEVEL) -> list[Estimate]:
+    """Estimate each question of a round, and each cell; without those that nobody has reported on."""
+    return [
+        each
+        for number, (part, tally) in enumerate(zip(round_.parts, tallies, strict=True))
+        if tally.received
+        for each in _of_part(part, tally, level, f"round {round_.spec.number}, part {number}")
+    ]
+
+
+def _of_part(part: PreparedPart, tally: Tally, level: float, where: str) -> list[Estimate]:
+    asked, found = questions(part.query), estimate(part, tally, level)
+    # An unbiased estimate of a share may lie below 0: the record's is the number of its interval that is next to it.
+    values = found.values.clip(found.low, found.high)
+    columns = zip(values.tolist(), found.low.tolist(), found.high.tolist(), strict=True)
+    records = list[Estimate]()
+    for number, (value, *ends) in enumerate(columns):
+        low, high = sorted(map(asked.told, ends))
+        name = asked.name(number)
+        # Of a name that was cut there may be several.
+        name = f"{name} ({where})" if CUT in name else name
+        records.append(Estimate(name, asked.told(value), low, high, level, tally.received))
+    return records
+
+
+def study_estimates(study: StudySpec, strategy: Strategy | None, answered: Iterable[AnsweredRound]) -> list[Estimate]:
+    """Estimate all that was asked and answered in a study, as its strategy tells it; None: told by its queries.
+
+    StrategyError if the strategy cannot.
+    """
+    rounds = list(answered)
+
+    def at(level: float) -> list[Estimate]:
+        return [each for answers in rounds for each in estimates_of(*answers, level)]
+
+    told = None if strategy is None else guarded(strategy.on(study.example)).estimates
+    if told is None:
+        return at(LEVEL)
+    return list(told(planning.strategy_parameters(study.parameters), at))

@@ -1,0 +1,214 @@
+"""Estimates by name: every strategy has them, their intervals hold, and a strategy may say more than its queries do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from askance_lab.data.made_up import made_up
+from askance_lab.run_study import run_study
+from askance_protocol.queries import RealQuery
+from askance_protocol.queries.language import Affine, FieldValue, Term
+from askance_protocol.queries.notation import CUT, questions
+from askance_protocol.rounds import PreparedPart, PreparedRound
+from askance_protocol.tally import Tally
+from askance_server.core.estimates import AnsweredRound, estimates_of, study_estimates
+from askance_server.core.estimators import estimate
+from askance_server.core.in_memory import StudyInMemory
+from askance_server.core.run import StrategyError
+from askance_server.core.strategy import Asking, Estimate, Estimating, Hypothesis, Parameters, Strategy, estimates_in
+from askance_server.core.study import study_of
+from askance_server.strategies.registry import registry
+from tests.protocol.studies import PARTS, part, prepared, wrong
+from tests.server.core.test_estimators import populations, report_probabilities, truth
+
+STRATEGIES = registry()
+IN_STEPS = RealQuery(
+    numerator=Affine(constant=4, terms=(Term(weight=-2, of=FieldValue(field="height")),)), denominator=10
+)
+"""A real query that is told in other units: 4 − 2h over 10, h a height in tenths, from −3/10 to 7/10 of it."""
+ROUNDS = {name: prepared(one) for name, one in {**PARTS, "real, in its own units": part(IN_STEPS)}.items()}
+
+
+def finished(strategy: Strategy, users: int = 4000) -> StudyInMemory:
+    """A study of a strategy, in memory, by users it is shown on."""
+    own = {"d": 4} if strategy.small is None else strategy.small
+    parameters: Parameters = {"users": "all", **own}
+    named = {strategy.name: strategy}
+    spec = study_of(named, strategy=strategy.name, parameters=parameters, title="T", nonce="0" * 32, simulated=True)
+    return run_study(spec, strategy, made_up(strategy, parameters, 1, {}, None), users, seed=1)
+
+
+@cache
+def ended(name: str) -> StudyInMemory:
+    return finished(STRATEGIES[name])
+
+
+def answered(view: StudyInMemory) -> list[AnsweredRound]:
+    return [(round_, view.counted[id_]) for id_, round_ in view.rounds.items()]
+
+
+def told(view: StudyInMemory) -> list[Estimate]:
+    return study_estimates(view.study, view.strategy, answered(view))
+
+
+# -------------------------------------------------------------------------------------------------- every strategy
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_the_result_of_each_strategy_has_an_estimate_for_each_question_and_each_cell(name: str) -> None:
+    view = ended(name)
+    found = told(view)
+
+    assert len(found) == sum(questions(part.query).count for round_ in view.rounds.values() for part in round_.parts)
+    for each in found:
+        assert each.name.startswith(("share(", "mean("))
+        assert -math.inf < each.low <= each.estimate <= each.high < math.inf
+        assert (each.level, each.reports > 0) == (0.95, True)
+    received = [tally.received for tallies in view.counted.values() for tally in tallies]
+    assert {each.reports for each in found} == set(received)
+    # A name that was cut says which question it is of.
+    cut = [each.name for each in found if CUT in each.name]
+    assert len(set(cut)) == len(cut)
+    assert all("(round " in name for name in cut)
+
+
+def test_the_names_of_the_simplest_are_what_was_asked() -> None:
+    assert [each.name for each in told(ended("mean"))] == ["mean(value, -1, 1)"]
+    assert [each.name for each in told(ended("histogram"))] == [f"share(cell = {cell})" for cell in range(4)]
+    assert [each.name for each in told(ended("conjunction"))] == [f"share(x[{i}] = 0 and y = 1)" for i in range(4)]
+
+
+def test_a_part_that_nobody_has_answered_has_no_estimate() -> None:
+    view = ended("conjunction")
+    [(round_, tallies)] = answered(view)
+    empty = Tally(np.zeros_like(tallies[1].counts))
+    found = estimates_of(round_, [tallies[0], empty, *tallies[2:]])
+
+    assert [each.name for each in found] == [f"share(x[{i}] = 0 and y = 1)" for i in (0, 2, 3)]
+
+
+def test_an_estimate_stays_where_its_question_can_have_an_answer() -> None:
+    """The unbiased estimate of a share may be negative, as the tally shows it; a share is not."""
+    one = ROUNDS["boolean, binary"]
+    nobody = Tally(np.array([[100, 0]]))
+    [found] = estimates_of(one, [nobody])
+
+    assert estimate(one.parts[0], nobody).values[0] < -0.5
+    assert (found.estimate, found.low, found.high) == (0, 0, 0)
+
+
+def test_a_higher_level_has_a_wider_interval() -> None:
+    [(round_, tallies)] = answered(ended("mean"))
+    [usual], [surer] = estimates_of(round_, tallies), estimates_of(round_, tallies, 0.999)
+
+    assert surer.low < usual.low < usual.estimate == surer.estimate < usual.high < surer.high
+    assert surer.level == 0.999
+
+
+# ------------------------------------------------------------------------------------------------ intervals that hold
+
+SIZES = [2, 50, 5000]
+RUNS = 150
+MISSES_ALLOWED = 1e-6
+
+Recording = Callable[[PreparedRound, Sequence[Tally], float], list[Estimate]]
+
+
+def aims(one: PreparedPart, population: np.ndarray[tuple[int], np.dtype[np.float64]]) -> list[float]:
+    """What is estimated, as it is told."""
+    return [questions(one.query).told(each) for each in truth(one, population).tolist()]
+
+
+def coverage_fault(round_: PreparedRound, recording: Recording, level: float = 0.9) -> str | None:
+    """Where the intervals of records miss more often than they may, by a binomial test at 10⁻⁶; else None."""
+    rng, [one] = np.random.default_rng(12), round_.parts
+    for name, population in populations(one).items():
+        probabilities, aim = report_probabilities(one, population), np.array(aims(one, population))
+        for size in SIZES:
+            missed = np.zeros(len(aim))
+            for _ in range(RUNS):
+                counts = rng.multinomial(size, probabilities.ravel() / probabilities.sum())
+                found = recording(round_, [Tally(counts.reshape(probabilities.shape))], level)
+                low, high = np.array([each.low for each in found]), np.array([each.high for each in found])
+                missed += (aim < low - 1e-9) | (aim > high + 1e-9)
+            if stats.binom.sf(missed.max() - 1, RUNS, 1 - level) < MISSES_ALLOWED:
+                return f"{name}, {size} reports: {missed.max():.0f} of {RUNS} missed"
+    return None
+
+
+@pytest.mark.parametrize("name", ["cell, Hadamard", "real, in its own units"])
+def test_the_intervals_of_records_cover_in_the_units_of_the_question(name: str) -> None:
+    assert coverage_fault(ROUNDS[name], estimates_of) is None
+
+
+@pytest.mark.parametrize("name", ["cell, Hadamard", "real, in its own units"])
+def test_intervals_half_as_wide_are_found(name: str) -> None:
+    """The control."""
+
+    def half(round_: PreparedRound, tallies: Sequence[Tally], level: float) -> list[Estimate]:
+        honest = estimates_of(round_, tallies, level)
+        return [replace(e, low=(e.low + e.estimate) / 2, high=(e.high + e.estimate) / 2) for e in honest]
+
+    assert coverage_fault(ROUNDS[name], half) is not None
+
+
+def test_intervals_in_the_units_of_the_query_are_found() -> None:
+    """The control of the units."""
+
+    def untold(round_: PreparedRound, tallies: Sequence[Tally], level: float) -> list[Estimate]:
+        found = estimate(round_.parts[0], tallies[0], level)
+        [record] = estimates_of(round_, tallies, level)
+        return [replace(record, low=float(found.low[0]), high=float(found.high[0]))]
+
+    assert coverage_fault(ROUNDS["real, in its own units"], untold) is not None
+
+
+# ------------------------------------------------------------------------------------------- what strategies say of it
+
+
+def test_answers_from_reports_tell_a_strategy_how_sure_they_are() -> None:
+    heard = list[Sequence[Estimate]]()
+
+    def asking(parameters: Parameters) -> Asking:
+        [ask] = next(STRATEGIES["mean"].run(parameters))
+        answers = yield [ask]
+        heard.extend([estimates_in(answers), estimates_in(answers, 0.99)])
+        return Hypothesis("heard", {"mean": float(answers[0])})
+
+    view = finished(replace(STRATEGIES["mean"], run=asking))
+
+    assert view.end.reason == "heard"
+    assert [heard[0], heard[1]] == [estimates_of(*answered(view)[0]), estimates_of(*answered(view)[0], 0.99)]
+
+
+def test_answers_from_elsewhere_have_no_intervals() -> None:
+    assert estimates_in([0.5]) == ()
+
+
+def renamed(_: Parameters, at: Estimating) -> Sequence[Estimate]:
+    """The same question by another name, at the level of two at once."""
+    return [replace(each, name="mine", level=0.95) for each in at(1 - 0.05 / 2)]
+
+
+def test_a_strategy_may_name_and_combine_its_estimates() -> None:
+    view = ended("mean")
+    [mine] = study_estimates(view.study, replace(view.strategy, estimates=renamed), answered(view))
+    [usual] = told(view)
+
+    assert (mine.name, mine.level, mine.estimate) == ("mine", 0.95, usual.estimate)
+    assert mine.low < usual.low < usual.high < mine.high
+
+
+@pytest.mark.parametrize("returned", [None, [1], [("mine", 0, 0, 0, 0.95, 1)]])
+def test_what_a_strategy_says_of_its_estimates_is_checked(returned: object) -> None:
+    view = ended("mean")
+    broken = replace(view.strategy, estimates=wrong(lambda *_: returned))
+    with pytest.raises(StrategyError, match=r"mean\.estimates"):
+        study_estimates(view.study, broken, answered(view))
