@@ -69,8 +69,8 @@ lock: install
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-header --no-annotate --constraints constraints.txt
 images: install
-	$(COMPILE) pyproject.toml --output-file client/requirements.txt
-	$(COMPILE) --extra server --extra postgres pyproject.toml --output-file server/requirements.txt
+	$(COMPILE) --group pyproject.toml:device --output-file client/requirements.txt
+	$(COMPILE) --extra postgres pyproject.toml --output-file server/requirements.txt
 	echo hatchling | $(COMPILE) - --output-file build-requirements.txt
 
 demo: install

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -59,7 +60,8 @@ def test_the_layers_hold(tree: Path) -> None:
         ("client/askance_client/planted.py", "import askance_lab"),
         ("client/askance_client/wallet/planted.py", "from askance_client.simulation import fleet"),
         ("client/askance_client/transport/planted.py", "import askance_client.tables"),
-        ("protocol/askance_protocol/planted.py", "import scipy.stats"),
+        ("protocol/askance_protocol/planted.py", "import matplotlib"),
+        ("lab/askance_lab/curator/planted.py", "import scipy.stats"),
         ("server/askance_server/core/planted.py", "import time"),
         ("server/askance_server/core/planted.py", "import askance_server.ledger.base"),
         ("server/askance_server/strategies/planted.py", "import askance_server.core.planning"),
@@ -77,14 +79,43 @@ def test_control_a_planted_violation_of_the_layers_fails(tree: Path, module: str
     assert "BROKEN" in run.stdout
 
 
-def test_the_base_install_loads_nothing_that_belongs_to_an_extra() -> None:
-    """A phone-sized client imports the protocol without scipy, and without a web framework."""
-    program = (
-        "import askance_protocol, askance_protocol.rounds, askance_protocol.reports, askance_client, sys;"
-        "print(*sorted(set(sys.modules) & {'scipy', 'fastapi', 'starlette', 'uvicorn', 'dask', 'psycopg'}))"
-    )
+def asked_for(group: str) -> set[str]:
+    """Names of what the project asks for: `base`, a dependency group, or an extra."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    lists = {
+        "base": project["project"]["dependencies"],
+        **project["dependency-groups"],
+        **project["project"]["optional-dependencies"],
+    }
+    return {re.split(r"[^a-z0-9-]", requirement, maxsplit=1)[0] for requirement in lists[group]}
+
+
+def loaded(modules: str) -> set[str]:
+    """The packages that these modules load."""
+    program = f"import sys, {modules}; print(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
-    assert run.stdout.strip() == ""
+    return set(run.stdout.split())
+
+
+MORE = {"dask", "fastapi", "httptools", "matplotlib", "prometheus_client", "psycopg", "pyarrow", "scipy", "starlette"}
+MORE |= {"uvicorn", "uvloop"}
+
+
+def test_a_device_needs_a_part_of_the_base_and_loads_no_server() -> None:
+    """A phone-sized client imports its room and the protocol, and neither a web framework nor what is for tables."""
+    assert asked_for("device") < asked_for("base")
+    assert {name.replace("-", "_") for name in asked_for("base") - asked_for("device")} <= MORE
+    device = "askance_client.user, askance_client.bulletin_reader, askance_client.wallet, askance_protocol.rounds"
+    assert not loaded(device) & MORE
+    assert loaded("askance_server.app") & MORE, "the control is found"
+
+
+def test_the_base_runs_every_command_without_an_extra() -> None:
+    """No module of a command loads what only an extra brings; each is tried in tests/e2e/test_wheel.py."""
+    names = [path.stem for path in (ROOT / "lab/askance_lab/commands").glob("*.py") if path.stem != "__init__"]
+    extras = {"dask", "matplotlib", "psycopg", "pyarrow", "scipy"}
+    assert not loaded(", ".join(f"askance_lab.commands.{name}" for name in names)) & extras
+    assert loaded("askance_server.ledger.postgres.ledger") & extras, "the control is found"
 
 
 def committed() -> list[Path]:

@@ -95,11 +95,12 @@ class DataError(AskanceError):
 
 
 class MissingExtraError(AskanceError):
-    """A package that is not in the base install."""
+    """A package that is not installed here."""
 
     code = Code.MISSING_EXTRA
 
     @classmethod
     def of(cls, package: str, extra: str) -> Self:
-        """Names the one command that installs it."""
-        return cls("is not installed", where=package, remedy=f"pip install 'askance[{extra}]'")
+        """Names the one command that installs it; without an extra, that of the base installation."""
+        wanted = f"'askance[{extra}]'" if extra else "askance"
+        return cls("is not installed", where=package, remedy=f"pip install {wanted}")

@@ -21,8 +21,6 @@ from fractions import Fraction
 from itertools import accumulate
 from typing import Final
 
-from scipy.stats import binom
-
 from askance_lab.curator import rec as algorithm
 from askance_lab.curator import rec_plan
 from askance_lab.curator.concepts import A_THRESHOLD, INTERVAL
@@ -35,6 +33,7 @@ from askance_lab.curator.rec import Quality
 from askance_lab.curator.rec_plan import RecPlan
 from askance_lab.curator.search import least
 from askance_protocol import checks
+from askance_server.core import binomial
 
 _SAMPLING: Final = Fraction(1, 4)
 """The part of β for what the examples may hide."""
@@ -74,7 +73,7 @@ def _aim(examples: int, error: Fraction, failure: Fraction) -> Fraction:
     """Share a of mistakes that Rec may leave (see the module)."""
     checks.open_unit("error", float(error))
     checks.open_unit("failure", float(failure))
-    shown = int(binom.ppf(float(failure * _SAMPLING / 2), examples, float(error)))
+    shown = binomial.quantile(float(failure * _SAMPLING / 2), examples, float(error))
     return max(Fraction(shown - 1, examples), error / 2)
 
 
@@ -120,7 +119,8 @@ def failure_bound(
 ) -> float:
     """Bound on Pr[error > α]: both tails, and Rec's failure at the promise m. May be 1."""
     how = plan(dimension, examples, epsilon=epsilon, delta=delta, error=error, failure=failure, base_case=base_case)
-    sampling = 2 * float(binom.cdf(math.floor(how.error * examples), examples, float(error)))
+    shown = math.floor(how.error * examples)
+    sampling = 2 * float(binomial.at_most(shown, examples, float(error)))
     return min(1.0, sampling + rec_plan.failure(1 << dimension, examples, how))
 
 

@@ -20,7 +20,6 @@ from fractions import Fraction
 from typing import Final
 
 import numpy as np
-from scipy.stats import binom
 
 from askance_lab.curator import distance
 from askance_lab.curator.concepts import A_POINT, POINT
@@ -31,6 +30,7 @@ from askance_lab.curator.mechanism import Mechanism, approximate, exactly
 from askance_lab.curator.privacy import Paid
 from askance_lab.curator.search import least
 from askance_protocol import checks
+from askance_server.core import binomial
 
 _LISTED: Final = 20
 """d up to which a distribution is written down, point by point."""
@@ -72,10 +72,10 @@ def missed(examples: int, mass: float, *, epsilon: Fraction, delta: Fraction, st
     """Exact probability that a target of this mass is not found in this number of examples."""
     checks.count("examples", examples)
     checks.between("mass", mass, 0, 1)
-    least, most = (int(binom.ppf(tail, examples, mass)) for tail in (_TAIL, 1 - _TAIL))
-    shown = range(max(0, least), most + 1)
-    found = [distance.found_chance(k, epsilon=epsilon, delta=delta, stated=stated) for k in shown]
-    return float(1 - np.asarray(binom.pmf(shown, examples, mass)) @ np.array(found))
+    least, most = (binomial.quantile(tail, examples, mass) for tail in (_TAIL, 1 - _TAIL))
+    shown = np.arange(least, most + 1)
+    found = [distance.found_chance(k, epsilon=epsilon, delta=delta, stated=stated) for k in shown.tolist()]
+    return float(1 - binomial.probability(shown, examples, mass) @ np.array(found))
 
 
 def examples_needed(

@@ -37,14 +37,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import betainc, betaincc, ndtri
 
 from askance_protocol import checks
 from askance_protocol.arrays import Floats, Integers
-from askance_server.core import tails
+from askance_server.core import binomial, tails
 
 ENUMERATED = 2048  # breakpoints that are all evaluated; more are searched
 LARGEST = 10**15  # users up to which double precision resolves single reports
@@ -118,10 +118,8 @@ def _at(plan: _Plan, users: int, proportion: Fraction) -> WorstProportion:
 
 
 def _failure(users: int, below: Integers, above: Integers, p: Floats) -> Floats:
-    """P(N <= below) + P(N >= above), N ~ Binomial(n, p), by the incomplete beta function."""
-    lower = np.where(below < 0, 0.0, betaincc(np.maximum(below, 0) + 1, users - np.maximum(below, 0), p))
-    upper = np.where(above > users, 0.0, betainc(np.minimum(above, users), users - np.minimum(above, users) + 1, p))
-    return lower + upper
+    """P(N <= below) + P(N >= above), N ~ Binomial(n, p)."""
+    return binomial.at_most(below, users, p) + binomial.at_least(above, users, p)
 
 
 def _top(plan: _Plan, users: int) -> WorstProportion:
@@ -157,7 +155,7 @@ def users_for_proportion(tolerance: float, failure: float, lowest: float = 0.0, 
 def _search(plan: _Plan, failure: float, limit: int) -> int:
     """First n that suffices: bracket by the normal approximation, bisect over teeth."""
     last = plan.reach(limit)
-    normal = (float(ndtri(failure / 2)) / float(plan.tolerance)) ** 2 * plan.variance()
+    normal = (NormalDist().inv_cdf(failure / 2) / float(plan.tolerance)) ** 2 * plan.variance()
     guess = plan.reach(min(limit, math.ceil(normal)))
     if guess <= _SCANNED:
         found = (_first(plan, failure, reach) for reach in range(1, last + 1))
@@ -281,7 +279,7 @@ def users_for_sign(mean: float, failure: float) -> int:
         return 2 * (limit // 2) + 1
     while high - low > 1:
         middle = (low + high) // 2
-        wrong = float(betaincc(middle + 1, middle + 1, (1 + mean) / 2))
+        wrong = float(binomial.at_most(middle, 2 * middle + 1, (1 + mean) / 2))
         low, high = (low, middle) if wrong <= failure else (middle, high)
     return 2 * high + 1
 

@@ -32,7 +32,7 @@ from askance_protocol.rounds import (
 from askance_protocol.tally import Tally
 from askance_server.core import planning
 from askance_server.core.estimates import estimates_of
-from askance_server.core.estimators import estimate
+from askance_server.core.estimators import estimated
 from askance_server.core.run import Run, StrategyError, raised, readable
 from askance_server.core.strategy import Answer, Ask, Estimating, Hypothesis, ReportedAnswers, Strategy
 
@@ -171,5 +171,5 @@ def _estimating(round_: PreparedRound, notice: RoundAnswered) -> Estimating:
 
 def answer_of(part: PreparedPart, rows: tuple[tuple[int, ...], ...]) -> Answer:
     """Answer that a strategy is sent for one query: a float, or an array with a float for each cell."""
-    values = estimate(part, Tally.of(rows)).values
+    values = estimated(part, Tally.of(rows))
     return values if isinstance(part.query.query, CellQuery) else float(values[0])

@@ -6,7 +6,6 @@ import json
 import os
 import pty
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -97,17 +96,6 @@ def test_a_new_wallet_wants_its_cap_in_the_words_of_the_command_line(tmp_path: P
     (tmp_path / "me.csv").write_text("value\n0.5\n")
     with pytest.raises(UsageError, match="say what it may ever spend: --cap 1"):
         invoke("client", "--data", tmp_path / "me.csv", "--wallet", tmp_path / "none.wallet")
-
-
-def test_a_person_with_an_example_of_her_own_needs_no_scipy() -> None:
-    """The base install has none. The control: what plans a study does import it."""
-    blocked = "import sys; sys.modules['scipy'] = None; import "
-    runs = [
-        subprocess.run([sys.executable, "-c", blocked + module], capture_output=True, check=False).returncode
-        for module in ("askance_lab.commands.client", "askance_lab.commands.fleet", "askance_lab.commands.plan")
-    ]
-
-    assert runs == [0, 0, 1]
 
 
 # -------------------------------------------------------------------------------------------- consent to what she named

@@ -28,7 +28,7 @@ def test_every_code_has_an_exit_code_and_no_error_ends_well() -> None:
         (UsageError("x"), 2),
         (DataError("x"), 2),
         (ProtocolError("x"), 2),
-        (MissingExtraError.of("scipy", "lab"), 2),
+        (MissingExtraError.of("matplotlib", "lab"), 2),
         (UnreachableError("x"), 3),
         (VersionMismatchError("x"), 4),
         (RemoteError("x"), 2),
@@ -91,9 +91,12 @@ def test_a_place_is_named_as_it_was_typed(where: str, shown: str, monkeypatch: p
 
 
 def test_a_package_of_an_extra_that_is_missing_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    error = missing_extra(ModuleNotFoundError("No module named 'scipy'", name="scipy.stats"))
+    error = missing_extra(ModuleNotFoundError("No module named 'psycopg'", name="psycopg.rows"))
     assert error is not None
-    assert (error.where, error.remedy) == ("scipy", "pip install 'askance[lab]'")
+    assert (error.where, error.remedy) == ("psycopg", "pip install 'askance[postgres]'")
+    framework = missing_extra(ModuleNotFoundError("No module named 'fastapi'", name="fastapi"))
+    assert framework is not None
+    assert (framework.where, framework.remedy) == ("fastapi", "pip install askance")
     assert missing_extra(ModuleNotFoundError("", name="askance_lab.no_such_module")) is None
     require(*EXTRAS)
     monkeypatch.setattr(extras.importlib.util, "find_spec", lambda _: None)
@@ -102,11 +105,12 @@ def test_a_package_of_an_extra_that_is_missing_is_named_with_its_extra(monkeypat
 
 
 def test_a_command_whose_extra_is_missing_says_so_in_one_line() -> None:
-    program = "import sys; sys.modules['scipy'] = None; from askance_lab.cli import main; main()"
-    run = subprocess.run([sys.executable, "-c", program, "audit"], capture_output=True, text=True, check=False)
+    """On a device that has no server."""
+    program = "import sys; sys.modules['fastapi'] = None; from askance_lab.cli import main; main()"
+    run = subprocess.run([sys.executable, "-c", program, "serve"], capture_output=True, text=True, check=False)
 
     assert run.returncode == Exit.USAGE
-    assert "askance[lab]" in run.stderr
+    assert "fastapi: is not installed (pip install askance)" in run.stderr
     assert run.stderr.count("\n") == 1
 
 

@@ -1,4 +1,7 @@
-"""Packages that are not in the base install, and the extra of `pip install 'askance[…]'` that brings each."""
+"""Packages that may be missing, and the extra of `pip install 'askance[…]'` that brings each.
+
+The base installation runs every command on its defaults. A device, or the image of a client, may have less than that.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,18 @@ from typing import Final
 
 from askance_protocol.errors import MissingExtraError
 
+BASE: Final = ""
+"""What a plain `pip install askance` brings."""
 EXTRAS: Final[Mapping[str, str]] = {
-    "askance_server": "server",  # the image of a client has only its own room
     "dask": "dask",
-    "fastapi": "server",
+    "fastapi": BASE,
+    "httptools": BASE,
     "matplotlib": "lab",
-    "prometheus_client": "server",
+    "prometheus_client": BASE,
     "psycopg": "postgres",
     "pyarrow": "lab",
-    "scipy": "lab",
-    "starlette": "server",
-    "uvicorn": "server",
+    "starlette": BASE,
+    "uvicorn": BASE,
 }
 
 

@@ -19,10 +19,13 @@ from askance_client import BulletinReader, RemoteError, Server
 from askance_client.consent import undeclared_fields
 from askance_client.population import Population
 from askance_client.tables import from_file
+from askance_lab.data.made_up import made_up
 from askance_lab.remote.study_client import raise_refused, unwrap
 from askance_protocol.errors import UsageError
 from askance_protocol.rounds import StudySpec
 from askance_protocol.schema import Schema
+from askance_server.core.study import strategy_named
+from askance_server.strategies.registry import registry
 
 _POLL: Final = 0.2
 _NAME: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -65,11 +68,6 @@ def population_for(study: StudySpec, seed: int, data: Path | None, declared: Sch
         raise UsageError(what, where="--schema", remedy="nothing was answered: choose another study with --study")
     if data is not None:
         return from_file(data, schema=study.example)
-    # They plan, which takes scipy: a person with an example of her own has the base install alone.
-    from askance_lab.data.made_up import made_up  # noqa: PLC0415
-    from askance_server.core.study import strategy_named  # noqa: PLC0415
-    from askance_server.strategies.registry import registry  # noqa: PLC0415
-
     return made_up(strategy_named(registry(), study.strategy), study.parameters, seed)
 
 
