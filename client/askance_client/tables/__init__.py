@@ -1,6 +1,19 @@
 """Your own table as a population: CSV, Parquet or NumPy, a row for each user, read against a schema."""
 
-from askance_client.tables.file import FORMATS, FromFile, from_file
-from askance_client.tables.schema_file import read_schema
+from askance_client.tables.file import FORMATS, FromFile, Inferred, chosen, from_file, infer_schema, repaired
+from askance_client.tables.reading import AS_IT_IS, Repairs
+from askance_client.tables.schema_file import read_schema, written_schema
 
-__all__ = ["FORMATS", "FromFile", "from_file", "read_schema"]
+__all__ = [
+    "AS_IT_IS",
+    "FORMATS",
+    "FromFile",
+    "Inferred",
+    "Repairs",
+    "chosen",
+    "from_file",
+    "infer_schema",
+    "read_schema",
+    "repaired",
+    "written_schema",
+]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,10 +14,10 @@ from askance_client.population import Population
 from askance_client.tables.array_table import ArrayTable
 from askance_client.tables.csv_table import CsvTable
 from askance_client.tables.parquet_table import ParquetTable
-from askance_client.tables.reading import PLAIN, Signs, read_columns
+from askance_client.tables.reading import AS_IT_IS, PLAIN, Repairs, Signs, read_columns
 from askance_client.tables.schema_inference import infer, infer_signs
 from askance_client.tables.table import Table
-from askance_protocol.errors import DataError, UsageError
+from askance_protocol.errors import DataError, ProtocolError, UsageError
 from askance_protocol.examples import Columns
 from askance_protocol.schema import AnyField, BitsField, CategoryField, IntegerField, LabelField, RealField, Schema
 from askance_protocol.values import Name
@@ -26,9 +27,14 @@ FORMATS: Final[Mapping[str, Callable[[Path], Table]]] = {
     ".npy": ArrayTable.open,
     ".npz": ArrayTable.open,
     ".parquet": ParquetTable.open,
+    ".tsv": CsvTable.open,
 }
 _NAME: Final = TypeAdapter[str](Name)
 _SHOWN: Final = 6
+_NAMES_FIRST: Final = (
+    "begin the file with a row of names, separated by commas, each of up to 64 lower-case letters, digits and _, and "
+    "beginning with a letter"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,42 +50,155 @@ class FromFile(Population):
 
 
 def from_file(
-    path: str | Path, *, schema: Schema | None = None, label: str | None = None, positive: str | None = None
+    path: str | Path,
+    *,
+    schema: Schema | None = None,
+    label: str | None = None,
+    positive: str | None = None,
+    columns: Sequence[str] | None = None,
+    repairs: Repairs = AS_IT_IS,
 ) -> Population:
     """Read CSV (UTF-8, with a header), NumPy (.npz with a column an array, .npy structured) or Parquet.
 
     `label` names the column that becomes the label: of its two values the smaller, or the first in alphabetical
     order, is read as −1, the other as +1; `summary` shows which. With `positive`, this value is read as +1 and every
-    other as −1, which looks at no row. Columns that a given schema does not name are left out.
+    other as −1, which looks at no row. Columns that a given schema does not name are left out, and not looked at; so
+    are those that are not among `columns`, if these are given: they and the label. `repairs` says what is read in place
+    of gaps, and of numbers that are too large.
 
     Without a schema one is inferred, a field a column. An inferred schema looks at the data: bounds and categories
     taken from the rows are not private. For examples of real people declare it, from what is publicly known.
     """
+    with opened(path) as table:
+        return _read(table, schema, label, positive, columns, repairs)
+
+
+@contextmanager
+def opened(path: str | Path) -> Generator[Table]:
+    """A table in a file of a known format. What cannot be read of it is an error that names the file."""
     path = Path(path)
     if path.suffix.lower() not in FORMATS:
         raise DataError("is of no known format", where=str(path), remedy=f"give a file in {', '.join(FORMATS)}")
     try:
         # Tried here, because the libraries word it differently if there is no such file.
         path.open("rb").close()
-        return _read(FORMATS[path.suffix.lower()](path), schema, label, positive)
+        yield FORMATS[path.suffix.lower()](path)
     except OSError as error:
         reason = (error.strerror or "it seems damaged").lower()
         raise DataError(f"cannot be read: {reason}", where=str(path), remedy="check the file") from None
 
 
-def _read(table: Table, schema: Schema | None, label: str | None, positive: str | None) -> Population:
+@dataclass(frozen=True, slots=True)
+class Inferred:
+    """What a table was found to hold."""
+
+    schema: Schema
+    left_out: Mapping[int, str]
+    """Numbers of the columns that no field can hold, from 1, and why."""
+
+
+def infer_schema(
+    path: str | Path,
+    *,
+    label: str | None = None,
+    columns: Sequence[str] | None = None,
+    repairs: Repairs = AS_IT_IS,
+) -> Inferred:
+    """Infer a schema to be looked at and edited: of these columns, or of all that a field can hold."""
+    with opened(path) as table:
+        wanted = _wanted(table, columns, label)
+        faults: dict[str, DataError] = {}
+        unnamed = dict(_unnamed(table)) if columns is None else {}
+        names = [name for number, name in enumerate(table.names, 1) if number not in unnamed and name in wanted]
+        if columns is not None:
+            _check_names(table, wanted)
+        if not names:
+            raise DataError(
+                "has no column with a name that a field can have", where=str(table.path), remedy=_NAMES_FIRST
+            )
+        schema, _ = infer(
+            table, label, columns=names, repairs=repairs, left_out=None if columns is not None else faults
+        )
+        reasons = {table.names.index(name) + 1: error.what for name, error in faults.items()}
+        return Inferred(schema, dict(sorted({**unnamed, **reasons}.items())))
+
+
+def _unnamed(table: Table) -> Iterator[tuple[int, str]]:
+    """Columns with a name that no field can have, or that another column has, too."""
+    for number, name in enumerate(table.names, 1):
+        try:
+            _check_name(name, "")
+        except DataError as error:
+            yield number, error.what
+        else:
+            others = [other for other, same in enumerate(table.names, 1) if same == name and other != number]
+            if others:
+                yield number, f"has the name of column {others[0]}"
+
+
+def _wanted(table: Table, columns: Sequence[str] | None, label: str | None) -> Sequence[str]:
+    """Names of the columns that are read."""
+    named = {*(columns or ()), *(() if label is None else (label,))}
+    for name in named:
+        if name not in table.names:
+            raise _no_column(table, name)
+    return table.names if columns is None else [name for name in table.names if name in named]
+
+
+def _read(
+    table: Table,
+    schema: Schema | None,
+    label: str | None,
+    positive: str | None,
+    columns: Sequence[str] | None,
+    repairs: Repairs,
+) -> Population:
     if positive is not None and label is None:
         raise UsageError("names a value of no label", where="positive", remedy="name the column that is the label")
-    if label is not None and label not in table.names:
-        raise _no_column(table, label)
+    if schema is not None and columns is not None:
+        schema = chosen(schema, columns)
+    wanted = _wanted(table, columns, label)
     if schema is None:
-        _check_names(table, frozenset(table.names))
-        fitting, signs = infer(table, label, positive)
+        _check_names(table, frozenset(wanted))
+        fitting, signs = infer(table, label, positive, columns=wanted, repairs=repairs)
     else:
-        fitting, signs = schema, _declared(table, schema, label, positive)
-    rows = read_columns(table, fitting, signs)
+        fitting = repaired(schema, repairs)
+        signs = _declared(table, schema, label, positive)
+    rows = read_columns(table, fitting, signs, repairs)
     summary = _summary(table, fitting, signs, len(rows), inferred=schema is None)
     return FromFile(table.path.name, fitting, len(rows), {}, summary, rows)
+
+
+def chosen(schema: Schema, columns: Sequence[str]) -> Schema:
+    """The fields of these names, and the label, in the schema's order."""
+    for name in columns:
+        schema.field(name)
+    return Schema(
+        fields=tuple(field for field in schema.fields if field.name in columns or isinstance(field, LabelField))
+    )
+
+
+def repaired(schema: Schema, repairs: Repairs) -> Schema:
+    """The schema after these repairs. A value that stands for gaps has to be one of each field that may have them."""
+    for field in schema.fields:
+        if repairs.missing is not None and isinstance(field, CategoryField | IntegerField | RealField) and field.gap:
+            _check_stand_in(repairs.of(field), repairs.missing)
+    return Schema(fields=tuple(map(repairs.of, schema.fields)))
+
+
+def _check_stand_in(field: AnyField, value: str) -> None:
+    what, remedy = f"is no value of {field.name!r}", "give one that its field declares, or ask about other columns"
+    try:
+        field.parse(value if isinstance(field, CategoryField) else _number(value))
+    except (ProtocolError, ValueError):
+        raise UsageError(what, where="missing", remedy=remedy) from None
+
+
+def _number(text: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
 
 
 def _declared(table: Table, schema: Schema, label: str | None, positive: str | None) -> Signs:
@@ -117,10 +236,7 @@ def _check_name(name: str, place: str) -> None:
         _NAME.validate_python(name)
     except ValidationError:
         raise DataError(
-            "has a name that no field can have" if name.strip() else "has no name",
-            where=place,
-            remedy="begin the file with a row of names, separated by commas, each of up to 64 lower-case letters, "
-            "digits and _, and beginning with a letter",
+            "has a name that no field can have" if name.strip() else "has no name", where=place, remedy=_NAMES_FIRST
         ) from None
 
 
@@ -145,6 +261,10 @@ def _summary(table: Table, schema: Schema, signs: Signs, count: int, *, inferred
 
 
 def _describe(field: AnyField, signs: Signs) -> str:
+    return _holds(field, signs) + ("" if field.empty is None else ", or nothing")
+
+
+def _holds(field: AnyField, signs: Signs) -> str:
     match field:
         case BitsField():
             return "one bit" if field.width == 1 else f"{field.width} bits"

@@ -52,10 +52,12 @@ def _file(path: Path) -> Any:
 
 
 def _array(column: Any) -> NDArray[Any]:
-    """Convert a column: categories to their text, decimals to floats."""
+    """Convert a column: categories to their text, decimals to floats, truths with gaps to 0, 1 and NaN."""
     types = importlib.import_module("pyarrow.types")
     if types.is_dictionary(column.type):
         column = column.dictionary_decode()
+    if types.is_boolean(column.type) and column.null_count:
+        column = column.cast("int8")
     if types.is_decimal(column.type):
         column = column.cast("float64")
     return column.to_numpy(zero_copy_only=False)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from askance_client.tables import cells as read
 from askance_client.tables.table import CellError, Cells, Table
-from askance_protocol.errors import DataError
+from askance_protocol.errors import DataError, UsageError
 from askance_protocol.examples import Column, Columns
 from askance_protocol.schema import AnyField, BitsField, CategoryField, IntegerField, LabelField, RealField, Schema
 
@@ -30,18 +30,56 @@ class Signs:
 PLAIN: Final = Signs(-1.0, 1.0)
 
 
-def read_columns(table: Table, schema: Schema, signs: Signs) -> Columns:
-    """Read all rows, checked."""
+@dataclass(frozen=True, slots=True)
+class Repairs:
+    """What is read in place of a cell that a field cannot hold as it stands."""
+
+    missing: str | None = None
+    """What a gap is read as, as if it stood there; None: it stays a gap, where the field may have one."""
+    skip: bool = False
+    """Leave out rows with a gap: these users do not take part, which tells that they have one."""
+    low: int | None = None
+    """Numbers below it count as this one."""
+    high: int | None = None
+    """Numbers above it count as this one."""
+
+    @property
+    def gapless(self) -> bool:
+        """Whether no field has gaps afterwards."""
+        return self.skip or self.missing is not None
+
+    @property
+    def bounded(self) -> bool:
+        """Whether numbers are clamped."""
+        return self.low is not None or self.high is not None
+
+    def of(self, field: AnyField) -> AnyField:
+        """The field as it is after these repairs."""
+        if isinstance(field, IntegerField | RealField) and self.bounded:
+            low, high = (own if end is None else end for own, end in ((field.low, self.low), (field.high, self.high)))
+            if low + isinstance(field, RealField) > high:
+                raise UsageError(f"leave {field.name!r} no range", where="low, high", remedy="give low below high")
+            field = field.model_copy(update={"low": low, "high": high})
+        if isinstance(field, CategoryField | IntegerField | RealField) and field.gap and self.gapless:
+            field = field.model_copy(update={"gap": None})
+        return field
+
+
+AS_IT_IS: Final = Repairs()
+
+
+def read_columns(table: Table, schema: Schema, signs: Signs, repairs: Repairs = AS_IT_IS) -> Columns:
+    """Read all rows, checked. The schema is that of the repaired fields."""
     parts: dict[str, list[Column]] = {field.name: [] for field in schema.fields}
     count = 0
     for batch in table.batches(tuple(parts)):
         arrays: dict[str, NDArray[Any]] = {}
         for field in schema.fields:
             try:
-                arrays[field.name] = _read(field, batch.columns[field.name], signs)
+                arrays[field.name] = _read(field, batch.columns[field.name], signs, repairs)
             except CellError as error:
                 raise error.at(table.path, batch, field.name) from None
-        packed = Columns.of(schema, arrays)
+        packed = Columns.of(schema, _whole_rows(arrays) if repairs.skip else arrays)
         count += len(packed)
         for name, column in packed.arrays.items():
             parts[name].append(column)
@@ -65,15 +103,37 @@ def _joined(parts: dict[str, list[Column]]) -> Mapping[str, Column]:
     return arrays
 
 
-def _read(field: AnyField, cells: Cells, signs: Signs) -> NDArray[Any]:
-    """Convert cells to the values that `Columns.of` takes for this field."""
+def _whole_rows(arrays: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+    """The rows without a gap."""
+    gaps = [np.ma.getmaskarray(array) for array in arrays.values() if isinstance(array, np.ma.MaskedArray)]
+    if not gaps:
+        return arrays
+    whole = ~np.logical_or.reduce(gaps)
+    return {name: np.asarray(array)[whole] for name, array in arrays.items()}
+
+
+def _read(field: AnyField, cells: Cells, signs: Signs, repairs: Repairs) -> NDArray[Any]:
+    """Convert cells to the values that `Columns.of` takes for this field; gaps are masked."""
+    gaps = read.gaps(cells, field.index if isinstance(field, CategoryField) else ())
+    if gaps is None:
+        return _values(field, cells, signs, repairs)
+    if repairs.missing is not None:
+        return _values(field, read.filled(cells, gaps, repairs.missing), signs, repairs)
+    if isinstance(field, BitsField | LabelField) or not (repairs.skip or field.gap):
+        return _values(field, cells, signs, repairs)
+    stand_in = field.values[0] if isinstance(field, CategoryField) else str(field.low)
+    values = _values(field, read.filled(cells, gaps, stand_in), signs, repairs)
+    return cast("NDArray[Any]", np.ma.array(values, mask=gaps))
+
+
+def _values(field: AnyField, cells: Cells, signs: Signs, repairs: Repairs) -> NDArray[Any]:
     match field:
         case BitsField():
             return _bits(field, cells)
         case CategoryField():
             return _categories(field, cells)
         case IntegerField() | RealField():
-            return _numbers(field, cells)
+            return _numbers(field, cells, clamped=repairs.bounded)
         case LabelField():
             return _labels(cells, signs)
 
@@ -109,18 +169,20 @@ def _categories(field: CategoryField, cells: Cells) -> NDArray[Any]:
     if (found < 0).any():
         # A declared value may well be "NA": what is missing is looked for among those that are not declared.
         read.refuse(
-            strings, lambda string: string not in field.index and read.is_missing(string), "has no value", _DECLARED
+            strings, lambda string: string not in field.index and read.is_missing(string), "has no value", read.FILL_IN
         )
         read.refuse_rows(found < 0, "is not one of the declared values", _DECLARED)
     return found
 
 
-def _numbers(field: IntegerField | RealField, cells: Cells) -> NDArray[Any]:
+def _numbers(field: IntegerField | RealField, cells: Cells, *, clamped: bool) -> NDArray[Any]:
     found = read.numbers(cells)
+    if clamped:
+        found = found.clip(field.low, field.high)
     read.refuse_rows(
         (found < field.low) | (found > field.high),
         "is out of range",
-        f"the schema declares {field.low} to {field.high}: leave out the row, or declare another range",
+        f"the schema declares {field.low} to {field.high}: declare another range, or clamp by --low and --high",
     )
     if isinstance(field, RealField):
         return found.astype(np.float64)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from askance_protocol.errors import DataError, ProtocolError
 from askance_protocol.schema import Schema
@@ -11,6 +13,17 @@ from askance_protocol.values import read
 
 _LARGEST: Final = 1 << 22
 _REMEDY: Final = 'write it as {"fields": [{"kind": "integer", "name": "age", "low": 0, "high": 120}, …]}'
+
+
+def written_schema(schema: Schema) -> str:
+    """A schema as a document to be edited: a line a field."""
+    fields = ",\n".join(f"  {json.dumps(_ordered(field.to_json()), ensure_ascii=False)}" for field in schema.fields)
+    return f'{{"fields": [\n{fields}\n]}}\n'
+
+
+def _ordered(field: Mapping[str, Any]) -> dict[str, Any]:
+    """The members as a person reads them: the name first."""
+    return {name: field[name] for name in ("name", "kind")} | dict(field)
 
 
 def read_schema(path: str | Path) -> Schema:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from askance_client.tables import cells as read
 from askance_client.tables.cells import Numbers
-from askance_client.tables.reading import PLAIN, Signs, no_rows
+from askance_client.tables.reading import AS_IT_IS, PLAIN, Repairs, Signs, no_rows
 from askance_client.tables.table import Batch, CellError, Cells, Table
 from askance_protocol.errors import DataError
 from askance_protocol.schema import (
@@ -53,48 +53,89 @@ class _Observer(Protocol):
         ...
 
 
-def infer(table: Table, label: str | None, positive: str | None = None) -> tuple[Schema, Signs]:
+def infer(
+    table: Table,
+    label: str | None,
+    positive: str | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    repairs: Repairs = AS_IT_IS,
+    left_out: dict[str, DataError] | None = None,
+) -> tuple[Schema, Signs]:
     """Infer a field for each column. The label is the column of this name, or else the only one with −1 and 1 in it.
 
-    Of the label the two values are inferred, unless `positive` says which one stands for +1.
+    Of the label the two values are inferred, unless `positive` says which one stands for +1. Only `columns` are looked
+    at, or all. A column that no field can hold is an error, or, where there is a place for it, `left_out` with the
+    reason.
     """
-    if len(table.names) > MAX_FIELDS:
-        raise DataError(
-            f"has more than {MAX_FIELDS} columns", where=str(table.path), remedy="leave out what no query will ask for"
-        )
-    looked_at = [name for name in table.names if positive is None or name != label]
-    observed = _observed(table, looked_at, label)
+    names = table.names if columns is None else tuple(columns)
+    looked_at = [name for name in names if positive is None or name != label]
+    observed = _observed(table, looked_at, label, left_out)
     only = [name for name in observed if label is None and observed[name].signs]
     if len(only) == 1:
         label = only[0]
-    fields = tuple(_field(table, name, observed.get(name), label) for name in table.names)
+    fields = [
+        field
+        for name in names
+        if (name in observed or name not in looked_at)
+        and (field := _field(table, name, observed.get(name), label, repairs, left_out)) is not None
+    ]
+    if not 0 < len(fields) <= MAX_FIELDS:
+        what, remedy = (
+            (f"has more than {MAX_FIELDS} columns", "name those that are asked: --column")
+            if fields
+            else ("has no column that a field can hold", "see the reasons")
+        )
+        raise DataError(what, where=str(table.path), remedy=remedy)
+    schema = Schema(fields=tuple(fields))
     if positive is not None:
-        return Schema(fields=fields), Signs(None, positive)
-    return Schema(fields=fields), PLAIN if label is None else _signs(table, label, observed[label])
+        return schema, Signs(None, positive)
+    return schema, PLAIN if label is None or label not in observed else _signs(table, label, observed[label])
 
 
 def infer_signs(table: Table, label: str) -> Signs:
     """Infer which of the two values of this column stands for −1, and which for +1."""
-    return _signs(table, label, _observed(table, (label,), label)[label])
+    return _signs(table, label, _observed(table, (label,), label, None)[label])
 
 
-def _observed(table: Table, names: Sequence[str], label: str | None) -> Mapping[str, _Column]:
+def _observed(
+    table: Table, names: Sequence[str], label: str | None, left_out: dict[str, DataError] | None
+) -> Mapping[str, _Column]:
     columns = {name: _Column(_Labels() if name == label else None) for name in names}
     empty = True
     for batch in table.batches(names):
-        for name in names:
-            columns[name].see(batch, name, table.path)
+        for name in tuple(columns):
+            try:
+                columns[name].see(batch, name, table.path)
+            except DataError as error:
+                if left_out is None:
+                    raise
+                left_out[name] = error
+                del columns[name]
         empty = False
     if empty:
         raise no_rows(table)
     return columns
 
 
-def _field(table: Table, name: str, column: _Column | None, label: str | None) -> AnyField:
+def _field(
+    table: Table,
+    name: str,
+    column: _Column | None,
+    label: str | None,
+    repairs: Repairs,
+    left_out: dict[str, DataError] | None,
+) -> AnyField | None:
     try:
-        return LabelField(name=name) if column is None or name == label else column.field(name)
+        return LabelField(name=name) if column is None or name == label else repairs.of(column.field(name, repairs))
     except CellError as error:
-        raise error.at(table.path, _NOWHERE, name) from None
+        wrong = error.at(table.path, _NOWHERE, name)
+    except DataError as error:
+        wrong = error
+    if left_out is None:
+        raise wrong
+    left_out[name] = wrong
+    return None
 
 
 def _signs(table: Table, label: str, column: _Column) -> Signs:
@@ -117,15 +158,26 @@ class _Column:
     objection: DataError | None = None
     """Why the column is not what it was taken for. It counts only if it does not hold bit strings."""
 
+    gap: bool = False
+    """Whether a cell said that there is nothing. Of a label that is an error, when it is read."""
+
     def see(self, batch: Batch, name: str, path: Path) -> None:
-        cells = batch.columns[name]
+        cells, gaps = batch.columns[name], None
         try:
+            gaps = None if isinstance(self.observer, _Labels) else read.gaps(cells)
+            if gaps is not None:
+                self.gap = True
+                cells = read.without(cells, gaps)
+                if not len(cells):
+                    return
             self._begin(cells)
             if self.strings is not None:
                 self.strings.see(read.texts(cells))
             if self.observer is not None and self.objection is None:
                 self.observer.see(cells)
         except CellError as error:
+            if gaps is not None and error.row is not None:
+                error.row = int(np.flatnonzero(~gaps)[error.row])
             self.objection = error.at(path, batch, name)
         if self.objection is not None and (self.strings is None or not self.strings.width):
             raise self.objection
@@ -141,12 +193,30 @@ class _Column:
         """Whether −1 and 1 are all that is in it, and both."""
         return isinstance(self.observer, _Numbers) and self.observer.signs
 
-    def field(self, name: str) -> AnyField:
-        if self.strings is not None and self.strings.sure:
+    def field(self, name: str, repairs: Repairs) -> AnyField:
+        if self.observer is None:
+            raise CellError(None, "has nothing in any row", "leave it out, or declare a schema")
+        bounded = repairs.bounded and isinstance(self.observer, _Numbers)
+        if self.strings is not None and self.strings.sure and not bounded:
+            if self.gap and not repairs.gapless:
+                raise CellError(None, "has bits in some rows and nothing in others", "say what is meant by --missing")
             return self.strings.field(name)
         if self.objection is not None:
             raise self.objection
-        return cast("_Observer", self.observer).field(name)
+        if isinstance(self.observer, _Numbers):
+            if self.gap:
+                self.observer.gaps()
+            self.observer.bound(repairs)
+        found = self.observer.field(name)
+        if not self.gap or repairs.gapless:
+            return found
+        if isinstance(found, BitsField) and found.width == 1:
+            found = IntegerField(name=name, low=0, high=1)
+        return (
+            found.model_copy(update={"gap": True})
+            if isinstance(found, CategoryField | IntegerField | RealField)
+            else found
+        )
 
 
 def _observer_for(cells: Cells) -> _Observer:
@@ -204,9 +274,23 @@ class _Numbers:
     high: float = -math.inf
     zero: bool = False
     grain: int = 1
+    bounded: bool = False
+    typed: bool = False
+    """Whether the file's format has types. Then whole numbers with gaps are doubles, for NaN."""
+
+    def gaps(self) -> None:
+        """Take doubles for whole numbers where nothing but the gaps has made doubles of them."""
+        self.whole = self.whole or (self.typed and self.grain == 1)
+
+    def bound(self, repairs: Repairs) -> None:
+        """Take a range that is given in place of the one that was seen."""
+        self.bounded = repairs.bounded
+        self.low = self.low if repairs.low is None else repairs.low
+        self.high = self.high if repairs.high is None else repairs.high
 
     def see(self, cells: Cells) -> None:
         found = read.numbers(cells)
+        self.typed = not isinstance(cells, list)
         self.whole = self.whole and found.dtype.kind == "i"
         self.low, self.high = min(self.low, found.min().item()), max(self.high, found.max().item())
         self.zero = self.zero or bool((found == 0).any())
@@ -228,7 +312,7 @@ class _Numbers:
         if not self.whole:
             low = min(math.floor(self.low), _MAX_REAL - 1)
             return RealField(name=name, low=low, high=max(math.ceil(self.high), low + 1), denominator=self.grain)
-        if self.low >= 0 and self.high <= 1:
+        if self.low >= 0 and self.high <= 1 and not self.bounded:
             return _bits(name, 1)
         return IntegerField(name=name, low=int(self.low), high=int(self.high))
 

@@ -324,10 +324,9 @@ SECRET = "7741"
         (["a,b", "1,2", f"{SECRET}"], "row 2 (line 3): has 1 cells where the header has 2"),
         (["a,b", "1,2", f"1,2,{SECRET}"], "row 2 (line 3): has 3 cells where the header has 2"),
         (["a,b", "1,2", "", f"{SECRET},2"], "line 3: is blank, and rows follow"),
-        (["a,b", "1,2", f"{SECRET},"], "row 2 (line 3), column 'b': has no value"),
-        (["a,b", "1,2", f"{SECRET},NaN"], "row 2 (line 3), column 'b': has no value"),
-        (["a,b", "1,?", f"{SECRET},2"], "row 1 (line 2), column 'b': has no value"),
-        (["a,b", "1,x", "1,n/a"], "row 2 (line 3), column 'b': has no value"),
+        (["a,b", f"{SECRET},", "1,NaN"], "column 'b': has nothing in any row"),
+        (["a,b", "1,01", f"{SECRET},"], "column 'b': has bits in some rows and nothing in others"),
+        (["a,b", ",x", "1,y", ",y", f"{SECRET}x,z"], "row 4 (line 5), column 'a': is not a number"),
         (["a,b", "1,x", f"{SECRET}x,y"], "row 2 (line 3), column 'a': is not a number"),
         (["a,b", "1,x", "1_0,y"], "row 2 (line 3), column 'a': is not a number"),
         (["a,b", "1,x", "inf,y"], "row 2 (line 3), column 'a': is not a number"),
@@ -383,6 +382,12 @@ def test_text_that_is_not_utf_8_is_found(tmp_path: Path) -> None:
         (BitsField(name="a", width=2), ["01", "07"], "is not a bit string of width 2"),
         (CategoryField(name="a", values=("x", "y")), ["x", f"{SECRET}"], "is not one of the declared values"),
         (CategoryField(name="a", values=("x", "y")), ["x", '""'], "has no value"),
+        (CategoryField(name="a", values=("x", "y")), ["x", "n/a"], "has no value"),
+        (IntegerField(name="a", low=0, high=9), ["1", "NaN"], "has no value"),
+        (RealField(name="a", low=0, high=9, denominator=2), ["1", "?"], "has no value"),
+        (BitsField(name="a", width=1), ["1", "null"], "has no value"),
+        (BitsField(name="a", width=2), ["01", "na"], "is not a bit string of width 2"),
+        (LabelField(name="a"), ["1", '""'], "has no value"),
         (IntegerField(name="a", low=0, high=9), ["1", f"{SECRET}"], "is out of range"),
         (IntegerField(name="a", low=0, high=9), ["1", "1.5"], "is not a whole number"),
         (RealField(name="a", low=0, high=9, denominator=2), ["1", "-0.1"], "is out of range"),
@@ -402,7 +407,7 @@ def test_a_row_that_is_not_as_declared_is_refused(
 @pytest.mark.parametrize(
     ("cells", "expected"),
     [
-        (np.array([1.0, np.nan]), "row 2, column 'a': has no value"),
+        (np.array([np.nan, np.nan]), "column 'a': has nothing in any row"),
         (np.array([1.0, np.inf]), "row 2, column 'a': is not a finite number"),
         (np.array([1j]), "column 'a': holds complex128"),
         (np.array(["2020-01-01"], "datetime64[D]"), "column 'a': holds datetime64"),
@@ -438,9 +443,8 @@ def test_arrays_of_several_lengths_or_without_names_are_refused(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("cells", "expected"),
     [
-        ([1, None], "row 2, column 'a': has no value"),
-        (["x", None], "row 2, column 'a': has no value"),
-        ([True, None], "row 2, column 'a': has no value"),
+        ([None, None], "column 'a': has nothing in any row"),
+        (["x", None, "x"], "column 'a': has the same text in every row"),
         ([[1], [2]], "row 1, column 'a': is not text"),
     ],
 )
