@@ -15,6 +15,7 @@ from askance_client.simulation.population.synthetic import noise
 from askance_lab.commands.shared.exit_codes import EXIT_OF, Exit
 from askance_lab.commands.shared.options import (
     AlphaOption,
+    AskOption,
     DataOption,
     DimensionOption,
     EnrolmentOption,
@@ -29,6 +30,7 @@ from askance_lab.commands.shared.options import (
     StrategyArgument,
     WorkersOption,
     examples,
+    parse_asks,
     read_token,
 )
 from askance_lab.commands.shared.parse_set import parse_set
@@ -100,6 +102,7 @@ class RunOptions:
     epilog=examples(
         "askance run masked-parity --d 4 --users 200000",
         "askance run mean --users 100000 --epsilon 0.5 --oracle http",
+        'askance run survey --ask "mean(minutes, 0, 120)" --ask "share(plan = \'pro\')" --users 20000',
         "askance run decision-tree --data people.csv --schema people.json --positive yes --set depth=2 --json",
     )
 )
@@ -121,6 +124,7 @@ def run(
     tolerance: Annotated[
         str | None, typer.Option("--tolerance", help="Error that the strategy allows in the answer to a query.")
     ] = None,
+    ask: AskOption = None,
     more: SetOption = None,
     seed: Annotated[
         int | None,
@@ -172,7 +176,7 @@ def run(
     """
     kind = oracle_named(oracle or ("local" if server is None else "http"))
     runs = _strategy(strategy, boolean=boolean, kind=kind)
-    own = {"d": d, "alpha": alpha, "beta": beta, "tolerance": tolerance, **parse_set(more or [])}
+    own = {"d": d, "alpha": alpha, "beta": beta, "tolerance": tolerance, **parse_set(more or []), **parse_asks(ask)}
     given = {name: value for name, value in own.items() if value is not None}
     study: Parameters = {"users": "all", "epsilon": epsilon, **given}
     others: Parameters = {}
@@ -235,13 +239,22 @@ def _setting(options: RunOptions, processes: Engine) -> tuple[OracleSetting, Own
         people = made_up(strategy, options.parameters, options.number, own, options.population)
         users = options.users or 0
         return OracleSetting(
-            strategy, options.parameters, people, users, options.number, eta, processes, options.server
+            strategy.on(people.schema),
+            options.parameters,
+            people,
+            users,
+            options.number,
+            eta,
+            processes,
+            options.server,
         ), None
     mine = planning.strategy_parameters(options.parameters)
     file = TableFile.of(options.data, options.schema, options.label, options.positive)
     table = table_population(file, strategy, mine, options.number)
     parameters, size = {**options.parameters, **table.parameters}, table.population.size or 1
-    users = options.users or size - size // _KEPT
+    # Of who only asks, no error can be measured: then all rows are asked.
+    kept = size // _KEPT if strategy.error or strategy.cost or strategy.predict else 0
+    strategy, users = strategy.on(table.population.schema), options.users or size - kept
     real = not options.not_private(table)
     setting = OracleSetting(
         strategy, parameters, table.population, users, options.number, eta, processes, options.server, real_noise=real

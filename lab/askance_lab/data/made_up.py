@@ -18,15 +18,18 @@ def made_up(
 
     A study's other parameters (α, say) are its learner's: the strategy's schema has checked them.
     """
-    wanted = strategy.schema(planning.strategy_parameters(study))
-    kind = kind or strategy.examples
+    own_kind, kind = kind is None, kind or strategy.examples
+    wanted = strategy.schema(planning.strategy_parameters(study)) if own_kind or strategy.over is None else None
     if kind is None:
+        assert wanted is not None  # noqa: S101 - told the type checker: no kind was asked for
         if own:
             what = f"{strategy.name!r} names no kind of users, and users drawn over its schema have no parameters"
             raise UsageError(what, where=", ".join(own), remedy="leave it out, or choose --population KIND")
         return over_schema(wanted, seed)
     shared = {name: value for name, value in study.items() if kind in KINDS and name in KINDS[kind].parameters}
     population = synthetic(kind, {**shared, **(own or {})}, seed)
+    if wanted is None:
+        wanted = strategy.on(population.schema).schema(planning.strategy_parameters(study))
     if population.schema != wanted:
         remedy = "choose another with --population KIND, or give a table with --data FILE"
         raise UsageError(
@@ -40,6 +43,9 @@ def split_parameters(strategy: Strategy, given: Parameters, kind: str | None) ->
 
     A parameter that both know (`d`) stays the study's, which `made_up` shares with the users.
     """
+    if strategy.over is not None and kind is not None and kind in KINDS:
+        # What fields there are is told by the kind, and not by its parameters.
+        strategy = strategy.on(synthetic(kind, {}, 0).schema)
     known = set(KINDS[kind].parameters) if (kind := kind or strategy.examples or "") in KINDS else set[str]()
     study, own = dict(given), dict[str, int | bool | str]()
     first: dict[str, ProtocolError] = {}

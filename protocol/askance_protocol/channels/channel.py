@@ -33,6 +33,9 @@ from askance_protocol.values import MicroEpsilon, Value
 MAX_CELLS: Final = 1 << 20
 """Inputs × outcomes of a table: enough for 1,024 answers, small enough to print and to check."""
 
+EVEN: Final = 1e-9
+"""Scores that differ by less than this part of their spread are the same: they were solved for in floats."""
+
 _CHUNK: Final = 1 << 18
 """Users sampled at a time: what they need fits a core's cache."""
 

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from askance_protocol.arrays import Whole
+from askance_protocol.arrays import Floats, Whole
 from askance_protocol.channels.channel import (
+    EVEN,
     BaseChannelSpec,
     Channel,
     ChannelKind,
@@ -81,6 +82,14 @@ class TabulatedChannel(Channel):
             mine = np.flatnonzero(given == one)
             outcomes[mine] = np.searchsorted(self._cuts[one], words[mine], side="right")
         return outcomes
+
+    def proportions(self, target: Floats) -> tuple[float, float] | None:
+        """Where the score of a table takes two values, it is unbiased only if they are this likely."""
+        score = self.scores(target)
+        least, spread = float(score.min()), float(np.ptp(score))
+        if ((score - least > EVEN * spread) & (score - least < (1 - EVEN) * spread)).any() or not spread:
+            return None
+        return (float(target.min()) - least) / spread, (float(target.max()) - least) / spread
 
 
 def _check_row(row: Sequence[object], length: int, where: str) -> None:

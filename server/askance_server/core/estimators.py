@@ -32,6 +32,7 @@ import numpy as np
 from askance_protocol import hadamard
 from askance_protocol.arrays import Floats, Integers
 from askance_protocol.channels import Channel
+from askance_protocol.channels.channel import EVEN
 from askance_protocol.errors import ProtocolError
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
 from askance_protocol.rounds import PreparedPart
@@ -95,8 +96,10 @@ def _scored(wanted: Floats, channel: Channel, tally: Tally) -> _TwoValued | _Sev
     scored = np.array([channel.scores(target) for target in wanted])
     domains = wanted.min(axis=1), wanted.max(axis=1)
     least, most = scored.min(axis=1), scored.max(axis=1)
-    upper = scored == most[:, np.newaxis]
-    if (upper | (scored == least[:, np.newaxis])).all():
+    # A score that is solved from a table takes its two values up to the rounding of the solution.
+    rounding = EVEN * (most - least)[:, np.newaxis]
+    upper = np.abs(scored - most[:, np.newaxis]) <= rounding
+    if (upper | (np.abs(scored - least[:, np.newaxis]) <= rounding)).all():
         return _TwoValued(upper @ counts, tally.received, (least, most), domains)
     return _Several(scored, counts, domains)
 

@@ -2,7 +2,8 @@
 
 Theory of operation
 -------------------
-*Portions.* Every ask becomes one part of the round, answered through binary response by users of its own: "Each query
+*Portions.* Every ask becomes one part of the round, answered through binary response, or for cells through what
+`cell_channels` chooses where the strategy leaves it the choice, by users of its own: "Each query
 is simulated with a fresh portion" (KLNRS11, proof of Thm 5.7). The users of one round are dealt to its parts by the
 public coin; rounds take runs of slots that no earlier round of the study took, so they are disjoint too, and each user
 pays at most once in a study. A cell query is one part whatever the number of its cells: a public Hadamard row makes
@@ -51,6 +52,7 @@ from askance_protocol.rounds import (
     prepare_round,
 )
 from askance_protocol.rounds.spec import MAX_DOCUMENT, MAX_PARTS
+from askance_server.core.cell_channels import channel_for
 from askance_server.core.sample_size import reports_needed
 from askance_server.core.strategy import Ask, Parameters
 
@@ -147,17 +149,19 @@ def demand(study: StudySpec, asks: Sequence[Ask], rounds: int) -> Demand:
     failure = terms.beta / rounds / (len(asks) + 1 if several else 1)
     needs = _needs(_prepared(study, asks, terms.epsilon), asks, failure)
     shares = shares_of(needs)
-    parts = tuple(_part(ask, terms.epsilon, share) for ask, share in zip(asks, shares, strict=True))
+    parts = tuple(_part(study, ask, terms.epsilon, share) for ask, share in zip(asks, shares, strict=True))
     return Demand(parts, tuple(needs), reports_until(needs, shares, failure) if several else needs[0])
 
 
-def _part(ask: Ask, epsilon: int, share: int) -> Part:
-    return Part(query=ask.query, channel=BinarySpec(micro_epsilon=epsilon), charge=epsilon, share=share)
+def _part(study: StudySpec, ask: Ask, epsilon: int, share: int) -> Part:
+    chosen = ask.channel == "best" and isinstance(ask.query, CellQuery)
+    channel = channel_for(ask.query, study.example, epsilon) if chosen else BinarySpec(micro_epsilon=epsilon)
+    return Part(query=ask.query, channel=channel, charge=epsilon, share=share)
 
 
 def _prepared(study: StudySpec, asks: Sequence[Ask], epsilon: int) -> Sequence[PreparedPart]:
     """Prepare the parts as both sides will check them, in a round that is never published."""
-    parts = tuple(_part(ask, epsilon, share=1) for ask in asks)
+    parts = tuple(_part(study, ask, epsilon, share=1) for ask in asks)
     draft = RoundSpec(study=study.digest(), number=1, parts=parts, cohort=Cohort(users=1), target=1, deadline=0)
     prepared = prepare_round(study, draft).parts
     # The room that is left is for shares, cohort and the entry around the round.
@@ -168,7 +172,7 @@ def _prepared(study: StudySpec, asks: Sequence[Ask], epsilon: int) -> Sequence[P
 
 def _needs(parts: Sequence[PreparedPart], asks: Sequence[Ask], failure: float) -> list[int]:
     """Reports for each part. Equal questions have equal needs, so each is computed once."""
-    known: dict[tuple[str, int, float], int] = {}
+    known: dict[tuple[str, str, int, float], int] = {}
     for number, (part, ask) in enumerate(zip(parts, asks, strict=True)):
         question = _question(part, ask.tolerance)
         if question not in known:
@@ -181,15 +185,16 @@ def _needs(parts: Sequence[PreparedPart], asks: Sequence[Ask], failure: float) -
     return [known[_question(part, ask.tolerance)] for part, ask in zip(parts, asks, strict=True)]
 
 
-def _question(part: PreparedPart, tolerance: float) -> tuple[str, int, float]:
+def _question(part: PreparedPart, tolerance: float) -> tuple[str, str, int, float]:
     """Everything that the number of reports depends on, at one ε and one probability of failure."""
+    channel = part.part.channel.kind
     match part.query.query:
         case BooleanQuery():
-            return "boolean", 0, tolerance
+            return channel, "boolean", 0, tolerance
         case RealQuery(denominator=denominator):
-            return "real", denominator, tolerance
+            return channel, "real", denominator, tolerance
         case CellQuery(cells=cells):
-            return "cell", cells, tolerance
+            return channel, "cell", cells, tolerance
 
 
 def shares_of(needs: Sequence[int]) -> list[int]:

@@ -220,6 +220,8 @@ def _check_ask(where: str, ask: object) -> None:
     query, tolerance = cast("object", ask.query), cast("object", ask.tolerance)
     if not isinstance(query, BooleanQuery | RealQuery | CellQuery):
         raise StrategyError(f"{where} has a {type(query).__name__} for a query")
+    if ask.channel not in ("binary", "best"):
+        raise StrategyError(f"{where} has a channel that is neither binary nor best")
     if not isinstance(tolerance, int | float) or isinstance(tolerance, bool) or not 0 < tolerance < math.inf:
         raise StrategyError(f"{where} has a tolerance that is not a number above 0")
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from askance_protocol.arrays import Floats, Truths
 from askance_protocol.examples import Columns
@@ -47,6 +47,8 @@ class Ask:
 
     query: BooleanQuery | RealQuery | CellQuery
     tolerance: float
+    channel: Literal["binary", "best"] = "binary"
+    """Best: a cell query is asked through whichever channel estimates its cells best; else one bit answers it."""
 
 
 @dataclass(frozen=True, slots=True)

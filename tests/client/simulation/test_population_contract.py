@@ -57,6 +57,7 @@ CASES = [
     Case("separator", {"d": 1, "margin": "0", "denominator": 1}, "c6a0bd5d175488e3"),
     Case("clusters", {"k": 4, "d": 3, "zipf": "1"}, "a7ffde4b47c8fa64"),
     Case("heart", {"eta": "0.05"}, "9fbae3562b9804a0"),
+    Case("telemetry", {"gaps": "0.25"}, "65111a9a8a1fbdb0"),
     Case("mean", {"mean": "-0.25"}, "0a119653fb68a3a6"),
     Case("mean", {"mean": "0.5", "shape": "extremes"}, "e1a7fc196d57af50"),
     Case("histogram", {"cells": 7}, "19cf650937ae3be0"),

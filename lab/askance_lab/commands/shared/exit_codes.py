@@ -133,6 +133,8 @@ def _line(error: Exception, code: Code) -> str:
 def as_typed(where: str) -> str:
     """A place in the input as it is typed: `parameters.d` as `--d`, `parameters.cells` as `--set cells`."""
     if found := _PARAMETER.fullmatch(where):
+        if found[1].startswith("ask") and found[1][3:].isdecimal():
+            return f"--ask, number {found[1][3:]}"
         return f"--{found[1]}" if found[1] in _STUDY_OPTIONS else f"--set {found[1]}"
     option = "--" + where.replace("_", "-")
     typed = {word.partition("=")[0] for word in sys.argv[1:]}

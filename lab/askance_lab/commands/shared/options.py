@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias
 
@@ -41,6 +42,15 @@ SetOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         "--set", metavar="NAME=VALUE", help="Another parameter of the strategy, such as cells=4. May be given again."
+    ),
+]
+AskOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--ask",
+        metavar="QUESTION",
+        help="A question of the strategy survey: mean(minutes, 0, 120), share(country), histogram(version) or "
+        "share(plan = 'pro' and minutes > 30). May be given again.",
     ),
 ]
 PopulationOption: TypeAlias = Annotated[
@@ -137,6 +147,11 @@ def read_token(path: Path | None, what: str) -> str:
         return path.read_text("ascii").strip()
     except (OSError, UnicodeDecodeError):
         raise DataError("cannot be read", where=str(path), remedy=f"name the file that holds the {what}") from None
+
+
+def parse_asks(questions: Sequence[str] | None) -> dict[str, str]:
+    """Questions as the parameters of a study: ask1, ask2, …"""
+    return {f"ask{number}": text for number, text in enumerate(questions or (), 1)}
 
 
 def read_numbers(text: str, option: str, *, least: int = 0) -> list[int]:
