@@ -42,7 +42,15 @@ PORTS_TRIED: Final = 20
 
 _BACKLOG: Final = 2048
 _DATA: Final = "./askance-data"
-_OTHERS: Final = frozenset({"ASKANCE_SERVER"})  # read by the commands that speak to a server
+_OTHERS: Final = frozenset(
+    {
+        "ASKANCE_SERVER",
+        "ASKANCE_OPERATOR_TOKEN",
+        "ASKANCE_OPERATOR_TOKEN_FILE",
+        "ASKANCE_ENROLMENT_TOKEN_FILE",
+    }
+)
+"""Read by the commands that speak to a server."""
 
 
 class SettingsError(ProtocolError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from types import TracebackType
 from typing import Final, Self, TypeVar
@@ -101,9 +101,9 @@ class Server:
         answer = await self._ask("POST", "/v1/enrolments", token=token, body=body, most=most)
         return await _read(answer, answers.read_enrolled)
 
-    async def document(self, path: str) -> JsonObject | Problem | Refusal:
-        """Read any other public document, which may have fractions in it."""
-        answer = await self._ask("GET", path, most=MOST_BYTES)
+    async def document(self, path: str, token: str = "") -> JsonObject | Problem | Refusal:
+        """Read any other document, which may have fractions in it. A public one takes no token."""
+        answer = await self._ask("GET", path, token=token, most=MOST_BYTES)
         return await _read(answer, answers.read_document)
 
     async def studies(self) -> list[JsonObject] | Problem | Refusal:
@@ -128,6 +128,20 @@ class Server:
         body = b"" if document is None else canonical.dumps(document)
         answer = await self._ask("POST", path, token=token, body=body, most=MOST_BYTES, attempts=1)
         return await _read(answer, answers.read_document)
+
+    async def stirrings(self, path: str) -> AsyncIterator[None]:
+        """Yield whenever a stream of events says anything, until it ends or breaks off.
+
+        What it says is not read: who is told that something has changed asks what. So there is nothing to believe,
+        and nothing to hold.
+        """
+        try:
+            async with self._client.stream("GET", path, headers={"Accept": "text/event-stream"}) as response:
+                if response.is_success:
+                    async for _ in response.aiter_raw():
+                        yield
+        except _LOST:
+            return
 
     async def deliver(self, round_: str, token: str, body: bytes) -> JsonObject | Problem | Refusal:
         """Send a gateway's batch of reports, in raw columns."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -10,7 +11,7 @@ from typing import Any, Final, TypeVar
 from askance_client import BulletinReader, Problem, Refusal, RemoteError, Server
 from askance_protocol import canonical
 from askance_protocol.canonical import Json
-from askance_protocol.errors import Code
+from askance_protocol.errors import Code, UsageError
 from askance_protocol.rounds import Cause, Notice, StudyEnded, StudyState, read_study
 from askance_protocol.schema import Schema
 from askance_protocol.text import printable
@@ -18,6 +19,10 @@ from askance_protocol.text import printable
 T = TypeVar("T")
 
 _POLL: Final = 0.1
+_WRONG_PARAMETER: Final = re.compile(
+    r"(?P<where>parameters\.\w+|strategy|title): (?P<what>.*?)(?: \((?P<remedy>.*)\))?"
+)
+"""How a server says what is wrong with a study that was asked for."""
 _MOST_AT_ONCE: Final = 10_000_000
 """Users that one request can enrol."""
 
@@ -128,7 +133,7 @@ async def create(
         {} if gateway is None else {"gateway": {"first_user": gateway.start, "users": len(gateway)}}
     )
     examples: dict[str, Json] = {} if example is None else {"example": example.to_json()}
-    study = unwrap(await server.command("/v1/studies", token, {**asked, **spoken_for, **examples}))
+    study = unwrap(_as_asked(await server.command("/v1/studies", token, {**asked, **spoken_for, **examples})))
     opened = read_study(canonical.dumps(study["study"]))
     if (
         opened.digest() != study["id"]
@@ -143,6 +148,13 @@ async def create(
     ):
         raise RemoteError("has opened another study than was asked for", where="server", remedy="see its log")
     return OpenedStudy(study["id"], study["gateway_token"] or "")
+
+
+def _as_asked(answer: T) -> T:
+    """The server's answer to a creation; a parameter that it refuses is named as one of ours would be."""
+    if isinstance(answer, Problem) and (wrong := _WRONG_PARAMETER.fullmatch(answer.detail)):
+        raise UsageError(wrong["what"], where=wrong["where"], remedy=wrong["remedy"] or "")
+    return answer
 
 
 async def ended(watch: BulletinReader, tell: Callable[[int], None] = lambda _: None) -> StudyResult:

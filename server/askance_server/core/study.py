@@ -27,6 +27,7 @@ from typing import Protocol, TypeAlias
 
 from askance_protocol.arrays import Truths
 from askance_protocol.budget import to_text
+from askance_protocol.channels.ratio import MAX_MICRO_EPSILON
 from askance_protocol.errors import ProtocolError
 from askance_protocol.rounds import (
     ENDED,
@@ -192,6 +193,9 @@ def check_answerable(study: StudySpec, strategies: Strategies) -> None:
     if rounds > MOST_ROUNDS:
         what = f"{study.strategy} asks up to {rounds} rounds, and clients answer {MOST_ROUNDS} of a study at most"
         raise ProtocolError(what, where="strategy", remedy="ask more queries in a round")
+    if epsilon > MAX_MICRO_EPSILON:
+        what = f"{to_text(epsilon)} is more than channels are certified for, and would protect nobody"
+        raise ProtocolError(what, where="parameters.epsilon", remedy=f"give {to_text(MAX_MICRO_EPSILON)} or less")
     if epsilon < LEAST_CHARGE:
         what = f"{to_text(epsilon)} is less than clients answer: when a report comes tells something, too"
         raise ProtocolError(what, where="parameters.epsilon", remedy=f"give {to_text(LEAST_CHARGE)} or more")

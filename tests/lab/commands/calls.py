@@ -7,9 +7,10 @@ import subprocess
 import sys
 from typing import Any, Final
 
+import pytest
 from typer.testing import CliRunner
 
-from askance_lab.cli import app
+from askance_lab.cli import app, main
 from askance_protocol.errors import AskanceError
 from tests.harness.marks import SECONDS
 from tests.harness.servers import ServerProcess
@@ -21,6 +22,22 @@ def askance(*arguments: object) -> subprocess.CompletedProcess[str]:
     """The command as a person runs it."""
     command = [*COMMAND, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+
+
+def at_home(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    """The command as a person runs it, with its errors told, in this process: exit code, output and errors."""
+    capsys.readouterr()
+    before, sys.argv = sys.argv, ["askance", *map(str, arguments)]
+    try:
+        main()
+        code: object = 0
+    except SystemExit as end:
+        code = end.code
+    finally:
+        sys.argv = before
+    said = capsys.readouterr()
+    assert isinstance(code, int)
+    return code, said.out, said.err
 
 
 def json_of(*arguments: object) -> Any:

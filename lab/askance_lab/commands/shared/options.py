@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias
@@ -11,6 +12,7 @@ import typer
 from askance_protocol.errors import DataError, UsageError
 
 DEFAULT_SERVER: Final = "http://127.0.0.1:8080"
+_TOKEN: Final = re.compile(r"[!-~]{1,4096}", re.ASCII)
 
 # ---------------------------------------------------------------------------------------------------------- in general
 
@@ -144,7 +146,7 @@ def read_token(path: Path | None, what: str) -> str:
     if path is None:
         return ""
     try:
-        return path.read_text("ascii").strip()
+        return sound_token(path.read_text("ascii"), str(path), what)
     except (OSError, UnicodeDecodeError):
         raise DataError("cannot be read", where=str(path), remedy=f"name the file that holds the {what}") from None
 
@@ -152,6 +154,13 @@ def read_token(path: Path | None, what: str) -> str:
 def parse_asks(questions: Sequence[str] | None) -> dict[str, str]:
     """Questions as the parameters of a study: ask1, ask2, …"""
     return {f"ask{number}": text for number, text in enumerate(questions or (), 1)}
+
+
+def sound_token(text: str, where: str, what: str) -> str:
+    """A token without what stands around it. What cannot stand in a header is none, and is not repeated."""
+    if _TOKEN.fullmatch(text.strip()) is None:
+        raise DataError("holds no token", where=where, remedy=f"name the file that holds the {what}")
+    return text.strip()
 
 
 def read_numbers(text: str, option: str, *, least: int = 0) -> list[int]:

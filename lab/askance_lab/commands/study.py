@@ -1,0 +1,406 @@
+"""`askance study`: open a study, see how it goes, close and cancel it, and check what it has published."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeAlias
+
+import typer
+from rich.console import Console
+from rich.live import Live
+
+from askance_client import Server
+from askance_lab.commands.shared import study_text
+from askance_lab.commands.shared.durations import seconds_of
+from askance_lab.commands.shared.exit_codes import Exit, exit_of_cause
+from askance_lab.commands.shared.operator_token import operator_token
+from askance_lab.commands.shared.options import (
+    DEFAULT_SERVER,
+    AlphaOption,
+    DimensionOption,
+    EpsilonOption,
+    JsonOption,
+    OperatorOption,
+    ServerOption,
+    SetOption,
+    StrategyArgument,
+    examples,
+)
+from askance_lab.commands.shared.parse_set import parse_set
+from askance_lab.commands.shared.private_files import PrivateFile
+from askance_lab.commands.shared.tables import echo_table
+from askance_lab.remote.management import (
+    NotOverError,
+    StudyProgress,
+    cancel_study,
+    cause_there,
+    close_round,
+    find_study,
+    follow_study,
+    is_over,
+    result_of,
+)
+from askance_lab.remote.study_client import create as create_study
+from askance_lab.remote.study_client import unwrap
+from askance_protocol.errors import UsageError
+from askance_protocol.parameters import Parameters
+from askance_protocol.rounds import Cause
+from askance_protocol.text import printable
+
+SCHEMA_VERSION: Final = 1
+
+StudyArgument: TypeAlias = Annotated[
+    str,
+    typer.Argument(metavar="STUDY", help="Its id, or the first digits of it.  [default: the newest study]"),
+]
+NamedStudyArgument: TypeAlias = Annotated[
+    str, typer.Argument(metavar="STUDY", help="Its id, or the first digits of it, four or more.")
+]
+
+app = typer.Typer(
+    help="Studies: open, watch, close, export, verify.",
+    no_args_is_help=True,
+    epilog=examples(
+        "askance study create mean --title Sleep --epsilon 1",
+        "askance study watch",
+        "askance study verify sleep",
+    ),
+)
+
+
+# ------------------------------------------------------------------------------------------------------------ opening
+
+
+@dataclass(frozen=True, slots=True)
+class NewStudyOptions:
+    """What an operator says of a new study."""
+
+    title: str
+    strategy: str
+    parameters: Parameters
+    simulated: bool
+    gateway: Path | None
+
+
+@app.command(
+    epilog=examples(
+        "askance study create mean --title Sleep --epsilon 1 --deadline 2h",
+        "askance study create histogram --title Towns --set cells=12 --users needed --tolerance 0.02",
+        "askance study create masked-parity --d 8 --simulated --gateway-token gateway.token --watch",
+    )
+)
+def create(
+    strategy: StrategyArgument,
+    title: Annotated[
+        str | None,
+        typer.Option("--title", help="What users read before they answer.  [default: the strategy's name]"),
+    ] = None,
+    d: DimensionOption = None,
+    epsilon: EpsilonOption = "1",
+    alpha: AlphaOption = None,
+    beta: Annotated[
+        str | None, typer.Option("--beta", help="Probability with which the study may fail.  [default: 0.05]")
+    ] = None,
+    tolerance: Annotated[
+        str | None, typer.Option("--tolerance", help="Error that the strategy allows in the answer to a query.")
+    ] = None,
+    more: SetOption = None,
+    users: Annotated[
+        str,
+        typer.Option("--users", metavar="all|needed", help="Ask all who can still pay, or as many as are needed."),
+    ] = "all",
+    deadline: Annotated[
+        str, typer.Option("--deadline", metavar="TIME", help="How long a round waits for reports: 90s, 30min, 2h, 7d.")
+    ] = "1h",
+    simulated: Annotated[
+        bool, typer.Option("--simulated", help="Ask made-up users only, for whom a gateway may report.")
+    ] = False,
+    gateway: Annotated[
+        Path | None,
+        typer.Option("--gateway-token", metavar="FILE", help="With --simulated: new file for the gateway's token."),
+    ] = None,
+    watching: Annotated[bool, typer.Option("--watch", help="Then watch it until it has ended.")] = False,
+    server: ServerOption = DEFAULT_SERVER,
+    operator: OperatorOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Open a study: its first round asks users from now on.
+
+    What would fail at once is refused, with the reason: exit code 7 for too few users, 6 where the strategy fails.
+    """
+    own = {"d": d, "alpha": alpha, "beta": beta, "tolerance": tolerance, **parse_set(more or [])}
+    if gateway is not None and not simulated:
+        raise UsageError("is for simulated studies", where="--gateway-token", remedy="give --simulated, too")
+    if watching and as_json:
+        raise UsageError("exclude each other", where="--watch, --json", remedy="choose one; watch prints JSON lines")
+    planned = {"users": users, "epsilon": epsilon, "deadline_seconds": seconds_of(deadline, "--deadline")}
+    given = {name: value for name, value in own.items() if value is not None}
+    asked = NewStudyOptions(strategy if title is None else title, strategy, {**planned, **given}, simulated, gateway)
+    token = operator_token(operator, server)
+    study = asyncio.run(_create(server, token, asked))
+    if watching:
+        raise typer.Exit(_watch(server, str(study["id"])))
+    if as_json:
+        told = {**study_text.summary(study), "rounds": study_text.round_rows(study)}
+        file = None if gateway is None else str(gateway)
+        typer.echo(json.dumps({"schema_version": SCHEMA_VERSION, **told, "gateway_token_file": file}))
+        return
+    typer.echo(f"study {study['id']} is {study['state']}")
+    for each in study["rounds"]:
+        typer.echo(f"round {each['round']['number']}: {study_text.round_line(each, time.time())}")
+    typer.echo(f"askance study watch {study['id'][:8]}")
+
+
+async def _create(url: str, token: str, asked: NewStudyOptions) -> Mapping[str, Any]:
+    kept = None if asked.gateway is None else PrivateFile.new(asked.gateway)
+    try:
+        async with Server(url) as server:
+            study = asked.strategy, asked.parameters, asked.title
+            opened = await create_study(server, token, *study, simulated=asked.simulated)
+            if kept is not None:
+                kept.write(opened.gateway_token + "\n")
+            return await find_study(server, opened.id)
+    finally:
+        if kept is not None:
+            kept.close()
+
+
+# ------------------------------------------------------------------------------------------------------------ looking
+
+
+@app.command(
+    "list",
+    epilog=examples(
+        "askance study list",
+        "askance study list --running",
+        "askance study list --server http://127.0.0.1:9000 --json",
+    ),
+)
+def list_(
+    running: Annotated[bool, typer.Option("--running", help="Only studies that have not ended.")] = False,
+    server: ServerOption = DEFAULT_SERVER,
+    as_json: JsonOption = False,
+) -> None:
+    """List the studies of a server, oldest first."""
+
+    async def look() -> list[Mapping[str, Any]]:
+        async with Server(server) as there:
+            return [each for each in unwrap(await there.studies()) if not (running and is_over(each))]
+
+    studies = asyncio.run(look())
+    if as_json:
+        told = [study_text.summary(each) for each in studies]
+        typer.echo(json.dumps({"schema_version": SCHEMA_VERSION, "studies": told}))
+    elif not studies:
+        typer.echo("no study is running" if running else "there is no study")
+    else:
+        echo_table(study_text.rows(studies), study_text.COLUMNS, [study_text.cells(each) for each in studies])
+
+
+@app.command(
+    epilog=examples(
+        "askance study show",
+        "askance study show 1f2e3d4c",
+        "askance study show 1f2e3d4c --json",
+    )
+)
+def show(study: StudyArgument = "", server: ServerOption = DEFAULT_SERVER, as_json: JsonOption = False) -> None:
+    """Show a study: what it asks, its rounds and their reports, and what is known by now."""
+    found = asyncio.run(_progress(server, study))
+    if as_json:
+        typer.echo(json.dumps(_shown(found), ensure_ascii=False))
+    else:
+        typer.echo(study_text.description(found.study, found.result, time.time()))
+
+
+async def _progress(url: str, study: str) -> StudyProgress:
+    async with Server(url) as server:
+        found = await find_study(server, study)
+        return StudyProgress(found, await result_of(server, found), await cause_there(server, found))
+
+
+def _shown(found: StudyProgress) -> dict[str, Any]:
+    spec = found.study["study"]
+    return {
+        "schema_version": SCHEMA_VERSION,
+        **study_text.summary(found.study),
+        "rounds": study_text.round_rows(found.study),
+        "parameters": spec["parameters"],
+        "interactive": spec["interactive"],
+        "example": spec["example"],
+        "head": found.study["head"],
+        "length": found.study["length"],
+        **_came_to(found),
+    }
+
+
+def _came_to(found: StudyProgress) -> dict[str, Any]:
+    return {
+        "cause": None if found.cause is None else found.cause.value,
+        "reason": found.result["reason"],
+        "hypothesis": found.result["hypothesis"],
+        "text": found.result["text"],
+        "estimates": list(found.result.get("estimates", ())),
+        "estimates_left_out": found.result.get("estimates_left_out", 0),
+    }
+
+
+@app.command(
+    epilog=examples(
+        "askance study result",
+        "askance study result 1f2e3d4c",
+        "askance study result 1f2e3d4c --json",
+    )
+)
+def result(study: StudyArgument = "", server: ServerOption = DEFAULT_SERVER, as_json: JsonOption = False) -> None:
+    """Print what a study has come to: its estimates with their intervals, and what was learned.
+
+    The exit code says how it ended: 0 learned, 7 too few users or reports, 6 otherwise; 7 also where it goes on still.
+    """
+    found = asyncio.run(_progress(server, study))
+    if as_json:
+        told = {"study": found.study["id"], "state": found.study["state"], **_came_to(found)}
+        typer.echo(json.dumps({"schema_version": SCHEMA_VERSION, **told}, ensure_ascii=False))
+    if not is_over(found.study):
+        waiting = [
+            study_text.round_line(each, time.time()) for each in found.study["rounds"] if each["state"] == "open"
+        ]
+        what = "; ".join(["has not ended", *waiting])
+        name = printable(str(found.study["id"]), 64)[:8]
+        raise NotOverError(
+            what, where=f"study {name}", remedy=f"askance study watch {name}, or close it: askance study close {name}"
+        )
+    if not as_json:
+        typer.echo(study_text.outcome(found.result))
+    raise typer.Exit(_exit_of(found))
+
+
+def _exit_of(found: StudyProgress) -> Exit:
+    cause: Cause | None = found.cause
+    return exit_of_cause(None if cause is None else cause.value, finished=found.study["state"] == "finished")
+
+
+@app.command(
+    epilog=examples(
+        "askance study watch",
+        "askance study watch 1f2e3d4c --server http://127.0.0.1:9000",
+        "askance study watch 1f2e3d4c >events.jsonl",
+    )
+)
+def watch(study: StudyArgument = "", server: ServerOption = DEFAULT_SERVER) -> None:
+    """Watch a study until it has ended: rounds, reports, and estimates as they come.
+
+    On a terminal it is drawn anew; elsewhere each change is a line of JSON. The exit code says how the study ended.
+    """
+    raise typer.Exit(_watch(server, study))
+
+
+def _watch(url: str, study: str) -> Exit:
+    if sys.stdout.isatty():
+        with Live(console=Console(), auto_refresh=False, vertical_overflow="visible") as live:
+            return asyncio.run(_follow(url, study, partial(_draw, live)))
+    return asyncio.run(_follow(url, study, _write_line))
+
+
+def _draw(live: Live, now: StudyProgress) -> None:
+    live.update(study_text.screen(now.study, now.result), refresh=True)
+
+
+def _write_line(now: StudyProgress) -> None:
+    typer.echo(_line(now))
+
+
+def _line(now: StudyProgress) -> str:
+    told = {"schema_version": SCHEMA_VERSION, "event": "ended" if is_over(now.study) else "progress"}
+    summary = {name: now.study[name] for name in ("id", "state", "paused")}
+    return json.dumps(
+        {**told, **summary, "rounds": study_text.round_rows(now.study), **_came_to(now)}, ensure_ascii=False
+    )
+
+
+async def _follow(url: str, study: str, tell: Callable[[StudyProgress], None]) -> Exit:
+    async with Server(url) as server:
+        found = await find_study(server, study)
+        last: StudyProgress | None = None
+        async for now in follow_study(server, str(found["id"])):
+            last = now
+            tell(now)
+    assert last is not None  # noqa: S101 - told the type checker: a study is told of at least once
+    return _exit_of(last)
+
+
+# ------------------------------------------------------------------------------------------------------------- ending
+
+
+@app.command(
+    epilog=examples(
+        "askance study close 1f2e3d4c",
+        "askance study close 1f2e3d4c --operator-token operator.token",
+        "askance study close 1f2e3d4c --json",
+    )
+)
+def close(
+    study: NamedStudyArgument,
+    server: ServerOption = DEFAULT_SERVER,
+    operator: OperatorOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Close the open round of a study before its time: it goes on with the reports that came."""
+    token = operator_token(operator, server)
+
+    async def end() -> StudyProgress:
+        async with Server(server) as there:
+            after = await close_round(there, token, await find_study(there, study))
+            return StudyProgress(after, await result_of(there, after), await cause_there(there, after))
+
+    found = asyncio.run(end())
+    if as_json:
+        typer.echo(json.dumps(_shown(found), ensure_ascii=False))
+        return
+    for each in found.study["rounds"]:
+        typer.echo(f"round {each['round']['number']}: {each['state']}, {study_text.round_line(each, time.time())}")
+    typer.echo(study_text.outcome(found.result) if is_over(found.study) else f"study {found.study['id'][:8]} goes on")
+
+
+@app.command(
+    epilog=examples(
+        "askance study cancel 1f2e3d4c",
+        "askance study cancel 1f2e3d4c --yes",
+        "askance study cancel 1f2e3d4c --yes --json",
+    )
+)
+def cancel(
+    study: NamedStudyArgument,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask again: there is no way back.")] = False,
+    server: ServerOption = DEFAULT_SERVER,
+    operator: OperatorOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """End a study for good, without a result. What users have spent stays spent."""
+    token = operator_token(operator, server)
+    if not yes and not sys.stdin.isatty():
+        raise UsageError("cannot be taken back", where="cancel", remedy="say that you mean it: --yes")
+
+    async def end() -> Mapping[str, Any] | None:
+        async with Server(server) as there:
+            found = await find_study(there, study)
+            told = f"End {printable(str(found['study']['title']), 80)!r} ({found['id'][:8]}) without a result?"
+            if not yes and not typer.confirm(told, err=True):
+                return None
+            return await cancel_study(there, token, found)
+
+    found = asyncio.run(end())
+    if found is None:
+        typer.echo("askance: nothing was cancelled", err=True)
+        raise typer.Exit(Exit.USAGE)
+    if as_json:
+        typer.echo(json.dumps({"schema_version": SCHEMA_VERSION, **study_text.summary(found)}))
+    else:
+        typer.echo(f"study {found['id'][:8]} is {found['state']}")

@@ -1,0 +1,340 @@
+"""`askance study` on a real server: what an operator sees, what she can do, and how each way to end is told."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from askance_client import Server, UnreachableError
+from askance_lab.commands.shared import study_text
+from askance_lab.commands.shared.durations import seconds_of
+from askance_lab.commands.shared.exit_codes import EXIT_OF, Exit
+from askance_lab.remote import management
+from askance_lab.remote.management import NoSuchStudyError, NotOpenThereError, NotOverError, follow_study
+from askance_lab.remote.study_client import RemoteError, StrategyFailsThereError, TooFewUsersThereError
+from askance_protocol.errors import UsageError
+from tests.harness.marks import SECONDS
+from tests.harness.servers import Json, ServerProcess, serving
+from tests.lab.commands.calls import COMMAND, askance, at_home, invoke
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with serving(tmp_path_factory.mktemp("studies") / "data", "--cap", "100") as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def tokens(shared: ServerProcess) -> list[str]:
+    """Six real users."""
+    enrolled = shared.post("/v1/enrolment-tokens", token=shared.operator, json={"users": 6, "seconds": 600}).json()
+    found: list[str] = shared.post("/v1/enrolments", token=enrolled["token"], json={"users": 6}).json()["tokens"]
+    return found
+
+
+@pytest.fixture(autouse=True)
+def there(shared: ServerProcess, tokens: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ASKANCE_SERVER", shared.url)
+    monkeypatch.setenv("ASKANCE_DATABASE", str(shared.directory))
+
+
+def created(*more: object) -> Json:
+    made: Json = json.loads(invoke("study", "create", "mean", "--epsilon", "0.5", *more, "--json"))
+    return made
+
+
+def report(server: ServerProcess, study: Json, tokens: list[str]) -> None:
+    for token in tokens:
+        assert server.report(study["rounds"][0]["id"], token).status_code == 200
+
+
+def test_a_study_goes_from_creation_to_its_result(shared: ServerProcess, tokens: list[str]) -> None:
+    made = created("--title", "Sleep", "--deadline", "2h")
+    name = made["id"][:8]
+    begun = time.time()
+
+    assert (made["state"], made["title"], made["target"], made["received"]) == ("sealed", "Sleep", 6, 0)
+    assert 7000 < made["rounds"][0]["deadline"] - begun < 7400
+    assert any(line.startswith(name) and "0/6" in line for line in invoke("study", "list").splitlines())
+    with pytest.raises(NotOverError, match=r"0 of 6 reports, 1 h left .*askance study close"):
+        invoke("study", "result", name)
+    assert askance("study", "result", name).returncode == Exit.TOO_FEW_USERS
+
+    report(shared, made, tokens[:3])
+    assert "open, 3 of 6 reports" in invoke("study", "show", name)
+    assert json.loads(invoke("study", "show", name, "--json"))["rounds"][0]["received"] == 3
+    report(shared, made, tokens[3:])
+
+    told = json.loads(invoke("study", "result", name, "--json"))
+    assert (told["study"], told["state"], told["cause"]) == (made["id"], "finished", "learned")
+    assert "mean" in told["hypothesis"]
+    assert told["text"] in invoke("study", "result", name)
+    shown = invoke("study", "show", name)
+    assert "answered, 6 of 6 reports" in shown
+    assert json.loads(invoke("study", "show", name, "--json"))["head"] in shown
+
+
+def test_a_round_is_closed_early_and_its_study_goes_on_with_what_came(shared: ServerProcess, tokens: list[str]) -> None:
+    made = created()
+    report(shared, made, tokens[:2])
+    closed = json.loads(invoke("study", "close", made["id"], "--json"))
+
+    assert (closed["state"], closed["rounds"][0]["received"], closed["cause"]) == ("finished", 2, "learned")
+    assert "fewer reports than planned: round 1 had 2 of 6" in closed["reason"]
+    with pytest.raises(NotOpenThereError, match="has no open round: it is finished"):
+        invoke("study", "close", made["id"])
+
+
+def test_a_round_that_is_closed_without_a_report_says_what_became_of_it() -> None:
+    made = created()
+
+    assert "1 of its 1 parts had none" in invoke("study", "close", made["id"])
+    assert "had none" in invoke("study", "result", made["id"], code=Exit.TOO_FEW_USERS)
+
+
+def test_a_study_is_cancelled_for_good_and_only_by_who_says_so() -> None:
+    made = created()
+    with pytest.raises(UsageError, match="--yes"):
+        invoke("study", "cancel", made["id"])
+    assert json.loads(invoke("study", "show", made["id"], "--json"))["state"] == "sealed"
+
+    assert json.loads(invoke("study", "cancel", made["id"], "--yes", "--json"))["state"] == "cancelled"
+    assert "cancelled by the operator" in invoke("study", "result", made["id"], code=Exit.CHECK_FAILED)
+    with pytest.raises(RemoteError, match="study-over"):
+        invoke("study", "cancel", made["id"], "--yes")
+    running = [line for line in invoke("study", "list", "--running").splitlines() if line.startswith(made["id"][:8])]
+    assert running == []
+
+
+def test_the_newest_study_is_meant_where_none_is_named() -> None:
+    made = created()
+
+    assert made["id"] in invoke("study", "show")
+
+
+# ------------------------------------------------------------------------------------------------------ what is refused
+
+
+def test_a_study_that_would_fail_at_once_is_refused_with_the_reason_and_the_exit_code() -> None:
+    before = invoke("study", "list")
+    with pytest.raises(TooFewUsersThereError, match=r"needs \d+ users who can still pay ε = 1, and 6 are left"):
+        invoke("study", "create", "mean", "--users", "needed")
+
+    run = askance("study", "create", "mean", "--users", "needed")
+    assert (run.returncode, run.stderr.count("\n")) == (Exit.TOO_FEW_USERS, 1)
+    assert EXIT_OF[StrategyFailsThereError.code] is Exit.CHECK_FAILED
+    assert invoke("study", "list") == before
+
+
+SILLY: list[tuple[list[object], str, Exit]] = [
+    (["create", "no-such-learner"], "there is no 'no-such-learner' here", Exit.USAGE),
+    (["create", "No Name"], "strategy", Exit.USAGE),
+    (["create", "mean", "--epsilon", "much"], "--epsilon", Exit.USAGE),
+    (["create", "mean", "--epsilon", "1000"], "--epsilon", Exit.USAGE),
+    (["create", "mean", "--tolerance", "7"], "--tolerance", Exit.USAGE),
+    (["create", "mean", "--d", "4"], "--d", Exit.USAGE),
+    (["create", "mean", "--set", "cells=4"], "--set cells", Exit.USAGE),
+    (["create", "mean", "--set", "cells"], "--set", Exit.USAGE),
+    (["create", "mean", "--users", "some"], "users", Exit.USAGE),
+    (["create", "mean", "--deadline", "tomorrow"], "--deadline", Exit.USAGE),
+    (["create", "mean", "--deadline", "0"], "--deadline", Exit.USAGE),
+    (["create", "mean", "--title", ""], "title", Exit.USAGE),
+    (["create", "mean", "--gateway-token", "g"], "--gateway-token", Exit.USAGE),
+    (["create", "mean", "--watch", "--json"], "--watch", Exit.USAGE),
+    (["show", "xyz"], "is no name of a study", Exit.USAGE),
+    (["show", "abc"], "is no name of a study", Exit.USAGE),
+    (["show", "0" * 64], "404 not-found", Exit.USAGE),
+    (["watch", "0000aaaa"], "no study there begins with 0000aaaa", Exit.USAGE),
+    (["close", "\x1b[2Jabcd"], "is no name of a study", Exit.USAGE),
+    (["cancel", "0000aaaa", "--yes"], "no study there begins with", Exit.USAGE),
+    (["list", "--server", "ftp://x"], "is not an http or https URL", Exit.USAGE),
+    (["list", "--server", "http://127.0.0.1:9"], "askance serve", Exit.UNREACHABLE),
+    (["create", "mean", "--server", "http://askance.invalid"], "--operator-token", Exit.USAGE),
+]
+
+
+@pytest.mark.parametrize(("arguments", "said", "code"), SILLY)
+def test_what_cannot_be_meant_is_refused_in_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[object], said: str, code: Exit
+) -> None:
+    ended, printed, errors = at_home(capsys, "study", *arguments)
+
+    assert ended == code, errors
+    assert said in errors
+    assert errors.startswith("askance: ")
+    assert errors.count("\n") == 1
+    assert "\x1b" not in errors
+    assert printed == ""
+    assert list(Path().iterdir()) == []
+
+
+def test_a_server_that_is_away_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASKANCE_SERVER", "http://127.0.0.1:9")
+    with pytest.raises(UnreachableError):
+        invoke("study", "create", "mean")
+
+
+def test_names_that_several_studies_have_are_told_apart() -> None:
+    class Stub:
+        url = "http://there"
+
+        async def studies(self) -> list[Json]:
+            return [{"id": "abcd" + "0" * 60}, {"id": "abcd" + "1" * 60}]
+
+    server: Any = Stub()
+    with pytest.raises(NoSuchStudyError, match=r"2 studies begin so \(give more digits: abcd00000000, abcd11111111"):
+        asyncio.run(management.find_study(server, "abcd"))
+    assert asyncio.run(management.find_study(server, "abcd1"))["id"] == "abcd" + "1" * 60
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("90s", 90), ("30min", 1800), ("2h", 7200), ("7d", 604_800)])
+def test_a_length_of_time_is_read(text: str, seconds: int) -> None:
+    assert seconds_of(text, "--deadline") == seconds
+
+
+# ------------------------------------------------------------------------------------------------------------ watching
+
+
+def test_off_a_terminal_each_change_is_a_line_of_json_and_the_exit_code_tells_the_end(
+    shared: ServerProcess, tokens: list[str]
+) -> None:
+    made = created()
+    watching = subprocess.Popen([*COMMAND, "study", "watch", made["id"][:12]], stdout=subprocess.PIPE, text=True)
+    try:
+        assert watching.stdout is not None
+        first = json.loads(watching.stdout.readline())
+        report(shared, made, tokens)
+        rest = [json.loads(line) for line in watching.stdout]
+        assert watching.wait(SECONDS) == Exit.OK
+    finally:
+        watching.kill()
+        watching.wait()
+        watching.stdout.close() if watching.stdout else None
+
+    assert (first["event"], first["rounds"][0]["received"], first["id"]) == ("progress", 0, made["id"])
+    assert (rest[-1]["event"], rest[-1]["state"], rest[-1]["cause"]) == ("ended", "finished", "learned")
+    assert rest[-1]["rounds"][0]["received"] == 6
+    assert rest[-1]["text"]
+
+
+INTERRUPTIBLE = """
+import signal
+from askance_lab.cli import main
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what runs in the background
+main()
+"""
+
+
+def test_an_interruption_ends_a_watch_with_130() -> None:
+    made = created()
+    watching = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTIBLE, "study", "watch", made["id"]],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert watching.stdout is not None
+        watching.stdout.readline()
+        watching.send_signal(signal.SIGINT)
+        printed, errors = watching.communicate(timeout=SECONDS)
+    finally:
+        watching.kill()
+        watching.communicate()
+
+    assert (watching.returncode, errors) == (Exit.INTERRUPTED, "")
+    assert "Traceback" not in printed
+
+
+def test_a_watch_goes_on_by_a_timer_where_the_stream_breaks_off(
+    shared: ServerProcess, tokens: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stream says when to look, and nothing else: without it everything is seen all the same, a little later."""
+    made = created()
+    opened: list[str] = []
+
+    async def broken(_: Server, path: str) -> AsyncIterator[None]:
+        opened.append(path)
+        return
+        yield
+
+    monkeypatch.setattr(Server, "stirrings", broken)
+
+    async def seen() -> list[int]:
+        async with Server(shared.url) as server:
+            counts: list[int] = []
+            async for now in follow_study(server, made["id"]):
+                counts.append(now.study["rounds"][0]["received"])
+                if counts == [0]:
+                    await asyncio.to_thread(report, shared, made, tokens)
+            return counts
+
+    counts = asyncio.run(seen())
+    assert (counts[0], counts[-1]) == (0, 6)
+    assert opened
+
+
+def test_the_stream_of_a_running_study_stirs_at_once(shared: ServerProcess) -> None:
+    made = created()
+
+    async def first() -> bool:
+        async with Server(shared.url) as server:
+            async for _ in server.stirrings(f"/v1/studies/{made['id']}/events"):
+                return True
+            return False
+
+    assert asyncio.run(first())
+
+    async def nothing() -> list[None]:
+        async with Server(shared.url) as server:
+            return [each async for each in server.stirrings("/v1/studies/none/events")]
+
+    # The control: what is no stream says nothing.
+    assert asyncio.run(nothing()) == []
+
+
+ESTIMATES = [
+    {"name": f"share(town = '{number}')", "estimate": 0.25, "low": 0.2, "high": 0.3, "level": 0.95, "reports": 5000}
+    for number in range(20)
+]
+
+
+def drawn(study: Json, result: Json, width: int = 80) -> str:
+    out = io.StringIO()
+    Console(file=out, width=width, force_terminal=True, color_system=None).print(study_text.screen(study, result, 0.0))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("title", ["Sleep", "x" * 200, "\x1b[31mred\u202e"])
+def test_a_screen_holds_a_study_in_eighty_columns(title: str) -> None:
+    rounds = [
+        {"state": "answered", "received": 123_456, "round": {"number": 1, "target": 123_456, "deadline": 10}},
+        {"state": "open", "received": 7, "round": {"number": 2, "target": 9_999_999, "deadline": 7300}},
+    ]
+    study = {
+        "id": "a" * 64,
+        "state": "running",
+        "study": {"title": title, "strategy": "masked-parity"},
+        "rounds": rounds,
+    }
+    result = {"text": None, "reason": "", "estimates": ESTIMATES, "estimates_left_out": 3}
+    screen = drawn(study, result)
+
+    assert max(map(len, screen.splitlines())) <= 80
+    for said in ("123,456/123,456", "7/9,999,999", "2 h left", "share(town = '0')", "and 11 more"):
+        assert said in screen
+    assert "[31m" not in screen.replace("\\x1b[31m", "")
+    assert "\u202e" not in screen
+    assert "0.25 (from 0.2 to 0.3 at 95 %, 5,000 reports)" in study_text.outcome(result)
