@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.live import Live
 
 from askance_client import Server
+from askance_client.tables import read_schema
 from askance_lab.commands.shared import study_text
 from askance_lab.commands.shared.durations import seconds_of
 from askance_lab.commands.shared.exit_codes import Exit, exit_of_cause
@@ -52,6 +53,7 @@ from askance_lab.remote.study_client import unwrap
 from askance_protocol.errors import UsageError
 from askance_protocol.parameters import Parameters
 from askance_protocol.rounds import Cause
+from askance_protocol.schema import Schema
 from askance_protocol.text import printable
 
 SCHEMA_VERSION: Final = 1
@@ -87,6 +89,8 @@ class NewStudyOptions:
     parameters: Parameters
     simulated: bool
     gateway: Path | None
+    example: Schema | None
+    """The fields, where the strategy takes what there is."""
 
 
 @app.command(
@@ -112,6 +116,12 @@ def create(
         str | None, typer.Option("--tolerance", help="Error that the strategy allows in the answer to a query.")
     ] = None,
     more: SetOption = None,
+    schema: Annotated[
+        Path | None,
+        typer.Option(
+            "--schema", metavar="FILE", help="JSON document of the fields, for a strategy that asks about any of them."
+        ),
+    ] = None,
     users: Annotated[
         str,
         typer.Option("--users", metavar="all|needed", help="Ask all who can still pay, or as many as are needed."),
@@ -140,9 +150,12 @@ def create(
         raise UsageError("is for simulated studies", where="--gateway-token", remedy="give --simulated, too")
     if watching and as_json:
         raise UsageError("exclude each other", where="--watch, --json", remedy="choose one; watch prints JSON lines")
+    example = None if schema is None else read_schema(schema)
     planned = {"users": users, "epsilon": epsilon, "deadline_seconds": seconds_of(deadline, "--deadline")}
     given = {name: value for name, value in own.items() if value is not None}
-    asked = NewStudyOptions(strategy if title is None else title, strategy, {**planned, **given}, simulated, gateway)
+    asked = NewStudyOptions(
+        strategy if title is None else title, strategy, {**planned, **given}, simulated, gateway, example
+    )
     token = operator_token(operator, server)
     study = asyncio.run(_create(server, token, asked))
     if watching:
@@ -163,7 +176,7 @@ async def _create(url: str, token: str, asked: NewStudyOptions) -> Mapping[str, 
     try:
         async with Server(url) as server:
             study = asked.strategy, asked.parameters, asked.title
-            opened = await create_study(server, token, *study, simulated=asked.simulated)
+            opened = await create_study(server, token, *study, simulated=asked.simulated, example=asked.example)
             if kept is not None:
                 kept.write(opened.gateway_token + "\n")
             return await find_study(server, opened.id)
@@ -291,7 +304,7 @@ def _exit_of(found: StudyProgress) -> Exit:
     epilog=examples(
         "askance study watch",
         "askance study watch 1f2e3d4c --server http://127.0.0.1:9000",
-        "askance study watch 1f2e3d4c >events.jsonl",
+        "askance study watch 1f2e3d4c --server http://127.0.0.1:8081",
     )
 )
 def watch(study: StudyArgument = "", server: ServerOption = DEFAULT_SERVER) -> None:
