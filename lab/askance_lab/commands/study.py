@@ -25,6 +25,7 @@ from askance_lab.commands.shared.operator_token import operator_token
 from askance_lab.commands.shared.options import (
     DEFAULT_SERVER,
     AlphaOption,
+    AskOption,
     DimensionOption,
     EpsilonOption,
     JsonOption,
@@ -33,6 +34,7 @@ from askance_lab.commands.shared.options import (
     SetOption,
     StrategyArgument,
     examples,
+    parse_asks,
 )
 from askance_lab.commands.shared.parse_set import parse_set
 from askance_lab.commands.shared.private_files import PrivateFile
@@ -96,7 +98,7 @@ class NewStudyOptions:
 @app.command(
     epilog=examples(
         "askance study create mean --title Sleep --epsilon 1 --deadline 2h",
-        "askance study create histogram --title Towns --set cells=12 --users needed --tolerance 0.02",
+        "askance study create survey --schema people.json --ask 'mean(minutes, 0, 120)' --ask 'share(country)'",
         "askance study create masked-parity --d 8 --simulated --gateway-token gateway.token --watch",
     )
 )
@@ -115,6 +117,7 @@ def create(
     tolerance: Annotated[
         str | None, typer.Option("--tolerance", help="Error that the strategy allows in the answer to a query.")
     ] = None,
+    ask: AskOption = None,
     more: SetOption = None,
     schema: Annotated[
         Path | None,
@@ -145,7 +148,7 @@ def create(
 
     What would fail at once is refused, with the reason: exit code 7 for too few users, 6 where the strategy fails.
     """
-    own = {"d": d, "alpha": alpha, "beta": beta, "tolerance": tolerance, **parse_set(more or [])}
+    own = {"d": d, "alpha": alpha, "beta": beta, "tolerance": tolerance, **parse_asks(ask), **parse_set(more or [])}
     if gateway is not None and not simulated:
         raise UsageError("is for simulated studies", where="--gateway-token", remedy="give --simulated, too")
     if watching and as_json:
