@@ -1,6 +1,15 @@
 """Your own table as a population: CSV, Parquet or NumPy, a row for each user, read against a schema."""
 
-from askance_client.tables.file import FORMATS, FromFile, Inferred, chosen, from_file, infer_schema, repaired
+from askance_client.tables.file import (
+    FORMATS,
+    FromFile,
+    Inferred,
+    chosen,
+    column_names,
+    from_file,
+    infer_schema,
+    repaired,
+)
 from askance_client.tables.reading import AS_IT_IS, Repairs
 from askance_client.tables.schema_file import read_schema, written_schema
 
@@ -11,6 +20,7 @@ __all__ = [
     "Inferred",
     "Repairs",
     "chosen",
+    "column_names",
     "from_file",
     "infer_schema",
     "read_schema",

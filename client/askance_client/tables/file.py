@@ -88,6 +88,12 @@ def opened(path: str | Path) -> Generator[Table]:
         raise DataError(f"cannot be read: {reason}", where=str(path), remedy="check the file") from None
 
 
+def column_names(path: str | Path) -> tuple[str, ...]:
+    """Names of a table's columns, as they are written; no row is read."""
+    with opened(path) as table:
+        return table.names
+
+
 @dataclass(frozen=True, slots=True)
 class Inferred:
     """What a table was found to hold."""

@@ -38,7 +38,6 @@ from askance_client import (
     enrol,
 )
 from askance_client.consent import PublicFacts, refuse_study
-from askance_client.tables import read_schema
 from askance_lab.commands.shared.consent_text import consent_text
 from askance_lab.commands.shared.exit_codes import Exit
 from askance_lab.commands.shared.options import (
@@ -50,6 +49,13 @@ from askance_lab.commands.shared.options import (
     read_token,
 )
 from askance_lab.commands.shared.participation import next_study, population_for, study_name
+from askance_lab.commands.shared.table_options import (
+    ColumnOption,
+    HighOption,
+    LowOption,
+    MissingOption,
+    TableOptions,
+)
 from askance_lab.remote.study_client import raise_refused, unwrap
 from askance_protocol.budget import limit_from_text, to_text
 from askance_protocol.errors import DataError, UsageError
@@ -65,7 +71,7 @@ class ClientOptions:
 
     server: str
     study: str
-    data: Path
+    table: TableOptions
     row: int
     wallet: Path
     cap: str | None
@@ -74,7 +80,6 @@ class ClientOptions:
     simulated: bool
     once: bool
     moved: bool
-    schema: Path | None
     yes: bool
 
 
@@ -106,6 +111,10 @@ def client(
             "[default: those of the first study that you agree to]",
         ),
     ] = None,
+    column: ColumnOption = None,
+    low: LowOption = None,
+    high: HighOption = None,
+    missing: MissingOption = None,
     yes: Annotated[
         bool,
         typer.Option("--yes", help="Agree without being asked: to the study of --study, or to any about your fields."),
@@ -138,14 +147,16 @@ def client(
         remedy = "agree by --yes, to what you name: --study ID or --schema FILE"
         raise UsageError("is asked for on a terminal, and there is none", where="consent", remedy=remedy)
     name = study_name(study) if study else ""
-    options = ClientOptions(server, name, data, row, wallet, cap, enrolment, wait, simulated, once, moved, schema, yes)
+    table = TableOptions.of(data, schema, column, low, high, missing)
+    table.check_present()
+    options = ClientOptions(server, name, table, row, wallet, cap, enrolment, wait, simulated, once, moved, yes)
     results = asyncio.run(_take_part(options))
     echo_results(results, as_json=as_json)
     raise typer.Exit(exit_of(results))
 
 
 async def _take_part(options: ClientOptions) -> list[Result]:
-    declared = None if options.schema is None else read_schema(options.schema)
+    declared = options.table.declared()
     wallet = Wallet.open(options.wallet, cap=None if options.cap is None else limit_from_text(options.cap))
     try:
         if declared is not None:
@@ -194,7 +205,7 @@ async def _answer(server: Server, reader: BulletinReader, wallet: Wallet, option
     study = reader.history.study
     if wallet.declared is None:
         wallet.declare(study.example)
-    example = population_for(study, 0, options.data, wallet.declared).example(options.row - 1)
+    example = population_for(study, 0, options.table, wallet.declared).example(options.row - 1)
     user = User(example, wallet, simulated=options.simulated)
     part = user.take_part if options.once else user.follow
     return await part(server, reader)

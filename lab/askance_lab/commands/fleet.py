@@ -12,10 +12,10 @@ import typer
 
 from askance_client.population import Population
 from askance_client.simulation.fleet import FleetShard, enrol_shard, run_fleet, shards_of
-from askance_client.tables import read_schema
 from askance_lab.commands.shared.options import (
     DEFAULT_SERVER,
     ConnectionsOption,
+    DataOption,
     EnrolmentOption,
     JsonOption,
     ProcessesOption,
@@ -30,6 +30,14 @@ from askance_lab.commands.shared.participation import (
     published_study,
 )
 from askance_lab.commands.shared.progress import ProgressBar
+from askance_lab.commands.shared.table_options import (
+    ColumnOption,
+    DeclaredOption,
+    HighOption,
+    LowOption,
+    MissingOption,
+    TableOptions,
+)
 from askance_protocol.budget import limit_from_text
 from askance_protocol.errors import UsageError
 from askance_protocol.rounds import StudySpec
@@ -44,7 +52,7 @@ app = typer.Typer()
     epilog=examples(
         "askance fleet --users 1000 --enrolment-token askance-data/enrolment.token",
         "askance fleet --users 100000 --share 2/4 --studies 2 --processes 4",
-        "askance fleet --users 500 --data people.csv --cap 2 --json",
+        "askance fleet --users 500 --data people.csv --schema fields.json --column minutes --cap 2 --json",
     )
 )
 def fleet(
@@ -64,18 +72,12 @@ def fleet(
     seed: Annotated[
         int, typer.Option("--seed", min=0, help="Seed of the simulated population: its examples and its truth.")
     ] = 1,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            "--data",
-            metavar="FILE",
-            help="CSV, Parquet or NumPy file with a row for each user, instead of simulated users.",
-        ),
-    ] = None,
-    schema: Annotated[
-        Path | None,
-        typer.Option("--schema", metavar="FILE", help="JSON file of the fields that a study may ask about, no others."),
-    ] = None,
+    data: DataOption = None,
+    schema: DeclaredOption = None,
+    column: ColumnOption = None,
+    low: LowOption = None,
+    high: HighOption = None,
+    missing: MissingOption = None,
     cap: Annotated[str, typer.Option("--cap", help="ε that each user's own wallet will ever spend.")] = "1",
     studies: Annotated[
         int, typer.Option("--studies", min=1, help="Number of studies to take part in, before it stops.")
@@ -96,7 +98,10 @@ def fleet(
     Run it again after an interruption: the same wallets send the same reports, and nobody spends twice.
     """
     token = read_token(enrolment, "enrolment token")
-    declared = None if schema is None else read_schema(schema)
+    table = TableOptions.of(data, schema, column, low, high, missing)
+    table.check_table()
+    table.check_present()
+    declared = table.declared()
     rows = share_of(range(first, first + users), share)
     whole = FleetShard(
         server.rstrip("/"), rows, wallets, limit_from_text(cap), token, connections, rate, simulated=data is None
@@ -110,7 +115,7 @@ def fleet(
         name = asyncio.run(next_study(server, {each["study"] for each in done}, wait))
         study = asyncio.run(published_study(server, name))
         typer.echo(f"askance: {asked_of(study)}", err=True)
-        done.append(_take_part(shards, study, population_for(study, seed, data, declared)))
+        done.append(_take_part(shards, study, population_for(study, seed, table, declared)))
     if as_json:
         typer.echo(json.dumps({"schema_version": SCHEMA_VERSION, "users": len(rows), "studies": done}))
         return

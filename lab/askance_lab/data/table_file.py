@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
 from askance_client.population import Population
-from askance_client.tables import from_file, read_schema
+from askance_client.tables import AS_IT_IS, Repairs, column_names, from_file, read_schema, repaired
 from askance_protocol.errors import UsageError
 from askance_protocol.schema import Schema
 
@@ -22,25 +23,55 @@ class TableFile:
     """The column that is to be predicted."""
     positive: str | None = None
     """The value of the label that counts as +1; None: inferred, unless the label is −1 and 1 as it stands."""
+    columns: tuple[str, ...] | None = None
+    """The columns that are asked, beside the label; None: all. The others are not looked at."""
+    repairs: Repairs = AS_IT_IS
+    """What is read in place of gaps, and of numbers beyond a range."""
 
     @classmethod
-    def of(cls, path: Path, schema: Path | None, label: str | None, positive: str | None) -> TableFile:
+    def of(
+        cls,
+        path: Path,
+        schema: Path | None,
+        label: str | None,
+        positive: str | None,
+        columns: tuple[str, ...] | None = None,
+        repairs: Repairs = AS_IT_IS,
+    ) -> TableFile:
         """What the options of a command say. A declared schema names the label, too."""
         if schema is None:
-            return cls(path, None, label, positive)
+            return cls(path, None, label, positive, columns, repairs)
         declared = read_schema(schema)
         field = None if declared.label is None else declared.label.name
         if label not in (None, field):
             what = f"declares {field!r} as its label" if field else "declares no label"
             raise UsageError(what, where="--schema", remedy=f"declare {label!r} as the label, or leave out --label")
-        return cls(path, declared, field, positive)
+        return cls(path, declared, field, positive, columns, repairs)
+
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns that may be asked: they are read, and no row."""
+        return column_names(self.path) if self.columns is None else self.columns
+
+    def asking(self, columns: tuple[str, ...] | None) -> TableFile:
+        """The same table, of which these columns are asked."""
+        return dataclasses.replace(self, columns=columns)
 
     def rows(self) -> Population:
         """Read all rows."""
-        if self.schema is None:
-            return from_file(self.path, label=self.label, positive=self.positive)
-        return self.rows_as(self.schema, None if self.positive is None else self.label)
+        label = self.label if self.schema is None or self.positive is not None else None
+        return from_file(
+            self.path,
+            schema=self.schema,
+            label=label,
+            positive=self.positive,
+            columns=self.columns,
+            repairs=self.repairs,
+        )
 
     def rows_as(self, schema: Schema, label: str | None) -> Population:
         """Read the columns of another schema; without a label's name its values are −1 and 1."""
-        return from_file(self.path, schema=schema, label=label, positive=self.positive if label else None)
+        if repaired(schema, dataclasses.replace(self.repairs, missing=None)) != schema:
+            what = "is not the range that is asked about"
+            raise UsageError(what, where="--low, --high", remedy="leave them out")
+        positive = self.positive if label else None
+        return from_file(self.path, schema=schema, label=label, positive=positive, repairs=self.repairs)

@@ -10,7 +10,6 @@ import asyncio
 import re
 import time
 from collections.abc import Sequence, Set
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -18,7 +17,7 @@ import numpy as np
 from askance_client import BulletinReader, RemoteError, Server
 from askance_client.consent import undeclared_fields
 from askance_client.population import Population
-from askance_client.tables import from_file
+from askance_lab.commands.shared.table_options import TableOptions
 from askance_lab.data.made_up import made_up
 from askance_lab.remote.study_client import raise_refused, unwrap
 from askance_protocol.errors import UsageError
@@ -60,14 +59,14 @@ async def published_study(url: str, name: str) -> StudySpec:
         return reader.history.study
 
 
-def population_for(study: StudySpec, seed: int, data: Path | None, declared: Schema | None = None) -> Population:
+def population_for(study: StudySpec, seed: int, table: TableOptions, declared: Schema | None = None) -> Population:
     """The users of a study: the rows of a file, in which it gets to declared fields alone, or as its strategy wants."""
     undeclared = undeclared_fields(study.example, declared)
     if undeclared:
         what = f"study {study.digest()[:8]} asks about {', '.join(undeclared)}, which is not declared"
         raise UsageError(what, where="--schema", remedy="nothing was answered: choose another study with --study")
-    if data is not None:
-        return from_file(data, schema=study.example)
+    if table.data is not None:
+        return table.rows_for(study.example)
     return made_up(strategy_named(registry(), study.strategy), study.parameters, seed)
 
 
