@@ -162,8 +162,13 @@ class Strategy:
     """Parameters for a small example, from which a table of all strategies is made; None: four dimensions."""
 
     def on(self, example: Schema) -> Strategy:
-        """The strategy as it runs in a study with these examples."""
-        return self if self.over is None else self.over(example)
+        """The strategy as it runs in a study with these examples: its own under other names, or what it takes over."""
+        if self.over is not None:
+            return self.over(example)
+        # It makes a strategy, so it knows this class.
+        from askance_server.core.renaming import renamed  # noqa: PLC0415
+
+        return renamed(self, example)
 
     def portion(self, number: int) -> Fraction:
         """Share of the users left before round `number` that the round takes."""

@@ -175,7 +175,7 @@ def test_one_who_takes_her_fields_from_the_server_tells_it_of_any_column(
 ) -> None:
     """The control: so did version 0.1."""
     liar = keeps(SECRET, ASKS_SECRET)
-    monkeypatch.setattr("askance_lab.commands.client.read_schema", lambda _: SECRET)
+    monkeypatch.setattr("askance_lab.commands.shared.table_options.read_schema", lambda _: SECRET)
     with serving_liar(liar) as url:
         assert anna.rounds(url, "--schema", anna.value, "--yes")[0]["result"] == "answered"
         assert len(liar.bodies) == 1
