@@ -476,7 +476,7 @@ def test_a_result_is_the_bulletins_whatever_is_installed(tmp_path: Path, monkeyp
         made = api.study("mean", {"epsilon": "1", "users": "all"})
         assert api.report(made["rounds"][0]["id"], token).status_code == 200
         result = api.get(f"/v1/studies/{made['id']}/result").json()
-        assert set(result["hypothesis"]) == {"mean", "tolerance"}
+        assert set(result["hypothesis"]) == {"mean", "tolerance", "low", "high", "level", "reports"}
         end = api.get(f"/v1/studies/{made['id']}/bulletin?after=3").json()["entries"][0]["notice"]
         assert json.loads(end["hypothesis"]["data"]) == result["hypothesis"]
         assert (end["hypothesis"]["text"], end["reason"]) == (result["text"], result["reason"])

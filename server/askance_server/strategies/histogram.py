@@ -15,7 +15,11 @@ from askance_protocol.queries import CellQuery
 from askance_protocol.queries.language import FieldValue
 from askance_protocol.queries.query import MAX_CELLS
 from askance_protocol.schema import IntegerField, Schema
-from askance_server.core.strategy import Ask, Asking, Hypothesis, Learnt, Parameters, Strategy
+from askance_server.core.strategy import LEVEL, Ask, Asking, Hypothesis, Learnt, Parameters, Strategy, estimates_in
+from askance_server.strategies.shared.sure import interval_members, interval_text
+
+MOST_INTERVALS: Final = 4096
+"""Cells whose intervals stand in the hypothesis: a bulletin's last entry has room for so many."""
 
 
 def schema(parameters: Parameters) -> Schema:
@@ -30,11 +34,16 @@ def run(parameters: Parameters) -> Asking:
     """Ask for all cells at once."""
     tolerance = float(read.decimal(parameters, "tolerance", below=1, default="0.05"))
     cells = read.whole(parameters, "cells", 2, MAX_CELLS)
-    [answer] = yield [Ask(CellQuery(cells=cells, cell=FieldValue(field="cell")), tolerance)]
-    shares = np.asarray(answer, np.float64)
+    answers = yield [Ask(CellQuery(cells=cells, cell=FieldValue(field="cell")), tolerance)]
+    shares = np.asarray(answers[0], np.float64)
     largest = int(shares.argmax())
     text = f"cell {largest} of {cells} has the largest share, {shares[largest]:.6g}, asked to within {tolerance:g}"
-    return Hypothesis(text, {"shares": shares.tolist(), "tolerance": tolerance})
+    # The largest was chosen by its estimate, so its interval has to hold together with all others: the union bound.
+    found = estimates_in(answers, 1 - (1 - LEVEL) / cells) if cells <= MOST_INTERVALS else ()
+    if found:
+        share = f"{found[largest].estimate:.4g} ({interval_text(found[largest], every=True)})"
+        text = f"cell {largest} of {cells} has the largest share, {share}"
+    return Hypothesis(text, {"shares": shares.tolist(), "tolerance": tolerance, **interval_members(found)})
 
 
 def error(learned: Learnt, truth: Learnt) -> float:

@@ -10,7 +10,8 @@ from askance_protocol.queries import RealQuery
 from askance_protocol.queries.language import FieldValue
 from askance_protocol.queries.query import MAX_DENOMINATOR
 from askance_protocol.schema import RealField, Schema
-from askance_server.core.strategy import Ask, Asking, Hypothesis, Learnt, Parameters, Strategy
+from askance_server.core.strategy import Ask, Asking, Hypothesis, Learnt, Parameters, Strategy, estimates_in
+from askance_server.strategies.shared.sure import interval_members, interval_text
 
 
 def denominator(parameters: Parameters) -> int:
@@ -29,9 +30,13 @@ def run(parameters: Parameters) -> Asking:
     """Ask for E[g] with g(u) = u. KLNRS11, §5.1.1: g: D → [−b, b], here with b = 1."""
     tolerance = float(read.decimal(parameters, "tolerance", below=1, default="0.05"))
     query = RealQuery(numerator=FieldValue(field="value"), denominator=denominator(parameters))
-    [answer] = yield [Ask(query, tolerance)]
-    mean = float(answer)
-    return Hypothesis(f"the mean is {mean:.6g}, asked to within {tolerance:g}", {"mean": mean, "tolerance": tolerance})
+    answers = yield [Ask(query, tolerance)]
+    found = estimates_in(answers)
+    mean = found[0].estimate if found else float(answers[0])
+    how = f" ({interval_text(found[0])})" if found else f", asked to within {tolerance:g}"
+    return Hypothesis(
+        f"the mean is {mean:.6g}{how}", {"mean": mean, "tolerance": tolerance, **interval_members(found, one=True)}
+    )
 
 
 def error(learned: Learnt, truth: Learnt) -> Fraction:
