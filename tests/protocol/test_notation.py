@@ -105,8 +105,10 @@ NAMES: Final[dict[str, AnyQuery]] = {
     "share(plan = 'free', minus where y = -1), share(plan = 'pro', minus where y = -1)": CellQuery(
         cells=2, cell=PLAN, negative=Label(sign=-1)
     ),
-    "share(x[4..5] = 0), share(x[4..5] = 1)": CellQuery(cells=2, cell=Slice(field="x", first=4, width=2)),
-    "share(lookup(minutes, [1, 0], -1) = 0)": CellQuery(cells=1, cell=Lookup(index=MINUTES, table=(1, 0), default=-1)),
+    "share(cell 0 of x[4..5]), share(cell 1 of x[4..5])": CellQuery(cells=2, cell=Slice(field="x", first=4, width=2)),
+    "share(cell 0 of lookup(minutes, [1, 0], -1))": CellQuery(
+        cells=1, cell=Lookup(index=MINUTES, table=(1, 0), default=-1)
+    ),
 }
 
 

@@ -63,7 +63,7 @@ def test_a_running_study_tells_what_was_answered_so_far(api: Service) -> None:
 
     assert before == []
     assert running["state"] == "running"
-    cells = [f"share((i if b = 1 else -1) = {i}, minus where y = -1)" for i in range(4)]
+    cells = [f"share(cell {i} of (i if b = 1 else -1), minus where y = -1)" for i in range(4)]
     assert [each["name"] for each in running["estimates"]] == cells
     assert again == running
     assert (cancelled["state"], cancelled["estimates"]) == ("cancelled", running["estimates"])

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
 from askance_client.simulation.population.synthetic import noise
+from askance_lab.commands.shared.estimates_text import MOST_LINES, MOST_OF_A_LEARNER, estimate_lines
 from askance_lab.commands.shared.exit_codes import EXIT_OF, Exit
 from askance_lab.commands.shared.options import (
     AlphaOption,
@@ -39,6 +40,7 @@ from askance_lab.data.table_file import TableFile
 from askance_lab.data.table_population import OwnTable, table_population
 from askance_lab.engines import Engine, engine_names
 from askance_lab.engines import engine as engine_of
+from askance_lab.evaluation.proportion import CONFIDENCE
 from askance_lab.experiments.single_run import SingleRun, run_once
 from askance_lab.oracles.shared.bshouty_feldman import bshouty_feldman
 from askance_lab.oracles.shared.registry import oracle_named, oracle_names
@@ -48,10 +50,12 @@ from askance_protocol.budget import to_text
 from askance_protocol.errors import UsageError
 from askance_protocol.parameters import Parameters
 from askance_server.core import planning
+from askance_server.core.estimates import MOST_ESTIMATES
 from askance_server.core.strategy import Strategy
 from askance_server.strategies.registry import registry
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
+"""Version 2: `error_known` is exactly, held-out or null, and never of examples that were learned from."""
 _KEPT: Final = 5
 """One row in this many of a table is kept from the learner, to measure the error on."""
 
@@ -194,7 +198,7 @@ def run(
         setting, table = _setting(options, processes)
         ended = run_once(setting, kind)
     answer = _answer(options, setting, ended, table) | {"seconds": round(time.perf_counter() - begin, 3)}
-    typer.echo(json.dumps(answer) if as_json else _text(answer, ended))
+    typer.echo(json.dumps(answer) if as_json else _text(runs, answer, ended))
     raise typer.Exit(Exit.OK if ended.code is None else EXIT_OF[ended.code])
 
 
@@ -305,31 +309,41 @@ def _answer(options: RunOptions, setting: OracleSetting, ended: SingleRun, table
         "error": error.value,
         "error_known": error.known,
         "error_interval": None if error.interval is None else list(error.interval),
+        "error_level": None if error.interval is None else CONFIDENCE,
         "success": ended.success,
+        "estimates": [asdict(each) for each in ended.estimates[:MOST_ESTIMATES]],
+        "estimates_left_out": max(0, len(ended.estimates) - MOST_ESTIMATES),
         "max_spent_micro_epsilon": 0 if learned is None else learned.max_spent_micro_epsilon,
         "not_private": options.not_private(table),
     }
 
 
-def _text(answer: Mapping[str, Any], ended: SingleRun) -> str:
+def _text(strategy: Strategy, answer: Mapping[str, Any], ended: SingleRun) -> str:
     if ended.state != "finished":
         return f"{answer['strategy']}: {ended.state}: {ended.reason}"
     parts = [
         _error(answer),
-        *([f"{answer['users']:,} users"] if ended.received else []),
+        *([f"{answer['users']:,} user{'s' if answer['users'] > 1 else ''}"] if ended.received else []),
         f"{answer['rounds']} round{'s' if answer['rounds'] > 1 else ''}",
         "no ε is claimed" if answer["not_private"] else _spent(answer["max_spent_micro_epsilon"]),
         f"{answer['seconds']:.1f} s",
     ]
-    warning = "".join(f"\nNot private: {reason}." for reason in answer["not_private"])
-    return f"{answer['text']}\n{' · '.join(parts)}{warning}"
+    lines = [answer["text"], " · ".join(parts)]
+    lines += [f"Error unknown: {ended.error.why}."] if ended.error.why else []
+    lines += [f"Not private: {reason}." for reason in answer["not_private"]]
+    learner = strategy.predict is not None or strategy.cost is not None
+    table = estimate_lines(ended.estimates, most=MOST_OF_A_LEARNER if learner else MOST_LINES)
+    return "\n".join([*lines, "", *table] if table else lines)
 
 
 def _error(answer: Mapping[str, Any]) -> str:
+    """The error, and by what it is known: exactly, or on what was held out, with its interval."""
     if answer["error"] is None:
         return "error unknown"
+    if answer["error_known"] == "exactly":
+        return f"error {answer['error']:.4g} exactly"
     low, high = answer["error_interval"] or (None, None)
-    return f"error {answer['error']:.4g}" + ("" if low is None else f" (from {low:.4g} to {high:.4g})")
+    return f"error {answer['error']:.4g} held out" + ("" if low is None else f" (from {low:.4g} to {high:.4g})")
 
 
 def _spent(spent: int | None) -> str:

@@ -2,7 +2,7 @@
 
 Error is disagreement with the concept itself, not with noisy labels (KLNRS11, Def. 2.4). Users who were made up have a
 concept, and there are always more of them: a hypothesis is measured on some whom no oracle has asked. A table has
-labels only, and the rows that were kept from the learner.
+labels only, and the rows that were kept from the learner: where none were, nobody knows how wrong it is on others.
 """
 
 from __future__ import annotations
@@ -40,12 +40,17 @@ class KnownError:
     """Share of wrongly labelled examples, or the error of an estimate; None means unknown."""
 
     value: float | None
-    known: Literal["exactly", "measured", "not"]
+    known: Literal["exactly", "held-out"] | None
+    """By the distribution itself, or on examples that nothing was learned from."""
     interval: tuple[float, float] | None = None
-    """Where it is measured: Clopper and Pearson's, with confidence 0.95."""
+    """Where wrong labels were counted on what was held out: Clopper and Pearson's, with confidence 0.95."""
+    why: str = ""
+    """Why it is unknown, where that can be helped."""
 
 
-UNKNOWN: Final = KnownError(None, "not")
+UNKNOWN: Final = KnownError(None, None)
+ALL_ROWS_ASKED: Final = KnownError(None, None, why="every row was learned from: hold some out, by fewer --users")
+"""On rows that it was learned from a hypothesis is right more often than on those that its users will meet."""
 
 
 def error_of(strategy: Strategy, learned: Learnt, population: Population, asked: int = 0) -> KnownError:
@@ -90,7 +95,7 @@ def _of_cost(strategy: Strategy, learned: Learnt, population: Population) -> Kno
         return UNKNOWN
     columns = population.columns(range(_FIRST, _FIRST + _CHUNK))
     more = strategy.cost(learned, columns) - strategy.cost(population.truth, columns)
-    return KnownError(max(0.0, more), "measured")
+    return KnownError(max(0.0, more), "held-out")
 
 
 def _on_concept(predicted: Predicted, population: Synthetic, concept: Concept) -> KnownError:
@@ -108,21 +113,22 @@ def _wrong(predicted: Predicted, columns: Columns, concept: Concept) -> int:
 
 
 def _on_rows(predicted: Predicted, population: Population, asked: int) -> KnownError:
-    """Error on the rows that were not learned from; if there are none, the exact error on all rows."""
+    """Error on the rows that were not learned from; unknown if there are none."""
     field, size = population.schema.label, population.size
     if field is None or size is None:
         return UNKNOWN
-    rest = range(asked, size) if asked < size else range(size)
-    wrong = 0
+    if asked >= size:
+        return ALL_ROWS_ASKED
+    rest, wrong = range(asked, size), 0
     for some in _runs(rest):
         columns = population.columns(some)
         wrong += int((predicted(columns) != (columns[field.name] == 1)).sum())
-    return _measured(wrong, len(rest)) if asked < size else KnownError(wrong / size, "exactly")
+    return _measured(wrong, len(rest))
 
 
 def _measured(wrong: int, count: int, confidence: float = CONFIDENCE) -> KnownError:
     share = Proportion(wrong, count, confidence)
-    return KnownError(share.rate, "measured", share.interval)
+    return KnownError(share.rate, "held-out", share.interval)
 
 
 def _runs(users: range) -> Iterator[range]:

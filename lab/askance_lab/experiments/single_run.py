@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -16,6 +16,7 @@ from askance_protocol.errors import Code
 from askance_protocol.randomness import OsRandom
 from askance_server.core.planning import TooFewUsersError
 from askance_server.core.run import StrategyError
+from askance_server.core.strategy import Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class SingleRun:
     """Why it failed."""
     received: tuple[int, ...] = ()
     """Number of users asked in each round."""
+    estimates: tuple[Estimate, ...] = ()
+    """What reports say of all that was asked and answered, where users report."""
 
 
 def run_once(setting: OracleSetting, kind: OracleKind) -> SingleRun:
@@ -40,16 +43,22 @@ def run_once(setting: OracleSetting, kind: OracleKind) -> SingleRun:
         try:
             learned = oracle.learn(setting.strategy, setting.own)
         except (TooFewUsersError, StrategyError) as failed:
-            return SingleRun("failed", str(failed), code=failed.code, received=tuple(oracle.received))
+            received, so_far = tuple(oracle.received), tuple(oracle.estimates(None))
+            return SingleRun("failed", str(failed), code=failed.code, received=received, estimates=so_far)
+        run = SingleRun("finished", learned.reason, learned, received=learned.received)
+        try:
+            run = replace(run, estimates=tuple(oracle.estimates(setting.strategy)))
+        except StrategyError as failed:
+            # It has learned, and cannot say how sure its answers are: then they are told by their queries.
+            run = replace(run, reason=f"{run.reason} ({failed})", estimates=tuple(oracle.estimates(None)))
     error = UNKNOWN
     try:
         error = error_of(setting.strategy, learned.hypothesis.value, setting.population, setting.users)
         error = _released(setting, error) if setting.real_noise else error
-        success = is_kept(setting.strategy, setting.own, error.value)
+        return replace(run, error=error, success=is_kept(setting.strategy, setting.own, error.value))
     except StrategyError as failed:
         # It has learned, and cannot say what its hypothesis is worth, or what it promised.
-        return SingleRun("finished", f"{learned.reason} ({failed})", learned, error, received=learned.received)
-    return SingleRun("finished", learned.reason, learned, error, success, received=learned.received)
+        return replace(run, reason=f"{run.reason} ({failed})", error=error)
 
 
 def _released(setting: OracleSetting, error: KnownError) -> KnownError:
@@ -58,8 +67,10 @@ def _released(setting: OracleSetting, error: KnownError) -> KnownError:
     An error on rows that were learned from is not told: they have paid already.
     """
     size = setting.population.size
-    if error.value is None or error.known != "measured" or size is None:
+    if error.value is None:
+        return error
+    if error.known != "held-out" or size is None:
         return UNKNOWN
     rows, epsilon = size - setting.users, Fraction(setting.micro_epsilon, 1_000_000)
     released = release_share(round(error.value * rows), rows, epsilon=epsilon, draw=below(OsRandom()))
-    return KnownError(released.value, "measured", released.interval)
+    return KnownError(released.value, "held-out", released.interval)

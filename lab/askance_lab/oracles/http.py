@@ -35,12 +35,14 @@ from askance_lab.remote.study_client import (
     unwrap,
 )
 from askance_protocol.errors import ProtocolError
-from askance_protocol.rounds import Cause, Entry, PreparedRound, StudyState
+from askance_protocol.rounds import Cause, Entry, PreparedRound, RoundAnswered, StudyState
 from askance_protocol.schema import Schema
+from askance_protocol.tally import Tally
+from askance_server.core.estimates import study_estimates
 from askance_server.core.planning import TooFewUsersError
 from askance_server.core.replay import Replay
 from askance_server.core.run import StrategyError
-from askance_server.core.strategy import Hypothesis, Parameters, Strategy
+from askance_server.core.strategy import Estimate, Hypothesis, Parameters, Strategy
 
 _POLL: Final = 0.02
 _QUIET: Final = 0.5
@@ -73,6 +75,8 @@ class Http(Oracle):
     """The number of entries that were read, and since when there are no more, or it was asked why."""
     _failed: TooFewUsersError | StrategyError | None = field(default=None, init=False, repr=False)
     """Why the server would not even open the study."""
+    _published: Sequence[Entry] = field(default=(), init=False, repr=False)
+    """The bulletin of the study that has ended."""
     _sent: SentBatches | None = field(default=None, init=False, repr=False)
 
     def __enter__(self) -> Self:
@@ -156,7 +160,7 @@ class Http(Oracle):
 
     def _replayed(self, strategy: Strategy) -> Hypothesis:
         """Hypothesis that the locally installed strategy learns from the answers on the bulletin."""
-        entries = self._runner.run(self._entries())
+        entries = self._published = self._runner.run(self._entries())
         replay = Replay(self._reader.history.study, strategy, {round_.id: round_ for round_ in self.rounds}.__getitem__)
         replay.hear(entry.notice for entry in entries)
         try:
@@ -177,6 +181,13 @@ class Http(Oracle):
     def end(self) -> StudyResult:
         """End of the study, as the server reports it."""
         return self._runner.run(ended(self._reader))
+
+    def estimates(self, strategy: Strategy | None) -> Sequence[Estimate]:
+        """What the reports say of all that was asked: from the bulletin, and not as the server says it."""
+        by_id = {round_.id: round_ for round_ in self.rounds}
+        answers = [entry.notice for entry in self._published if isinstance(entry.notice, RoundAnswered)]
+        rounds = [(by_id[each.round], [Tally.of(rows) for rows in each.tallies]) for each in answers]
+        return study_estimates(self._reader.history.study, strategy, rounds)
 
     @property
     def received(self) -> Sequence[int]:

@@ -17,10 +17,11 @@ from askance_protocol.errors import ProtocolError
 from askance_protocol.rounds import Cause, PreparedRound, StudySpec
 from askance_protocol.schema import Schema
 from askance_protocol.tally import Tally
+from askance_server.core.estimates import study_estimates
 from askance_server.core.in_memory import StudyInMemory
 from askance_server.core.planning import TooFewUsersError
 from askance_server.core.run import StrategyError
-from askance_server.core.strategy import Hypothesis, Parameters, Strategy
+from askance_server.core.strategy import Estimate, Hypothesis, Parameters, Strategy
 from askance_server.core.study import study_of
 
 
@@ -73,6 +74,10 @@ class LocalReports(Oracle):
     def received(self) -> Sequence[int]:
         """Number of reports of each round."""
         return [sum(tally.received for tally in tallies) for tallies in self.tallies]
+
+    def estimates(self, strategy: Strategy | None) -> Sequence[Estimate]:
+        """What the reports say of all that was asked."""
+        return study_estimates(self.study, strategy, zip(self.rounds, self.tallies, strict=True))
 
     @property
     def spent(self) -> Spent:

@@ -7,7 +7,7 @@ follow from the query alone, so that anybody who has the bulletin gets the same 
 
 - a boolean query is a `share` of a test;
 - a cell query is the `share` of each of its cells: `share(plan = 'pro')`; where a test counts against the cell, of
-  which less that share is told: `share(i = 3, minus where y = -1)`;
+  which less that share is told: `share(i = 3, minus where y = -1)`. Of a computed cell: `share(cell 3 of …)`;
 - a real query is a `mean`. Its numerator is often c + w·f, f a field, over a denominator D: then E[f] follows from
   the mean of (c + w·f)/D, exactly, and the question is `mean(f, low, high)`, between what the query keeps f. Any other
   numerator is a `mean` of what the query computes.
@@ -139,8 +139,9 @@ def _cells(query: CellQuery, schema: Schema) -> Callable[[int], str]:
     constant, weight, inner = _linear(query.cell)
     minus = "" if query.negative is None else f", minus where {_cut(_test(query.negative, schema))}"
     if not isinstance(inner, FieldValue):
+        # The number comes first: what is long may be cut.
         whole = _cut(_number(query.cell, schema))
-        return lambda cell: f"share({whole} = {cell}{minus})"
+        return lambda cell: f"share(cell {cell} of {whole}{minus})"
 
     def named(cell: int) -> str:
         held = Fraction(cell - constant, weight)

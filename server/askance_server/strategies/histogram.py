@@ -41,8 +41,8 @@ def run(parameters: Parameters) -> Asking:
     # The largest was chosen by its estimate, so its interval has to hold together with all others: the union bound.
     found = estimates_in(answers, 1 - (1 - LEVEL) / cells) if cells <= MOST_INTERVALS else ()
     if found:
-        share = f"{found[largest].estimate:.4g} ({interval_text(found[largest], every=True)})"
-        text = f"cell {largest} of {cells} has the largest share, {share}"
+        share = f"{found[largest].estimate:.4g} ({interval_text(found[largest])})"
+        text = f"cell {largest} of {cells} is the largest: {share}"
     return Hypothesis(text, {"shares": shares.tolist(), "tolerance": tolerance, **interval_members(found)})
 
 

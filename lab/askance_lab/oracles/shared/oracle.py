@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from askance_server.core.run import Run
-from askance_server.core.strategy import Answer, Ask, Hypothesis, Parameters, Strategy
+from askance_server.core.strategy import Answer, Ask, Estimate, Hypothesis, Parameters, Strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,10 @@ class Oracle(ABC):
     @property
     def received(self) -> Sequence[int]:
         """Number of users asked in each round so far, if users are asked."""
+        return ()
+
+    def estimates(self, strategy: Strategy | None) -> Sequence[Estimate]:  # noqa: ARG002 - for oracles of reports
+        """What reports say of all that was asked, as the strategy tells it; none where nobody reports."""
         return ()
 
 

@@ -24,15 +24,11 @@ def outward(end: float, digits: int, *, up: bool) -> float:
     return float(Context(prec=digits, rounding=rounding).create_decimal_from_float(end))
 
 
-def interval_text(estimate: Estimate, *, every: bool = False) -> str:
-    """An interval in words, with the number of reports: "0.19 to 0.21 at 95 %, 1,000 reports".
-
-    `every`: it was chosen out of several, which all lie in theirs at that level.
-    """
+def interval_text(estimate: Estimate) -> str:
+    """An interval in words, with the number of reports: "0.19 to 0.21 at 95 %, 1,000 reports"."""
     low, high = outward(estimate.low, _SHOWN, up=False), outward(estimate.high, _SHOWN, up=True)
-    level = f"{100 * LEVEL:g} %{' at once' if every else ''}"
     reports = f"{estimate.reports:,} report{'' if estimate.reports == 1 else 's'}"
-    return f"{low:.{_SHOWN}g} to {high:.{_SHOWN}g} at {level}, {reports}"
+    return f"{low:.{_SHOWN}g} to {high:.{_SHOWN}g} at {100 * LEVEL:g} %, {reports}"
 
 
 def interval_members(estimates: Sequence[Estimate], *, one: bool = False) -> dict[str, Any]:

@@ -1,0 +1,48 @@
+"""Estimates as text: a line for each question, in 80 columns, the ends of intervals rounded outwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from askance_protocol.queries.notation import CUT
+from askance_server.core.strategy import Estimate
+from askance_server.strategies.shared.sure import outward
+
+WIDTH: Final = 80
+MOST_LINES: Final = 12
+"""Estimates that are shown; --json has the others."""
+MOST_OF_A_LEARNER: Final = 4
+"""Of a learner, whose hypothesis is something else."""
+_DIGITS: Final = 4
+
+
+def estimate_lines(estimates: Sequence[Estimate], *, most: int = MOST_LINES, width: int = WIDTH) -> list[str]:
+    """A table of estimates with their intervals: its head, a line for each, and how many were left out."""
+    if not estimates:
+        return []
+    levels = sorted({each.level for each in estimates})
+    head = ("question", "estimate", "from", f"to ({' or '.join(f'{100 * level:g}' for level in levels)} %)", "reports")
+    rows = [head, *(_row(each) for each in estimates[:most])]
+    widths = [max(len(row[column]) for row in rows) for column in range(1, len(head))]
+    room = width - sum(widths) - 2 * len(widths)
+    left = min(room, max(len(row[0]) for row in rows))
+    lines = [
+        "  ".join([_cut(name, room).ljust(left), *(cell.rjust(size) for cell, size in zip(cells, widths, strict=True))])
+        for name, *cells in rows
+    ]
+    more = len(estimates) - most
+    return lines if more <= 0 else [*lines, f"{CUT} and {more:,} more: --json has them"]
+
+
+def _row(each: Estimate) -> tuple[str, ...]:
+    low, high = outward(each.low, _DIGITS, up=False), outward(each.high, _DIGITS, up=True)
+    return each.name, *(f"{number:.{_DIGITS}g}" for number in (each.estimate, low, high)), f"{each.reports:,}"
+
+
+def _cut(name: str, room: int) -> str:
+    """A name in so much room. Where it was cut before, its end stays, which says of which question it is."""
+    if len(name) <= room:
+        return name
+    tail = len(name) - max(name.rfind(" ("), len(name) - room // 2) if CUT in name else 1
+    return f"{name[: room - tail - 1]}{CUT}{name[-tail:]}"
