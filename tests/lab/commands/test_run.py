@@ -145,10 +145,10 @@ def test_estimates_are_a_table_of_80_columns() -> None:
     assert re.search(r"\(-?0\.\d+ to -?0\.\d+ at 95 %, 2,000 reports\)\nerror 0\.\d+ exactly · 2,000 users · ", mean)
     assert re.search(r"\n\nquestion +estimate +from +to \(95 %\) +reports\nmean\(value, -1, 1\) +-?0\.\d+ ", mean)
     cells = invoke("run", "histogram", "--set", "cells=30", "--users", 2000).splitlines()
-    assert (len(cells), cells[-1]) == (16, "… and 18 more: --json has them")
+    assert (len(cells), cells[-1]) == (17, "… and 18 more: --json has them")
     learner = invoke("run", "kmeans", "--users", 2000).splitlines()
     assert "held out" in learner[1]
-    assert (len(learner), learner[-1]) == (8, "… and 39 more: --json has them")
+    assert (len(learner), learner[-1]) == (9, "… and 39 more: --json has them")
     assert max(map(len, [*mean.splitlines(), *cells, *learner])) <= 80
 
 

@@ -21,6 +21,8 @@ def estimate_lines(estimates: Sequence[Estimate], *, most: int = MOST_LINES, wid
     """A table of estimates with their intervals: its head, a line for each, and how many were left out."""
     if not estimates:
         return []
+    # A line that counts one more is as long as the one more.
+    most = len(estimates) if len(estimates) == most + 1 else most
     levels = sorted({each.level for each in estimates})
     head = ("question", "estimate", "from", f"to ({' or '.join(f'{100 * level:g}' for level in levels)} %)", "reports")
     rows = [head, *(_row(each) for each in estimates[:most])]
