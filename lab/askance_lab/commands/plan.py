@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
+from askance_client.tables import read_schema
 from askance_lab.commands.shared.options import (
     AlphaOption,
+    AskOption,
     DimensionOption,
     EpsilonOption,
     JsonOption,
@@ -21,10 +24,14 @@ from askance_lab.commands.shared.options import (
     SetOption,
     StrategyArgument,
     examples,
+    parse_asks,
 )
 from askance_lab.commands.shared.parse_set import parse_set
 from askance_lab.commands.shared.tables import echo_table
 from askance_lab.experiments.planned_users import PlannedRound, planned_rounds
+from askance_lab.experiments.survey_plan import ExpectedSurvey
+from askance_protocol.errors import UsageError
+from askance_server.strategies.survey import SURVEY, gain
 
 SCHEMA_VERSION: Final = 1
 
@@ -35,6 +42,7 @@ app = typer.Typer()
     epilog=examples(
         "askance plan masked-parity --d 64",
         "askance plan mean --epsilon 0.5 --set tolerance=0.02",
+        'askance plan survey --ask "share(country)" --ask "mean(minutes, 0, 120)" --width 0.05',
         "askance plan conjunction --d 8 --alpha 0.1 --beta 0.01 --json",
     )
 )
@@ -44,19 +52,94 @@ def plan(
     epsilon: EpsilonOption = "1",
     alpha: AlphaOption = None,
     beta: Annotated[str, typer.Option("--beta", help="Probability with which the study may fail.")] = "0.05",
+    ask: AskOption = None,
+    width: Annotated[
+        str | None,
+        typer.Option(
+            "--width",
+            help="Of a survey: width that the intervals should have, of a mean as a part of its range.  [default: 0.1]",
+        ),
+    ] = None,
+    users: Annotated[
+        int | None, typer.Option("--users", min=1, help="Of a survey: say how wide the intervals of so many users are.")
+    ] = None,
+    schema: Annotated[
+        Path | None,
+        typer.Option(
+            "--schema", metavar="FILE", help="Of a survey: JSON document that declares the columns.  [default: made-up]"
+        ),
+    ] = None,
     parameter: SetOption = None,
     population: PopulationOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say how many users a strategy needs: by the papers' bound, as stated and as repaired, and as the server plans."""
-    own = {"d": d, "alpha": alpha, **parse_set(parameter or [])}
+    own = {"d": d, "alpha": alpha, "width": width, **parse_set(parameter or []), **parse_asks(ask)}
     asked = {name: value for name, value in own.items() if value is not None}
-    planned = planned_rounds(strategy, {**asked, "epsilon": epsilon, "beta": beta}, population)
+    survey, example = strategy == SURVEY.name, None if schema is None else read_schema(schema)
+    for option, given in {"--users": users, "--schema": schema}.items():
+        if given is not None and not survey:
+            raise UsageError(f"does not go with {strategy}", where=option, remedy="leave it out, or plan a survey")
+    terms = {**asked, "epsilon": epsilon, "beta": beta}
+    planned = planned_rounds(strategy, terms, population, example)
     answer = _answer(strategy, asked, epsilon, beta, planned)
+    if survey:
+        answer |= _widths(ExpectedSurvey.of(terms, population, example), float(asked.get("width", "0.1")), users)
     if as_json:
         typer.echo(json.dumps(answer))
-    else:
-        _echo(answer)
+        return
+    _echo(answer)
+    if survey:
+        _echo_widths(answer)
+
+
+def _widths(survey: ExpectedSurvey, width: float, users: int | None) -> dict[str, Any]:
+    """Users for a width, and the width of each question with so many users: those, unless others are given."""
+    needed = survey.users_for(width)
+    rows = survey.estimates(users or needed)
+    return {
+        "width": width,
+        "users_for_width": needed,
+        "gain": {str(many): gain(survey.micro_epsilon, many) for many in (2, 3)},
+        "widths": {
+            "users": users or needed,
+            "questions": [
+                {
+                    "name": row.name,
+                    "reports": row.reports,
+                    "width": row.high - row.low,
+                    "share_of_range": (row.high - row.low) / survey.ranges[row.name],
+                }
+                for row in rows
+            ],
+        },
+    }
+
+
+def _echo_widths(answer: dict[str, Any]) -> None:
+    """The second table, of a survey: how wide each interval comes out."""
+    rows = answer["widths"]["questions"]
+    columns = ("question", "reports", "width", "of range")
+    cells = [
+        [row["name"], f"{row['reports']:,}", f"{row['width']:.4g}", f"{row['share_of_range']:.4f}"] for row in rows
+    ]
+    longest = max(len(row["name"]) for row in rows)
+    lines = [
+        f"{name:<{longest}}{reports:>10}{width:>10}{share:>10}" for name, reports, width, share in (columns, *cells)
+    ]
+    title = f"95 % intervals with {answer['widths']['users']:,} users, about"
+    typer.echo(f"Intervals of width {answer['width']:g} need about {answer['users_for_width']:,} users.")
+    echo_table("\n".join((title, *lines)), columns, cells, title=title)
+    typer.echo(_together(answer["gain"]))
+
+
+def _together(gains: dict[str, float]) -> str:
+    """Whether it would be better to let each user answer several questions."""
+    best = max(gains, key=lambda many: gains[many])
+    times, several = f"{1 / gains[best]:.2f}", f"{best} each, at a {'half' if best == '2' else 'third'} of ε,"
+    if gains[best] <= 1:
+        return f"Each user answers one question: {several} would need {times} times as many users."
+    return f"Each user answers one question. {several} would do with {times} of them: ask in {best} surveys, one each."
 
 
 def _answer(

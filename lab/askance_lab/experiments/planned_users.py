@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from askance_client.simulation.population.over_schema import over_schema
 from askance_lab.data.made_up import made_up, split_parameters
 from askance_lab.evaluation.weighted import WeightedExamples
 from askance_lab.oracles.exact import Exact
@@ -13,6 +14,7 @@ from askance_lab.theory.local import users_sq_simulation_repaired, users_sq_simu
 from askance_protocol.errors import AskanceError, UsageError
 from askance_protocol.queries import CellQuery
 from askance_protocol.rounds import Cohort, RoundSpec, StudySpec, prepare_round
+from askance_protocol.schema import Schema
 from askance_server.core import planning
 from askance_server.core.liars import Shift, shifts
 from askance_server.core.run import Run, StrategyError, raised
@@ -39,15 +41,30 @@ class PlannedRound:
     """How far liars could shift the answers of this round, whatever its number of users."""
 
 
-def planned_rounds(name: str, parameters: Parameters, kind: str | None = None) -> list[PlannedRound]:
-    """Plan of each round of a strategy, over a representative population."""
+def planned_rounds(
+    name: str, parameters: Parameters, kind: str | None = None, example: Schema | None = None
+) -> list[PlannedRound]:
+    """Plan of each round of a strategy, over a representative population: uniform over `example`, if it is given."""
     strategies = registry()
     if name in strategies.broken:
         raise UsageError(strategies.broken[name], where=name, remedy="mend it, or plan another strategy")
     strategy, found = strategy_named(strategies, name), list[PlannedRound]()
-    asked, own = split_parameters(strategy, parameters, kind)
-    study = study_of(strategies, strategy=name, parameters=asked, title="A plan", nonce="0" * 32, simulated=True)
-    oracle = Exact(WeightedExamples(made_up(strategy, asked, _SEED, own, kind).columns(range(_SAMPLE))))
+    if example is None:
+        asked, own = split_parameters(strategy, parameters, kind)
+        population = made_up(strategy, asked, _SEED, own, kind)
+    else:
+        asked, population = parameters, over_schema(example, _SEED)
+    strategy = strategy.on(population.schema)
+    study = study_of(
+        strategies,
+        strategy=name,
+        parameters=asked,
+        title="A plan",
+        nonce="0" * 32,
+        simulated=True,
+        example=population.schema if strategy.over else example,
+    )
+    oracle = Exact(WeightedExamples(population.columns(range(_SAMPLE))))
     try:
         run = Run(strategy, planning.strategy_parameters(asked))
         said = run.step(None)

@@ -78,6 +78,11 @@ class ExpectedSurvey:
         asked = questions(own, self.study.example)
         return {name: float(question.high - question.low) for question in asked for name in question.names}
 
+    @property
+    def micro_epsilon(self) -> int:
+        """ε of one report, in micro-ε."""
+        return planning.terms_of(self.study.parameters).epsilon
+
     def estimates(self, users: int) -> list[Estimate]:
         """The table, if exactly what is expected is reported."""
         total = sum(part.part.share for part in self.round.parts)

@@ -182,6 +182,16 @@ def asks_of(asked: Sequence[TelemetryQuestion], width: float, *, simultaneous: b
     return [Ask(query, min(half * _z(planned / _numbers(query)) / own, 0.99), "best") for query, half in reach.items()]
 
 
+def gain(micro_epsilon: int, many: int) -> float:
+    """How many times as many users it takes if each answers one question at ε, and not `many` at ε/`many`.
+
+    n users give m questions n/m answers each of variance C(ε)², or `many`·n/m answers of variance C(ε/`many`)². That is
+    the largest variance of a bit; reports do not share it with what the users differ by.
+    """
+    whole, part = (1 / math.tanh(share * micro_epsilon / 2e6) for share in (1.0, 1 / many))
+    return many * (whole / part) ** 2
+
+
 def _failure(asked: Sequence[TelemetryQuestion], *, simultaneous: bool) -> float:
     """With what probability the interval of one number may fail."""
     return (1 - LEVEL) / (sum(len(question.names) for question in asked) if simultaneous else 1)
