@@ -98,6 +98,10 @@ def test_every_strategy_runs_on_every_oracle_and_learns_from_the_exact_one() -> 
     assert list(table) == list(STRATEGIES)
     for name, row in table.items():
         assert {entry.outcome for entry in row.values()} <= {"ran", "no labels"}, (name, row)
+        if name == "survey":
+            # Whatever it is asked, nobody knows the answer but its users: tests of its own compare it with theirs.
+            assert row["exact"].error is row["local"].error is None
+            continue
         assert row["exact"].learned, name
         assert row["local"].learned, name
     assert str(table["masked-parity-weak"]["exact"]) == "error 0.25 as promised"

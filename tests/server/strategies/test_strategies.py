@@ -463,6 +463,7 @@ BUILT_IN = {
     "perceptron": True,
     "kmeans": True,
     "masked-parity-two-rounds": True,
+    "survey": False,
 }
 """Whether each is interactive."""
 
