@@ -31,7 +31,8 @@ from askance_lab.commands.shared.tables import echo_table
 from askance_lab.experiments.planned_users import PlannedRound, planned_rounds
 from askance_lab.experiments.survey_plan import ExpectedSurvey
 from askance_protocol.errors import UsageError
-from askance_server.strategies.survey import SURVEY, gain
+from askance_server.strategies.shared.survey_asks import gain
+from askance_server.strategies.survey import SURVEY
 
 SCHEMA_VERSION: Final = 1
 

@@ -29,7 +29,8 @@ from askance_server.core.estimates import study_estimates
 from askance_server.core.run import Run
 from askance_server.core.strategy import Estimate, Hypothesis, Strategy
 from askance_server.core.study import study_of
-from askance_server.strategies.survey import SURVEY, questions
+from askance_server.strategies.shared.survey_questions import questions
+from askance_server.strategies.survey import SURVEY
 
 _SAMPLE: Final = 20_000
 _SEED: Final = 1

@@ -31,8 +31,9 @@ from askance_server.core.estimates import study_estimates
 from askance_server.core.in_memory import StudyInMemory
 from askance_server.core.strategy import Estimate
 from askance_server.core.study import step
-from askance_server.strategies import survey
-from askance_server.strategies.survey import COLUMNS, SURVEY, quotient_interval
+from askance_server.strategies.shared.survey_answers import quotient_interval
+from askance_server.strategies.shared.survey_asks import asks_of, gain
+from askance_server.strategies.survey import COLUMNS, SURVEY
 
 ASKS: Final = (
     "mean(minutes, 0, 120)",
@@ -285,16 +286,30 @@ def test_a_quotient_lies_between_its_ends() -> None:
 
 def test_everything_is_asked_about_equally_sharply() -> None:
     questions = [compile_question(text, COLUMNS) for text in ASKS]
-    asks = survey.asks_of(questions[3:5] + questions[1:2], 0.1, simultaneous=False)
+    asks = asks_of(questions[3:5] + questions[1:2], 0.1, simultaneous=False)
     tolerances = {type(ask.query): ask.tolerance for ask in asks}
 
     assert tolerances[RealQuery] == pytest.approx(2 * tolerances[BooleanQuery])
     assert tolerances[CellQuery] > tolerances[BooleanQuery]
-    assert len({ask.tolerance for ask in survey.asks_of(questions[:1], 0.1, simultaneous=False)}) == 1
+    assert len({ask.tolerance for ask in asks_of(questions[:1], 0.1, simultaneous=False)}) == 1
 
     widths = ExpectedSurvey.of(parameters(ASKS))
     each = {row.name: (row.high - row.low) / widths.ranges[row.name] for row in widths.estimates(USERS)}
     assert max(each.values()) < 1.6 * min(width for name, width in each.items() if "'1.8'" not in name)
+
+
+def test_users_are_split_and_not_their_epsilon_up_to_three() -> None:
+    """By the exact variances of two bits, of one half each: of half the users at ε, or of all at ε/2."""
+
+    def variance(epsilon: float) -> float:
+        keep = np.exp(epsilon) / (1 + np.exp(epsilon))
+        return float(0.25 / (2 * keep - 1) ** 2)
+
+    for micro_epsilon in (100_000, 1_000_000, 3_050_000, 3_060_000, 6_000_000):
+        epsilon = micro_epsilon / 1e6
+        assert gain(micro_epsilon, 2) == pytest.approx(2 * variance(epsilon) / variance(epsilon / 2))
+    assert gain(3_050_000, 2) < 1 < gain(3_060_000, 2)
+    assert gain(1_000_000, 3) < gain(1_000_000, 2) < 0.6
 
 
 def test_so_many_users_as_are_needed_for_a_width_give_it() -> None:
