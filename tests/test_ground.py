@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from tests.harness.tree import ROOT, committed
+
 ROOMS = ["protocol", "client", "server", "lab"]
 
 
@@ -116,11 +117,6 @@ def test_the_base_runs_every_command_without_an_extra() -> None:
     extras = {"dask", "matplotlib", "psycopg", "pyarrow", "scipy"}
     assert not loaded(", ".join(f"askance_lab.commands.{name}" for name in names)) & extras
     assert loaded("askance_server.ledger.postgres.ledger") & extras, "the control is found"
-
-
-def committed() -> list[Path]:
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    return [ROOT / name for name in listed.split("\0") if name]
 
 
 # Written in two halves, so that this file does not name what it looks for.

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from askance_lab.commands.shared.extras import require
 from askance_lab.commands.shared.options import (
     JsonOption,
     ResumeOption,
@@ -76,6 +77,7 @@ def landscape(
         users = known(tasks, measured)
         results = report.results_of(users, targets, seeds)
     else:
+        require("matplotlib")  # before anything is measured that it has to draw
         out.mkdir(parents=True, exist_ok=True)
         with ProgressBar("landscape", len(tasks)) as bar, engine(workers=workers) as processes:
             users = run_all(tasks, measured, processes, progress=bar.at)

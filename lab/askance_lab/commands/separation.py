@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from askance_lab.commands.shared.extras import require
 from askance_lab.commands.shared.options import (
     EpsilonOption,
     JsonOption,
@@ -79,6 +80,7 @@ def separation(
         raise UsageError("has results already", where=f"--out {out}", remedy="go on with --resume, or choose another")
     dimensions = sorted({*read_numbers(d, "--d", least=1)})
     settings = settings_of(dimensions, epsilon, sorted({*read_numbers(users, "--users", least=1)}), learner or LEARNERS)
+    require("matplotlib")  # before anything is measured that it has to draw
     out.mkdir(parents=True, exist_ok=True)
     with ProgressBar("separation", len(settings) * seeds) as bar, engine(workers=workers) as processes:
         points = measure(settings, seeds, measured, processes, progress=bar.at)
