@@ -42,7 +42,7 @@ CALLS: list[tuple[str, int]] = [
     ("curator parity --d 4", 0),
     ("demo --epsilon 0 --json", 2),
     ("doctor", 0),
-    ("fleet --users 2 --data none.csv --server {url} --enrolment-token {enrolment}", 2),
+    ("fleet --users 2 --share 3/2 --server {url} --enrolment-token {enrolment}", 2),
     ("health --server {url}", 0),
     ("health --server http://127.0.0.1:9", 3),
     ("landscape --classes NONE", 2),
