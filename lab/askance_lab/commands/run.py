@@ -332,7 +332,8 @@ def _text(strategy: Strategy, answer: Mapping[str, Any], ended: SingleRun) -> st
     lines += [f"Error unknown: {ended.error.why}."] if ended.error.why else []
     lines += [f"Not private: {reason}." for reason in answer["not_private"]]
     learner = strategy.predict is not None or strategy.cost is not None
-    table = estimate_lines(ended.estimates, most=MOST_OF_A_LEARNER if learner else MOST_LINES)
+    most = MOST_OF_A_LEARNER if learner else MOST_ESTIMATES if strategy.estimates else MOST_LINES
+    table = estimate_lines(ended.estimates, most=most)
     return "\n".join([*lines, "", *table] if table else lines)
 
 

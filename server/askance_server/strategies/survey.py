@@ -38,6 +38,9 @@ from askance_server.strategies.shared.survey_answers import estimates_table, row
 from askance_server.strategies.shared.survey_asks import asks_of, row_failure
 from askance_server.strategies.shared.survey_questions import ASK, fields, is_simultaneous, questions, width_of
 
+SHOWN: Final = 3
+"""Numbers that the text of a hypothesis tells; a table has them all."""
+
 COLUMNS: Final = Schema(
     fields=(
         CategoryField(name="country", values=("at", "ch", "de", "es", "fr", "it", "nl", "pl")),
@@ -66,7 +69,8 @@ def over(example: Schema) -> Strategy:
         asks = asks_of(asked, width_of(parameters), simultaneous=is_simultaneous(parameters))
         answers = dict(zip((ask.query for ask in asks), (yield asks), strict=True))
         rows = [row for question in asked for row in rows_of(question, [answers[query] for query in question.queries])]
-        text = "; ".join(f"{name} = {value:.4g}" for name, value in rows)
+        first = "; ".join(f"{name} = {value:.4g}" for name, value in rows[:SHOWN])
+        text = first if len(rows) <= SHOWN else f"{first}; … {len(rows)} numbers in all"
         return Hypothesis(text, {"answers": [{"name": name, "estimate": value} for name, value in rows]})
 
     def estimates(parameters: Parameters, estimating: Estimating) -> Sequence[Estimate]:
