@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -21,6 +22,7 @@ from askance_client.tables import read_schema
 from askance_lab.commands.shared import study_text
 from askance_lab.commands.shared.durations import seconds_of
 from askance_lab.commands.shared.exit_codes import Exit, exit_of_cause
+from askance_lab.commands.shared.export_files import read_export, write_export
 from askance_lab.commands.shared.operator_token import operator_token
 from askance_lab.commands.shared.options import (
     DEFAULT_SERVER,
@@ -45,6 +47,7 @@ from askance_lab.remote.management import (
     cancel_study,
     cause_there,
     close_round,
+    entries_of,
     find_study,
     follow_study,
     is_over,
@@ -52,13 +55,17 @@ from askance_lab.remote.management import (
 )
 from askance_lab.remote.study_client import create as create_study
 from askance_lab.remote.study_client import unwrap
-from askance_protocol.errors import UsageError
+from askance_protocol.errors import DataError, UsageError
 from askance_protocol.parameters import Parameters
-from askance_protocol.rounds import Cause
+from askance_protocol.rounds import Cause, Entry
 from askance_protocol.schema import Schema
 from askance_protocol.text import printable
+from askance_server.core.export import Pinned, export_files, verify_files
+from askance_server.core.verification import VerificationError, VerifiedStudy, same
+from askance_server.strategies.registry import registry
 
 SCHEMA_VERSION: Final = 1
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 StudyArgument: TypeAlias = Annotated[
     str,
@@ -420,3 +427,110 @@ def cancel(
         typer.echo(json.dumps({"schema_version": SCHEMA_VERSION, **study_text.summary(found)}))
     else:
         typer.echo(f"study {found['id'][:8]} is {found['state']}")
+
+
+# ---------------------------------------------------------------------------------------------- taking away, checking
+
+
+@app.command(
+    epilog=examples(
+        "askance study export 1f2e3d4c --out sleep",
+        "askance study export 1f2e3d4c --out sleep.zip",
+        "askance study export 1f2e3d4c --out sleep --json",
+    )
+)
+def export(
+    study: NamedStudyArgument,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="PATH", help="New folder for the files; or one new file that ends in .zip.")
+    ],
+    server: ServerOption = DEFAULT_SERVER,
+    as_json: JsonOption = False,
+) -> None:
+    """Write bulletin, tallies and result of a study to files that anybody can verify: askance study verify PATH.
+
+    What is written is verified first: exit code 6 if the server shows something that cannot be true.
+    """
+    if out.exists():
+        raise DataError("is there already", where=str(out), remedy="name a new folder or file: --out")
+
+    async def read() -> tuple[list[Entry], Mapping[str, Any]]:
+        async with Server(server) as there:
+            found = await find_study(there, study)
+            return await entries_of(there, str(found["id"])), await result_of(there, found)
+
+    entries, told = asyncio.run(read())
+    strategies = registry()
+    files = export_files(entries, strategies)
+    found = verify_files(files, strategies)
+    _compare_result(found, told)
+    write_export(out, files)
+    _tell_verified(found, as_json=as_json, path=out)
+
+
+def _compare_result(found: VerifiedStudy, told: Mapping[str, Any]) -> None:
+    """Refuse a server whose result is not what its own bulletin says."""
+    end = found.ended
+    learned = None if end is None or end.hypothesis is None else end.hypothesis
+    # Of a study of version 0.1 the bulletin has no hypothesis, so there is nothing to compare.
+    if learned is not None and (told["text"] != learned.text or not same(told["hypothesis"], dict(learned.value))):
+        raise VerificationError("says that something else was learned than its bulletin", where="server")
+
+
+@app.command(
+    epilog=examples(
+        "askance study verify sleep",
+        "askance study verify sleep.zip --head DIGEST",
+        "askance study verify sleep/bulletin.jsonl --json",
+    )
+)
+def verify(
+    path: Annotated[
+        Path, typer.Argument(metavar="PATH", help="What was exported: a folder, a .zip, or a bulletin.jsonl by itself.")
+    ],
+    study: Annotated[
+        str, typer.Option("--study", metavar="ID", help="Id that the study has to have, as you know it from elsewhere.")
+    ] = "",
+    head: Annotated[
+        str,
+        typer.Option(
+            "--head", metavar="DIGEST", help="Digest that one of its entries has to have: from a wallet, say."
+        ),
+    ] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Verify an exported study, without a server: digests, chain, questions, tallies, estimates and hypothesis.
+
+    Exit code 6 if anything does not follow; the message names the file and the entry. Whether others have seen the
+    same history is told by its head alone: compare it, by --head or with the line that is printed.
+    """
+    pinned = Pinned(_digest(study, "--study"), _digest(head, "--head"))
+    _tell_verified(verify_files(read_export(path), registry(), pinned), as_json=as_json, path=path)
+
+
+def _digest(text: str, option: str) -> str | None:
+    if text and _DIGEST.fullmatch(text) is None:
+        raise UsageError("is no digest", where=option, remedy="give all of its 64 digits, 0-9 and a-f")
+    return text or None
+
+
+def _tell_verified(found: VerifiedStudy, *, as_json: bool, path: Path) -> None:
+    reports = sum(closed.received for closed in found.closed.values())
+    if as_json:
+        told = {
+            "path": str(path),
+            "study": found.study.digest(),
+            "length": found.bulletin.length,
+            "head": found.bulletin.head,
+            "state": found.bulletin.state.value,
+            "rounds": len(found.rounds),
+            "reports": reports,
+        }
+        typer.echo(json.dumps({"schema_version": SCHEMA_VERSION, "verified": True, **told}))
+        return
+    rounds = f"{len(found.rounds)} round{'' if len(found.rounds) == 1 else 's'}"
+    typer.echo(
+        f"{path}: {found.bulletin.length} entries, {rounds}, {reports:,} reports, {found.bulletin.state.value}: "
+        "every digest, question, tally, estimate and conclusion follows\n"
+        f"to compare with a wallet: {found.study.digest()} {found.bulletin.length} {found.bulletin.head}"
+    )

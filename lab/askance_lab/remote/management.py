@@ -17,7 +17,7 @@ from askance_client import Problem, Refusal, RemoteError, Server
 from askance_lab.remote.study_client import cause_of, unwrap
 from askance_protocol.canonical import Json
 from askance_protocol.errors import AskanceError, Code
-from askance_protocol.rounds import Cause
+from askance_protocol.rounds import Cause, Entry
 from askance_protocol.text import printable
 
 ServerDocument = Mapping[str, Any]
@@ -231,3 +231,14 @@ async def _changes(server: Server, name: str) -> AsyncGenerator[asyncio.Event]:
         listening.cancel()
         with suppress(asyncio.CancelledError):
             await listening
+
+
+# --------------------------------------------------------------------------------------------------------- exporting
+
+
+async def entries_of(server: Server, name: str) -> list[Entry]:
+    """All entries of a study's bulletin, read to its head."""
+    entries: list[Entry] = []
+    while more := unwrap(await server.entries(name, len(entries) - 1)).entries:
+        entries += more
+    return entries

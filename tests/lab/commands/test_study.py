@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+import warnings
+import zipfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,13 +21,15 @@ import pytest
 from rich.console import Console
 
 from askance_client import Server, UnreachableError
+from askance_lab.commands import study as study_command
 from askance_lab.commands.shared import study_text
 from askance_lab.commands.shared.durations import seconds_of
 from askance_lab.commands.shared.exit_codes import EXIT_OF, Exit
 from askance_lab.remote import management
 from askance_lab.remote.management import NoSuchStudyError, NotOpenThereError, NotOverError, follow_study
 from askance_lab.remote.study_client import RemoteError, StrategyFailsThereError, TooFewUsersThereError
-from askance_protocol.errors import UsageError
+from askance_protocol.errors import DataError, UsageError
+from askance_server.core.verification import VerificationError
 from tests.harness.marks import SECONDS
 from tests.harness.servers import Json, ServerProcess, serving
 from tests.lab.commands.calls import COMMAND, askance, at_home, invoke
@@ -338,3 +344,130 @@ def test_a_screen_holds_a_study_in_eighty_columns(title: str) -> None:
     assert "[31m" not in screen.replace("\\x1b[31m", "")
     assert "\u202e" not in screen
     assert "0.25 (from 0.2 to 0.3 at 95 %, 5,000 reports)" in study_text.outcome(result)
+
+
+# ------------------------------------------------------------------------------------------------ taking away, checking
+
+OFFLINE = """
+import socket
+def away(*_):
+    raise AssertionError("the network was asked")
+socket.socket.connect = socket.create_connection = away
+from askance_lab.cli import main
+main()
+"""
+"""The command on a machine without a network."""
+
+
+@pytest.fixture(scope="module")
+def ended(shared: ServerProcess, tokens: list[str]) -> str:
+    """A study that has learned."""
+    made = shared.study("mean", {"users": "all", "epsilon": "0.5"})
+    report(shared, made, tokens)
+    name: str = made["id"]
+    return name
+
+
+def site(folder: Path) -> Path:
+    """The packages as a wheel has them, and nothing else of the repository."""
+    root = Path(__file__).parents[3]
+    for package in ("protocol/askance_protocol", "client/askance_client", "server/askance_server", "lab/askance_lab"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(root / package, folder / Path(package).name, ignore=ignored)
+    return folder
+
+
+@pytest.mark.parametrize("name", ["taken", "taken.zip"])
+def test_an_export_is_verified_in_an_empty_folder_with_the_wheels_code_and_without_a_network(
+    ended: str, tmp_path: Path, name: str
+) -> None:
+    told = json.loads(invoke("study", "export", ended, "--out", name, "--json"))
+    assert (told["verified"], told["study"], told["reports"]) == (True, ended, 6)
+
+    empty, packages = tmp_path / "empty", site(tmp_path / "site")
+    empty.mkdir()
+
+    def verify(*more: object) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", OFFLINE, "study", "verify", tmp_path / name, *more]
+        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(packages), "PYTHONDONTWRITEBYTECODE": "1"}
+        return subprocess.run(
+            list(map(str, command)), cwd=empty, env=environment, capture_output=True, text=True, check=False
+        )
+
+    run = verify("--head", told["head"], "--study", ended)
+    assert run.returncode == Exit.OK, run.stderr
+    assert f"{ended} {told['length']} {told['head']}" in run.stdout
+    assert list(empty.iterdir()) == []
+    # The control: one count of one tally, and the command says where.
+    if name == "taken":
+        file = tmp_path / name / "bulletin.jsonl"
+        file.write_text(file.read_text().replace('"tallies":[[[', '"tallies":[[[1', 1))
+        run = verify()
+        assert (run.returncode, run.stdout, run.stderr.count("\n")) == (Exit.CHECK_FAILED, "", 1)
+        assert "entry 3 (answers): tallies: add up to" in run.stderr
+    else:
+        run = verify("--head", "ab" * 32)
+        assert (run.returncode, run.stderr.count("\n")) == (Exit.CHECK_FAILED, 1)
+        assert "another history" in run.stderr
+
+
+def test_an_export_is_written_to_new_places_only_and_a_running_study_has_one_too(ended: str) -> None:
+    Path("there").mkdir()
+    for place in ("there", "there/more/new"):
+        if place == "there":
+            with pytest.raises(DataError, match="is there already"):
+                invoke("study", "export", ended, "--out", place)
+        else:
+            invoke("study", "export", ended, "--out", place)
+    made = created()
+    assert "2 entries, 1 round, 0 reports, sealed" in invoke("study", "export", made["id"], "--out", "running")
+    assert "sealed" in invoke("study", "verify", "running")
+    assert "finished" in invoke("study", "verify", "there/more/new/bulletin.jsonl")
+    assert sorted(path.name for path in Path("running").iterdir()) == [
+        "bulletin.jsonl",
+        "manifest.json",
+        "result.json",
+        "tallies.json",
+    ]
+
+
+def damaged_zip(whole: bytes) -> dict[str, tuple[bytes, str]]:
+    out = io.BytesIO()
+    with warnings.catch_warnings(), zipfile.ZipFile(out, "w") as twice:
+        warnings.simplefilter("ignore")
+        twice.writestr("result.json", "{}")
+        twice.writestr("result.json", "{}")
+    middle = len(whole) // 3
+    return {
+        "cut.zip": (whole[:-40], "is no export"),
+        "half.zip": (whole[: len(whole) // 2], "is no export"),
+        "bit.zip": (whole[:middle] + bytes([whole[middle] ^ 255]) + whole[middle + 1 :], ""),
+        "twice.zip": (out.getvalue(), "has a file twice"),
+        "empty.zip": (b"", "is no export"),
+        "text.txt": (b"hello", "is no export"),
+        "empty.jsonl": (b"", "has no entry"),
+    }
+
+
+def test_what_is_damaged_or_no_export_is_refused_in_one_line(ended: str, capsys: pytest.CaptureFixture[str]) -> None:
+    invoke("study", "export", ended, "--out", "whole.zip")
+    for name, (data, said) in damaged_zip(Path("whole.zip").read_bytes()).items():
+        Path(name).write_bytes(data)
+        code, printed, errors = at_home(capsys, "study", "verify", name)
+        assert (code, printed, errors.count("\n")) == (Exit.CHECK_FAILED, "", 1), (name, errors)
+        assert said in errors
+    for arguments in (["nowhere"], ["whole.zip", "--head", "12"], ["whole.zip", "--study", "x"]):
+        code, _, errors = at_home(capsys, "study", "verify", *arguments)
+        assert (code, errors.count("\n")) == (Exit.USAGE, 1), errors
+    # The control: undamaged, it is verified.
+    assert at_home(capsys, "study", "verify", "whole.zip")[0] == Exit.OK
+
+
+def test_a_server_whose_result_is_not_its_bulletins_is_found_out(ended: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def lying(server: Server, study: Json) -> Json:
+        return {**await management.result_of(server, study), "text": "the mean is 7"}
+
+    monkeypatch.setattr(study_command, "result_of", lying)
+    with pytest.raises(VerificationError, match="something else was learned than its bulletin"):
+        invoke("study", "export", ended, "--out", "lie")
+    assert not Path("lie").exists()
