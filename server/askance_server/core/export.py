@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from askance_protocol.rounds import Entry, read_entry
 from askance_server.core.estimates import MOST_ESTIMATES, study_estimates
@@ -145,7 +145,7 @@ def _read(data: bytes) -> Any:
 
 def _compare(found: Any, due: Any, where: str) -> None:
     """Refuse what differs, naming the place that differs first."""
-    kinds: tuple[object, object] = type(found), type(due)
+    kinds = cast("tuple[object, object]", (type(found), type(due)))
     if kinds == (dict, dict):
         for name in [*due, *(name for name in found if name not in due)]:
             place = f"{where}.{name}".lstrip(".")
