@@ -29,15 +29,19 @@ hold together (by the union bound, whatever depends on what).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from askance_protocol import parameters as read
 from askance_protocol.schema import BitsField, CategoryField, IntegerField, Schema
-from askance_server.core.strategy import Asking, Estimate, Estimating, Hypothesis, Parameters, Strategy
+from askance_server.core.strategy import Asking, Estimate, Estimating, Hypothesis, Parameters, Strategy, estimates_in
+from askance_server.strategies.shared.sure import interval_members
 from askance_server.strategies.shared.survey_answers import estimates_table, rows_of
 from askance_server.strategies.shared.survey_asks import asks_of, row_failure
 from askance_server.strategies.shared.survey_questions import ASK, fields, is_simultaneous, questions, width_of
 
+MOST_INTERVALS: Final = 2048
+"""Numbers whose intervals stand in the hypothesis, too: the last entry of a bulletin has room for so many."""
 SHOWN: Final = 3
 """Numbers that the text of a hypothesis tells; a table has them all."""
 
@@ -67,11 +71,16 @@ def over(example: Schema) -> Strategy:
     def run(parameters: Parameters) -> Asking:
         asked = questions(parameters, example)
         asks = asks_of(asked, width_of(parameters), simultaneous=is_simultaneous(parameters))
-        answers = dict(zip((ask.query for ask in asks), (yield asks), strict=True))
+        given = yield asks
+        answers = dict(zip((ask.query for ask in asks), given, strict=True))
         rows = [row for question in asked for row in rows_of(question, [answers[query] for query in question.queries])]
         first = "; ".join(f"{name} = {value:.4g}" for name, value in rows[:SHOWN])
         text = first if len(rows) <= SHOWN else f"{first}; … {len(rows)} numbers in all"
-        return Hypothesis(text, {"answers": [{"name": name, "estimate": value} for name, value in rows]})
+        told = [{"name": name, "estimate": value} for name, value in rows]
+        if estimates_in(given) and len(rows) <= MOST_INTERVALS:
+            sure = estimates(parameters, partial(estimates_in, given))
+            told = [row | interval_members([each], one=True) for row, each in zip(told, sure, strict=True)]
+        return Hypothesis(text, {"answers": told})
 
     def estimates(parameters: Parameters, estimating: Estimating) -> Sequence[Estimate]:
         asked = questions(parameters, example)

@@ -17,7 +17,7 @@ from askance_server.core.in_memory import StudyInMemory
 from askance_server.core.replay import Replay
 from askance_server.core.strategy import Estimate, Hypothesis, Parameters
 from askance_server.core.study import study_of
-from askance_server.strategies import histogram
+from askance_server.strategies import histogram, survey
 from askance_server.strategies.registry import registry
 from askance_server.strategies.shared.sure import interval_members, interval_text, outward
 
@@ -107,3 +107,17 @@ def test_an_end_is_rounded_outwards_and_hardly(end: float, digits: int) -> None:
     assert up - down <= abs(end) * 10.0 ** (1 - digits) * 1.000001 + 5e-324
     assert float(f"{down:.{digits}g}") == down
     assert float(f"{up:.{digits}g}") == up
+
+
+def test_a_survey_has_the_intervals_of_its_table_in_its_hypothesis(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = {"ask1": "mean(minutes, 0, 120)", "ask2": "share(plan = 'pro')"}
+    _, learned = finished("survey", 4000, **asked)
+    rows = learned.value["answers"]
+
+    assert [row["name"] for row in rows] == list(asked.values())
+    for row in rows:
+        assert list(row) == ["estimate", "high", "level", "low", "name", "reports"]
+        assert (row["low"] < row["estimate"] < row["high"], row["level"], row["reports"] > 100) == (True, 0.95, True)
+    # Very many are left to the result.
+    monkeypatch.setattr(survey, "MOST_INTERVALS", 1)
+    assert [list(row) for row in finished("survey", 4000, **asked)[1].value["answers"]] == [["estimate", "name"]] * 2
