@@ -64,7 +64,13 @@ def main() -> int:
         name, reports = query.to_bytes()[:80].decode(), USERS * part.part.share // total
         tallies = (Tally(source.multinomial(REPORTS, likely.ravel()).reshape(likely.shape)) for _ in range(OURS))
         ours = error(((whole(estimate(part, tally).values)) for tally in tallies), truth)
-        row = {"cells": count, "question": name, "reports": reports, "channel": part.part.channel.kind, "survey": ours}
+        row: dict[str, Any] = {
+            "cells": count,
+            "question": name,
+            "reports": reports,
+            "channel": part.part.channel.kind,
+            "survey": ours,
+        }
         row |= {"own cohort": ours, "survey, in all": ours[0] / reports, "own cohort, in all": ours[0] * 6 / USERS}
         if reports * 6 < USERS:
             worse.append(
