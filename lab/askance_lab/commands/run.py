@@ -35,8 +35,14 @@ from askance_lab.commands.shared.options import (
     read_token,
 )
 from askance_lab.commands.shared.parse_set import parse_set
+from askance_lab.commands.shared.table_options import (
+    ColumnOption,
+    HighOption,
+    LowOption,
+    MissingOption,
+    TableOptions,
+)
 from askance_lab.data.made_up import made_up, split_parameters
-from askance_lab.data.table_file import TableFile
 from askance_lab.data.table_population import OwnTable, table_population
 from askance_lab.engines import Engine, engine_names
 from askance_lab.engines import engine as engine_of
@@ -79,10 +85,7 @@ class RunOptions:
     oracle: OracleKind
     engine: str
     workers: int
-    data: Path | None
-    schema: Path | None
-    label: str | None
-    positive: str | None
+    table: TableOptions
     server: LocalServer | None
 
     @property
@@ -96,6 +99,7 @@ class RunOptions:
             "the schema was inferred from the rows: declare it with --schema, the label's value with --positive": table
             is not None
             and table.inferred,
+            "users with a gap are left out, which tells that they have one: leave out --missing skip": self.table.skips,
             "the noise comes from a seed, and could be taken off: leave out --seed": self.seed is not None,
             f"--oracle {self.oracle.name} has no real noise: use --oracle local": self.oracle.name != "local",
         }
@@ -162,6 +166,10 @@ def run(
     workers: WorkersOption = 1,
     data: DataOption = None,
     schema: SchemaOption = None,
+    column: ColumnOption = None,
+    low: LowOption = None,
+    high: HighOption = None,
+    missing: MissingOption = None,
     label: LabelOption = None,
     positive: PositiveOption = None,
     server: Annotated[
@@ -189,9 +197,8 @@ def run(
     if server is not None and kind.name != "http":
         raise UsageError(f"does not go with --oracle {kind.name}", where="--server", remedy="leave one out")
     found = _server(server, operator, enrolment)
-    options = RunOptions(
-        runs, study, others, population, users, seed, eta, kind, engine, workers, data, schema, label, positive, found
-    )
+    rows = TableOptions.of(data, schema, column, low, high, missing, label, positive)
+    options = RunOptions(runs, study, others, population, users, seed, eta, kind, engine, workers, rows, found)
     _check(options)
     begin = time.perf_counter()
     with engine_of(engine, workers) as processes:
@@ -221,15 +228,13 @@ def _check(options: RunOptions) -> None:
         raise UsageError(f"does not go with --oracle {options.oracle.name}", where="--server", remedy="leave one out")
     if options.oracle.name != "local" and (options.engine != "local" or options.workers > 1):
         raise UsageError("simulate local reports", where="--engine, --workers", remedy="use --oracle local")
-    of_table = {"--label": options.label, "--schema": options.schema, "--positive": options.positive}
-    for option, value in of_table.items():
-        if value is not None and options.data is None:
-            raise UsageError("is for a table", where=option, remedy="give the table: --data FILE")
-    if options.population is not None and options.data is not None:
+    options.table.check_table()
+    data = options.table.data
+    if options.population is not None and data is not None:
         raise UsageError("are no rows of a table", where="--population", remedy="leave out one of it and --data")
-    if options.users is None and options.data is None and options.oracle.asks_users:
+    if options.users is None and data is None and options.oracle.asks_users:
         raise UsageError("is missing", where="--users", remedy="say how many users are asked")
-    if options.data is not None and options.eta is not None and options.oracle.name != "samples":
+    if data is not None and options.eta is not None and options.oracle.name != "samples":
         remedy = "for a table it says how noisy the labels are, and the samples oracle undoes that"
         raise UsageError(f"does not go with --oracle {options.oracle.name}", where="--eta", remedy=remedy)
 
@@ -238,7 +243,7 @@ def _setting(options: RunOptions, processes: Engine) -> tuple[OracleSetting, Own
     """Who is learned from; and the table, if they are its rows."""
     strategy = options.strategy
     eta = 0.0 if options.eta is None else float(noise({"eta": options.eta}))
-    if options.data is None:
+    if options.table.data is None:
         own = options.own if options.eta is None else {**options.own, "eta": options.eta}
         people = made_up(strategy, options.parameters, options.number, own, options.population)
         users = options.users or 0
@@ -253,8 +258,7 @@ def _setting(options: RunOptions, processes: Engine) -> tuple[OracleSetting, Own
             options.server,
         ), None
     mine = planning.strategy_parameters(options.parameters)
-    file = TableFile.of(options.data, options.schema, options.label, options.positive)
-    table = table_population(file, strategy, mine, options.number)
+    table = table_population(options.table.table(), strategy, mine, options.number)
     parameters, size = {**options.parameters, **table.parameters}, table.population.size or 1
     # Of who only asks, no error can be measured: then all rows are asked.
     kept = size // _KEPT if strategy.error or strategy.cost or strategy.predict else 0

@@ -18,7 +18,6 @@ from rich.console import Console
 from rich.live import Live
 
 from askance_client import Server
-from askance_client.tables import read_schema
 from askance_lab.commands.shared import study_text
 from askance_lab.commands.shared.durations import seconds_of
 from askance_lab.commands.shared.exit_codes import Exit, exit_of_cause
@@ -40,6 +39,13 @@ from askance_lab.commands.shared.options import (
 )
 from askance_lab.commands.shared.parse_set import parse_set
 from askance_lab.commands.shared.private_files import PrivateFile
+from askance_lab.commands.shared.table_options import (
+    ColumnOption,
+    HighOption,
+    LowOption,
+    MissingOption,
+    TableOptions,
+)
 from askance_lab.commands.shared.tables import echo_table
 from askance_lab.remote.management import (
     NotOverError,
@@ -105,6 +111,7 @@ class NewStudyOptions:
 @app.command(
     epilog=examples(
         "askance study create mean --title Sleep --epsilon 1 --deadline 2h",
+        "askance study create mean --schema people.json --column minutes --high 180",
         "askance study create survey --schema people.json --ask 'mean(minutes, 0, 120)' --ask 'share(country)'",
         "askance study create masked-parity --d 8 --simulated --gateway-token gateway.token --watch",
     )
@@ -132,6 +139,10 @@ def create(
             "--schema", metavar="FILE", help="JSON document of the fields, for a strategy that asks about any of them."
         ),
     ] = None,
+    column: ColumnOption = None,
+    low: LowOption = None,
+    high: HighOption = None,
+    missing: MissingOption = None,
     users: Annotated[
         str,
         typer.Option("--users", metavar="all|needed", help="Ask all who can still pay, or as many as are needed."),
@@ -160,7 +171,9 @@ def create(
         raise UsageError("is for simulated studies", where="--gateway-token", remedy="give --simulated, too")
     if watching and as_json:
         raise UsageError("exclude each other", where="--watch, --json", remedy="choose one; watch prints JSON lines")
-    example = None if schema is None else read_schema(schema)
+    table = TableOptions.of(None, schema, column, low, high, missing)
+    table.check_present()
+    example = table.declared()
     planned = {"users": users, "epsilon": epsilon, "deadline_seconds": seconds_of(deadline, "--deadline")}
     given = {name: value for name, value in own.items() if value is not None}
     asked = NewStudyOptions(

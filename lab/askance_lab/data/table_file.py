@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from askance_client.population import Population
 from askance_client.tables import AS_IT_IS, Repairs, column_names, from_file, read_schema, repaired
 from askance_protocol.errors import UsageError
 from askance_protocol.schema import Schema
+
+_UNLABELLED: Final[Mapping[str, None]] = {"label": None, "positive": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +57,17 @@ class TableFile:
         return column_names(self.path) if self.columns is None else self.columns
 
     def asking(self, columns: tuple[str, ...] | None) -> TableFile:
-        """The same table, of which these columns are asked."""
+        """The same table, of which these columns are asked, and the label."""
         return dataclasses.replace(self, columns=columns)
+
+    def only(self, columns: tuple[str, ...]) -> TableFile:
+        """The same table, of which these columns are asked, and nothing else: the label only if it is one of them."""
+        if self.schema is None:
+            return dataclasses.replace(self, columns=columns, **({} if self.label in columns else _UNLABELLED))
+        fields = tuple(self.schema.field(name) for name in dict.fromkeys(columns))
+        labelled = self.label in columns
+        schema = Schema(fields=tuple(field for field in self.schema.fields if field in fields))
+        return dataclasses.replace(self, schema=schema, columns=None, **({} if labelled else _UNLABELLED))
 
     def rows(self) -> Population:
         """Read all rows."""

@@ -12,7 +12,6 @@ from askance_client.tables import FromFile
 from askance_lab.data.features import featured
 from askance_lab.data.table_file import TableFile
 from askance_protocol.errors import ProtocolError
-from askance_protocol.examples import Columns
 from askance_protocol.schema import Schema
 from askance_server.core.strategy import Parameters, Strategy
 
@@ -34,16 +33,15 @@ class OwnTable:
 
 def table_population(table: TableFile, strategy: Strategy, parameters: Parameters, seed: int) -> OwnTable:
     """Read a table for a strategy. Its rows come in an order of the seed's, since a file may be sorted."""
-    rows = table.rows()
-    if strategy.over is not None:
-        return _as_asked(table, rows, strategy, parameters, seed)
-    if (schema := _asked(strategy, parameters)) is not None and set(schema.position) <= set(rows.schema.position):
+    if strategy.over is not None and not _is_plain(table, strategy, parameters):
+        return _as_asked(table, strategy, parameters, seed)
+    if (schema := _asked(strategy, parameters)) is not None and set(schema.position) <= set(table.names()):
         same = table.label if schema.label is not None and schema.label.name == table.label else None
         if table.schema is not None and table.positive is None:
             same = None
         looked = same is not None and table.positive is None
         return OwnTable(shuffled(table.rows_as(schema, same), seed), looked, parameters)
-    made = featured(strategy, shuffled(rows, seed), parameters)
+    made = featured(strategy, shuffled(table.rows(), seed), parameters)
     for name, value in made.parameters.items():
         if parameters.get(name, value) != value:
             raise ProtocolError(
@@ -59,20 +57,21 @@ def table_population(table: TableFile, strategy: Strategy, parameters: Parameter
     return OwnTable(made, table.schema is None, whole, tuple(feature.name for feature in made.features), made.read)
 
 
-def _as_asked(table: TableFile, rows: Population, strategy: Strategy, parameters: Parameters, seed: int) -> OwnTable:
-    """The columns that a strategy asks about, for one that takes whatever there are."""
+def _is_plain(table: TableFile, strategy: Strategy, parameters: Parameters) -> bool:
+    """Whether the table has the one column that is asked about where none is named, and nothing is declared of it."""
+    own = _asked(strategy, parameters)
+    if own is None or len(own.fields) > 1 or table.columns is not None or table.schema is not None:
+        return False
+    named = () if strategy.fields is None else tuple(strategy.fields(parameters))
+    return named == tuple(own.position) and set(named) <= set(table.names())
+
+
+def _as_asked(table: TableFile, strategy: Strategy, parameters: Parameters, seed: int) -> OwnTable:
+    """The columns that a strategy asks about, for one that takes whatever there are. No other is looked at."""
+    named = table.columns or (None if strategy.fields is None else tuple(strategy.fields(parameters)))
+    rows = (table if named is None else table.only(named)).rows()
     strategy.on(rows.schema).schema(parameters)
-    named = rows.schema.position if strategy.fields is None else strategy.fields(parameters)
-    asked = Schema(fields=tuple(field for field in rows.schema.fields if field.name in named))
-    return OwnTable(shuffled(_with_columns(rows, asked), seed), table.schema is None, parameters)
-
-
-def _with_columns(rows: Population, schema: Schema) -> Population:
-    if rows.size is None:
-        return rows
-    columns = rows.columns(range(rows.size))
-    kept = Columns(schema, {field.name: columns[field.name] for field in schema.fields}, rows.size)
-    return FromFile(rows.name, schema, rows.size, rows.truth, rows.summary, kept)
+    return OwnTable(shuffled(rows, seed), table.schema is None, parameters)
 
 
 def shuffled(population: Population, seed: int) -> Population:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Final
 
@@ -11,6 +12,8 @@ from askance_protocol.queries.language import FieldValue
 from askance_protocol.queries.query import MAX_DENOMINATOR
 from askance_protocol.schema import RealField, Schema
 from askance_server.core.strategy import Ask, Asking, Hypothesis, Learnt, Parameters, Strategy, estimates_in
+from askance_server.strategies import survey
+from askance_server.strategies.shared.column import answering, column, decimal_text, rows_of, with_defaults
 from askance_server.strategies.shared.sure import interval_members, interval_text
 
 
@@ -49,6 +52,44 @@ def promise(parameters: Parameters) -> float:
     return float(read.decimal(parameters, "tolerance", below=1, default="0.05"))
 
 
+def over(example: Schema) -> Strategy:
+    """The mean of a field of these examples, in its own units, over the users who have a value there.
+
+    It is asked as a survey asks it: a field with gaps takes two questions. `column` names the field, if there are more.
+    """
+    if (own := _own(example)) is not None:
+        # "denominator" is said by the examples, unless it is said.
+        return with_defaults(MEAN, own)
+    asking = survey.over(example)
+
+    def question(parameters: Parameters) -> Parameters:
+        read.only(parameters, "tolerance", "column")
+        tolerance = read.decimal(parameters, "tolerance", below=1, default="0.05")
+        return {"ask1": f"mean({column(parameters, example)})", "width": decimal_text(tolerance)}
+
+    def asked(parameters: Parameters) -> Asking:
+        learned = yield from asking.run(question(parameters))
+        [(name, mean)] = rows_of(learned.value)
+        tolerance = float(read.decimal(parameters, "tolerance", below=1, default="0.05"))
+        return Hypothesis(f"{name} is {mean:.6g}", {"mean": mean, "tolerance": tolerance})
+
+    return answering(asking, MEAN, question, asked)
+
+
+def _own(example: Schema) -> Parameters | None:
+    """The parameters that make these the examples of a study that names none; None where they are others."""
+    [field, *others] = example.fields
+    if others or not isinstance(field, RealField):
+        return None
+    own = (field.name, field.low, field.high, field.gap) == ("value", -1, 1, None)
+    return {"denominator": field.denominator} if own else None
+
+
+def fields(parameters: Parameters) -> Sequence[str]:
+    """The field that is asked about."""
+    return (str(parameters.get("column", "value")),)
+
+
 MEAN: Final = Strategy(
     name="mean",
     summary="The mean of a value in [-1, 1]",
@@ -56,6 +97,8 @@ MEAN: Final = Strategy(
     rounds=1,
     schema=schema,
     run=run,
+    over=over,
+    fields=fields,
     promise=promise,
     error=error,
     examples="mean",

@@ -17,7 +17,7 @@ from askance_protocol.schema import IntegerField, Schema
 from askance_server.core.run import StrategyError, guarded
 from askance_server.core.strategy import Ask, Asking, Hypothesis, Strategy
 from askance_server.core.study import check_study, study_of
-from askance_server.strategies.mean import MEAN
+from askance_server.strategies.conjunction import CONJUNCTION
 
 DEFAULT: Final = Schema(fields=(IntegerField(name="x", low=0, high=1),))
 OTHER: Final = Schema(fields=(IntegerField(name="age", low=0, high=9),))
@@ -68,11 +68,11 @@ def test_a_study_may_name_the_examples_that_a_strategy_runs_over(
 
 
 def test_a_strategy_with_examples_of_its_own_takes_no_others() -> None:
-    own = MEAN.schema({})
+    own = CONJUNCTION.schema({"d": 4})
 
-    assert study_over(MEAN, own) == study_over(MEAN, None)
+    assert study_over(CONJUNCTION, own, d=4) == study_over(CONJUNCTION, None, d=4)
     with pytest.raises(ProtocolError, match="examples of its own"):
-        study_over(MEAN, OTHER)
+        study_over(CONJUNCTION, OTHER, d=4)
 
 
 def test_what_a_strategy_says_of_examples_that_it_cannot_ask_about_is_the_error() -> None:

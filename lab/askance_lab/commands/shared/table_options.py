@@ -129,6 +129,7 @@ class TableOptions:
     def declared(self) -> Schema | None:
         """The fields that may be asked about, as the schema and the options together declare them; None: any."""
         if self.schema is None:
+            self._check_declared()
             return None
         declared = read_schema(self.schema)
         try:
@@ -139,6 +140,12 @@ class TableOptions:
         if self.repairs.bounded and not numbers:
             raise UsageError("bound no column of numbers", where="--low, --high", remedy="leave them out")
         return repaired(of_columns, self.repairs)
+
+    def _check_declared(self) -> None:
+        """Refuse options that change what is declared where neither a schema nor a table is there to be changed."""
+        for option, value in {"--column": self.columns, "--low, --high": self.low, "--missing": self.missing}.items():
+            if value is not None and self.data is None:
+                raise UsageError("is for declared fields", where=option, remedy="declare them: --schema FILE")
 
     def rows_for(self, example: Schema) -> Population:
         """The rows of the table as the examples of a study: only the columns that it asks about are looked at."""

@@ -15,6 +15,7 @@ from typing import cast
 from askance_protocol.errors import ProtocolError
 from askance_protocol.queries import BooleanQuery, RealQuery
 from askance_protocol.queries.language import MAX_ENTRIES, Affine, Clamp, Compare, Integer, Lookup, Term
+from askance_protocol.schema import Schema
 from askance_server.core.strategy import Answer, Ask, Asking, Hypothesis, Parameters, Strategy
 
 
@@ -54,4 +55,8 @@ def bshouty_feldman(strategy: Strategy) -> Strategy:
             given = iter((yield [digit for _, digits in asks for digit in digits]))
             answers = [recombined(ask, [next(given) for _ in digits]) for ask, digits in asks]
 
-    return replace(strategy, name=f"{strategy.name}-boolean", run=run)
+    def over(example: Schema) -> Strategy:
+        return bshouty_feldman(strategy.on(example))
+
+    name = f"{strategy.name.removesuffix('-boolean')}-boolean"
+    return replace(strategy, name=name, run=run, over=None if strategy.over is None else over)
