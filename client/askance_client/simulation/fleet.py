@@ -30,6 +30,8 @@ from askance_client.refusals import Refusal
 from askance_client.transport import Enrolled, Patience, Problem, Receipt, RemoteError, Server, UnreachableError
 from askance_client.user import Result, User, count
 from askance_client.wallet import Identity, Wallet, WalletFile
+from askance_client.wallet.durable import make_folder
+from askance_client.wallet.errors import unwritable
 from askance_protocol.arrays import Truths
 from askance_protocol.errors import AskanceError, UsageError
 from askance_protocol.examples import Example
@@ -299,7 +301,10 @@ def shards_of(whole: FleetShard, processes: int) -> list[FleetShard]:
     if not 1 <= processes <= 64:
         raise UsageError(f"{processes} is not from 1 to 64", where="processes")
     folder = whole.wallets
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        make_folder(folder)
+    except OSError as error:
+        raise unwritable(folder, str(error.strerror)) from None
     edges = [whole.rows.start + len(whole.rows) * k // processes for k in range(processes + 1)]
     return [
         replace(
