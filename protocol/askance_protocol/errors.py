@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import ClassVar, Self
 
-from askance_protocol.text import printable
+from askance_protocol.text import QUOTED, printable, shortened
 
 
 class Code(StrEnum):
@@ -77,9 +77,17 @@ class AskanceError(Exception):
 
 
 class ProtocolError(AskanceError, ValueError):
-    """Something that both sides must refuse. A `ValueError`, so that pydantic reports it with its place."""
+    """Something that both sides must refuse. A `ValueError`, so that pydantic reports it with its place.
+
+    What is refused is somebody else's document, so its message is short whatever was sent, also where the code that
+    refuses it did not think of that.
+    """
 
     code = Code.INVALID
+
+    def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
+        where = shortened(printable(where), 2 * QUOTED)
+        super().__init__(printable(what, 4 * QUOTED), where=where, remedy=printable(remedy, 8 * QUOTED))
 
 
 class UsageError(AskanceError):

@@ -33,7 +33,7 @@ from askance_lab.commands.shared.progress import ProgressBar
 from askance_protocol.budget import limit_from_text
 from askance_protocol.errors import UsageError
 from askance_protocol.rounds import StudySpec
-from askance_protocol.text import printable
+from askance_protocol.text import printable, quoted
 
 SCHEMA_VERSION: Final = 1
 
@@ -125,7 +125,7 @@ def share_of(rows: range, share: str) -> range:
     digits = slash and (number + shares).isascii() and number.isdigit() and shares.isdigit()
     if not digits or not 1 <= int(number) <= int(shares) <= len(rows):
         remedy = "write it as 2/4, with no more shares than users"
-        raise UsageError(f"{share!r} is no share of {len(rows)} users", where="--share", remedy=remedy)
+        raise UsageError(f"{quoted(share)} is no share of {len(rows)} users", where="--share", remedy=remedy)
     return rows[len(rows) * (int(number) - 1) // int(shares) : len(rows) * int(number) // int(shares)]
 
 

@@ -9,6 +9,7 @@ from askance_client.population import Population
 from askance_client.tables import from_file, read_schema
 from askance_protocol.errors import UsageError
 from askance_protocol.schema import Schema
+from askance_protocol.text import quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +32,10 @@ class TableFile:
         declared = read_schema(schema)
         field = None if declared.label is None else declared.label.name
         if label not in (None, field):
-            what = f"declares {field!r} as its label" if field else "declares no label"
-            raise UsageError(what, where="--schema", remedy=f"declare {label!r} as the label, or leave out --label")
+            what = f"declares {quoted(field)} as its label" if field else "declares no label"
+            raise UsageError(
+                what, where="--schema", remedy=f"declare {quoted(label)} as the label, or leave out --label"
+            )
         return cls(path, declared, field, positive)
 
     def rows(self) -> Population:
