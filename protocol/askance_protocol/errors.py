@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import ClassVar, Self
 
-from askance_protocol.text import QUOTED, printable, shortened
+from askance_protocol.text import LONGEST, QUOTED, printable, shortened
 
 
 class Code(StrEnum):
@@ -64,9 +64,13 @@ class AskanceError(Exception):
     """
 
     code: ClassVar[Code] = Code.INTERNAL
+    most: ClassVar[tuple[int, int, int]] = (LONGEST, LONGEST, LONGEST)
+    """Characters of `what`, `where` and `remedy`: as long as the path of a file may be."""
 
     def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
-        self.what, self.where, self.remedy = map(printable, (what, where, remedy))
+        of_what, of_where, of_remedy = self.most
+        self.what, self.remedy = printable(what, of_what), printable(remedy, of_remedy)
+        self.where = shortened(printable(where), of_where)
         message = ": ".join(part for part in (self.where, self.what) if part)
         super().__init__(message + (f" ({self.remedy})" if self.remedy else ""))
 
@@ -84,10 +88,7 @@ class ProtocolError(AskanceError, ValueError):
     """
 
     code = Code.INVALID
-
-    def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
-        where = shortened(printable(where), 2 * QUOTED)
-        super().__init__(printable(what, 4 * QUOTED), where=where, remedy=printable(remedy, 8 * QUOTED))
+    most = (4 * QUOTED, 2 * QUOTED, 8 * QUOTED)
 
 
 class UsageError(AskanceError):

@@ -7,8 +7,10 @@ import unicodedata
 
 import pytest
 
-from askance_protocol.errors import AskanceError, ProtocolError
+from askance_protocol.errors import AskanceError, DataError, ProtocolError
 from askance_protocol.text import LONGEST, listed, printable, quoted, shortened
+from askance_server.auth.files import KeyFileError
+from askance_server.settings import SettingsError
 
 ALL = [chr(point) for point in range(sys.maxunicode + 1)]
 JOINERS = "\u200c\u200d"
@@ -125,3 +127,10 @@ def test_what_refuses_a_document_is_short_whoever_wrote_its_words() -> None:
     assert (len(error.what), len(error.where), len(error.remedy)) == (256, 128, 512)
     assert error.where[0] + error.where[-1] == "az"
     assert len(str(error.at("x" * 10_000).at("y" * 10_000))) < 1_000
+
+
+def test_the_path_of_a_file_is_never_cut() -> None:
+    path = f"/{'directory/' * 400}server.key"
+
+    for kind in (DataError, SettingsError, KeyFileError):
+        assert kind("is not yours", where=path, remedy=f"chmod 600 {path}").where == path
