@@ -43,6 +43,8 @@ _TOKENS: Final = 10_000
 _EXAMPLES: Final = 1_000
 """How many examples are made at a time."""
 _POLL: Final = 0.1
+_QUIET: Final = 5.0
+"""Seconds after which a shard that nobody asks wants to know whether the study is paused."""
 _TELL_EVERY: Final = 0.2
 _FRUITLESS: Final = 3
 """Rounds of visits in which nobody reached the server, before it is given up."""
@@ -60,6 +62,8 @@ class FleetProgress:
     spent: int = 0
     """The most that one of them has spent, in micro-ε."""
     ended: bool = False
+    paused: str = ""
+    """Why the server has paused the study, if it says so while nobody is asked."""
 
     def __add__(self, other: FleetProgress) -> FleetProgress:
         return FleetProgress(
@@ -68,6 +72,7 @@ class FleetProgress:
             self.latencies + other.latencies,
             max(self.spent, other.spent),
             self.ended and other.ended,
+            self.paused or other.paused,
         )
 
 
@@ -182,7 +187,7 @@ class _ShardRun:
 
     async def run(self) -> FleetProgress:
         """Visit users, round after round, until the study has ended."""
-        fruitless = 0
+        fruitless, looked = 0, time.monotonic()
         while fruitless < _FRUITLESS:
             refusal = await self.reader.refresh()
             if refusal is not None and refusal.passing:
@@ -201,6 +206,9 @@ class _ShardRun:
                 break
             else:
                 fruitless = 0
+                if time.monotonic() - looked > _QUIET:
+                    self.progress.paused, looked = await self.reader.paused(), time.monotonic()
+                    self.tell(self.progress)
                 await asyncio.sleep(_POLL)
         else:
             raise UnreachableError(
@@ -366,7 +374,7 @@ def _at_times(tell: Tell) -> Tell:
         nonlocal last
         if time.monotonic() - last > _TELL_EVERY and not progress.ended:
             last = time.monotonic()
-            tell(FleetProgress(progress.users, Counter(progress.results)))
+            tell(FleetProgress(progress.users, Counter(progress.results), paused=progress.paused))
 
     return sometimes
 

@@ -11,8 +11,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from askance_client.population import Population
-from askance_client.simulation.fleet import FleetShard, enrol_shard, run_fleet, shards_of
+from askance_client.simulation.fleet import FleetProgress, FleetShard, enrol_shard, run_fleet, shards_of
 from askance_client.tables import read_schema
+from askance_lab.commands.shared.exit_codes import Exit
 from askance_lab.commands.shared.options import (
     DEFAULT_SERVER,
     ConnectionsOption,
@@ -24,10 +25,12 @@ from askance_lab.commands.shared.options import (
     read_token,
 )
 from askance_lab.commands.shared.participation import (
+    PauseTeller,
     next_study,
     percentiles,
     population_for,
     published_study,
+    told_ending_of,
 )
 from askance_lab.commands.shared.progress import ProgressBar
 from askance_protocol.budget import limit_from_text
@@ -94,6 +97,8 @@ def fleet(
     study may ask of their rows.
 
     Run it again after an interruption: the same wallets send the same reports, and nobody spends twice.
+
+    Exit code 6 means that a study has failed or was cancelled, 7 that it had too few users.
     """
     token = read_token(enrolment, "enrolment token")
     declared = None if schema is None else read_schema(schema)
@@ -102,7 +107,7 @@ def fleet(
         server.rstrip("/"), rows, wallets, limit_from_text(cap), token, connections, rate, simulated=data is None
     )
     shards = shards_of(whole, processes)
-    done: list[dict[str, Any]] = []
+    done, code = list[dict[str, Any]](), Exit.OK
     for shard in shards:
         asyncio.run(enrol_shard(shard))
     typer.echo(f"askance: {len(rows):,} users are enrolled and wait for studies", err=True)
@@ -111,12 +116,14 @@ def fleet(
         study = asyncio.run(published_study(server, name))
         typer.echo(f"askance: {asked_of(study)}", err=True)
         done.append(_take_part(shards, study, population_for(study, seed, data, declared)))
+        code = code or asyncio.run(told_ending_of(server, name))
     if as_json:
         typer.echo(json.dumps({"schema_version": SCHEMA_VERSION, "users": len(rows), "studies": done}))
-        return
-    for each in done:
-        counts = ", ".join(f"{name} {number:,}" for name, number in each["results"].items())
-        typer.echo(f"{each['strategy']} ({each['study'][:8]}): {counts} in {each['seconds']:.1f} s")
+    else:
+        for each in done:
+            counts = ", ".join(f"{name} {number:,}" for name, number in each["results"].items())
+            typer.echo(f"{each['strategy']} ({each['study'][:8]}): {counts} in {each['seconds']:.1f} s")
+    raise typer.Exit(code)
 
 
 def share_of(rows: range, share: str) -> range:
@@ -138,7 +145,13 @@ def asked_of(study: StudySpec) -> str:
 def _take_part(shards: Sequence[FleetShard], study: StudySpec, population: Population) -> dict[str, Any]:
     name = study.digest()
     with ProgressBar(study.strategy, sum(len(shard.rows) for shard in shards)) as bar:
-        ended = run_fleet(shards, name, population, lambda progress: bar.at(progress.results.total(), progress.results))
+        paused = PauseTeller()
+
+        def tell(progress: FleetProgress) -> None:
+            bar.at(progress.results.total(), progress.results)
+            paused(progress.paused)
+
+        ended = run_fleet(shards, name, population, tell)
         bar.at(ended.results.total())
         bar.end(ended.results)
     return {
