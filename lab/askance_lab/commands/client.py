@@ -40,7 +40,7 @@ from askance_client import (
 from askance_client.consent import PublicFacts, refuse_study
 from askance_client.tables import read_schema
 from askance_lab.commands.shared.consent_text import consent_text
-from askance_lab.commands.shared.exit_codes import Exit
+from askance_lab.commands.shared.exit_codes import Exit, say
 from askance_lab.commands.shared.options import (
     DEFAULT_SERVER,
     EnrolmentOption,
@@ -168,7 +168,7 @@ async def _take_part(options: ClientOptions) -> tuple[list[Result], Exit]:
             if refusal is not None:
                 return [refusal], Exit.OK
             if not _agreed(reader, wallet, identity, yes=options.yes):
-                typer.echo("askance: you did not agree; nothing was drawn, and nothing was sent", err=True)
+                say("you did not agree; nothing was drawn, and nothing was sent")
                 return [], Exit.OK
             return await _answer(server, reader, wallet, options), await told_ending(reader)
     finally:

@@ -13,7 +13,7 @@ import typer
 from askance_client.population import Population
 from askance_client.simulation.fleet import FleetProgress, FleetShard, enrol_shard, run_fleet, shards_of
 from askance_client.tables import read_schema
-from askance_lab.commands.shared.exit_codes import Exit
+from askance_lab.commands.shared.exit_codes import Exit, say
 from askance_lab.commands.shared.options import (
     DEFAULT_SERVER,
     ConnectionsOption,
@@ -110,11 +110,11 @@ def fleet(
     done, code = list[dict[str, Any]](), Exit.OK
     for shard in shards:
         asyncio.run(enrol_shard(shard))
-    typer.echo(f"askance: {len(rows):,} users are enrolled and wait for studies", err=True)
+    say(f"{len(rows):,} users are enrolled and wait for studies")
     for _ in range(studies):
         name = asyncio.run(next_study(server, {each["study"] for each in done}, wait))
         study = asyncio.run(published_study(server, name))
-        typer.echo(f"askance: {asked_of(study)}", err=True)
+        say(asked_of(study))
         done.append(_take_part(shards, study, population_for(study, seed, data, declared)))
         code = code or asyncio.run(told_ending_of(server, name))
     if as_json:

@@ -30,6 +30,7 @@ from tests.server.ledger.faults import (
     Fault,
     GoesOnInATransaction,
     KeepsWithoutStopping,
+    SwallowsItsErrors,
     Trials,
     at_line,
     at_query,
@@ -124,6 +125,12 @@ def test_the_sweep_finds_a_ledger_that_catches_errors_of_its_database_only(
 @operations
 def test_a_disk_that_is_full_at_any_place_loses_nothing(directory: Path, operation: str) -> None:
     assert sweep(lambda: Embedded(directory), operation, [within_bytes(1_000)]) == []
+
+
+@pytest.mark.parametrize("operation", ["a report", "a group"])
+def test_the_sweep_finds_a_ledger_that_takes_a_full_disk_for_nothing(directory: Path, operation: str) -> None:
+    wrong = sweep(lambda: Embedded(directory, SwallowsItsErrors), operation, [within_bytes(1_000)])
+    assert any("what was acknowledged is not stored" in fault for fault in wrong), wrong
 
 
 @operations
