@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-import typer
 
 from askance_client import BulletinReader, RemoteError, Server
 from askance_client.consent import undeclared_fields
 from askance_client.population import Population
 from askance_client.tables import from_file
-from askance_lab.commands.shared.exit_codes import Exit, exit_of_cause
+from askance_lab.commands.shared.exit_codes import Exit, exit_of_cause, say
 from askance_lab.remote.study_client import last_notice, raise_refused, unwrap
 from askance_protocol.errors import UsageError
 from askance_protocol.rounds import ENDED, StudyEnded, StudySpec, StudyState
@@ -87,7 +86,7 @@ class PauseTeller:
     def __call__(self, reason: str) -> None:
         """Hear why it is paused; an empty text if it is not."""
         if reason and not self._told:
-            typer.echo(f"askance: the server has paused the study, and may go on later: {reason}", err=True)
+            say(f"the server has paused the study, and may go on later: {reason}")
         self._told = bool(reason)
 
 
@@ -102,7 +101,7 @@ async def told_ending(reader: BulletinReader) -> Exit:
         last = await last_notice(reader)
         reason, cause = (last.reason, last.cause) if isinstance(last, StudyEnded) else (reason, cause)
     words = "been cancelled" if reader.history.bulletin.state is StudyState.CANCELLED else "failed"
-    typer.echo(f"askance: study {reader.study[:8]} has {words}: {printable(reason, 500)}", err=True)
+    say(f"study {reader.study[:8]} has {words}: {printable(reason, 500)}")
     return exit_of_cause(cause, finished=False)
 
 
