@@ -14,20 +14,20 @@ from askance_lab.commands.fleet import share_of
 from askance_lab.commands.shared.exit_codes import Exit
 from askance_lab.remote.study_client import OpenedStudy, create
 from askance_protocol.errors import UsageError
-from tests.harness.servers import ServerProcess
-from tests.lab.commands.calls import askance, invoke, token_options
+from tests.harness.ports import nobody
+from tests.lab.commands.calls import askance, invoke
 from tests.lab.commands.two_faced import ASKS_SECRET, ASKS_VALUE, SECRET, VALUE, keeps, serving_liar
 from tests.protocol.studies import study
 
 
 @pytest.mark.parametrize("command", ["fleet", "load"])
-def test_a_server_that_is_not_there_has_an_exit_code_of_its_own(
-    command: str, tmp_path: Path, server: ServerProcess
-) -> None:
-    url = server.url
-    more = token_options(server) if command == "load" else [*token_options(server)[2:], "--wallets", tmp_path / "w"]
-    server.stop()
-    run = askance(command, "--server", url, "--users", 1, *more)
+def test_a_server_that_is_not_there_has_an_exit_code_of_its_own(command: str, tmp_path: Path) -> None:
+    for role in ("operator", "enrolment"):
+        (tmp_path / f"{role}.token").write_text("a.token")
+    more: list[object] = ["--enrolment-token", tmp_path / "enrolment.token"]
+    more += ["--operator-token", tmp_path / "operator.token"] if command == "load" else ["--wallets", tmp_path / "w"]
+    with nobody() as url:
+        run = askance(command, "--server", url, "--users", 1, *more)
 
     assert run.returncode == Exit.UNREACHABLE
     assert "askance serve" in run.stderr

@@ -108,13 +108,14 @@ def test_serve_says_in_one_line_where_it_is_and_ctrl_c_ends_it_well(directory: P
     assert "Traceback" not in errors
 
 
-def test_a_stop_while_the_ledger_is_still_being_read_is_a_good_end_and_announces_nothing() -> None:
-    opening = "print('opening', file=sys.stderr, flush=True); time.sleep(1)"
+def test_a_stop_while_the_ledger_is_still_being_read_is_a_good_end_and_announces_nothing(directory: Path) -> None:
+    opening = "print('opening', file=sys.stderr, flush=True)\n        while not os.path.exists('go'): time.sleep(0.01)"
     with serving("--port", "0", opening=opening) as process:
         assert process.stderr is not None
         while "opening" not in process.stderr.readline():
             pass
         process.send_signal(signal.SIGTERM)
+        (directory / "go").touch()
         printed, errors = process.communicate(timeout=SECONDS)
 
     assert (process.returncode, printed) == (Exit.OK, "")
