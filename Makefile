@@ -3,13 +3,15 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: test torture mutants test-compose check demo install format lint types layers lock images vectors benchmark clean
+.PHONY: test torture mutants test-compose check demo install format lint types types-of-sources types-of-tests layers lock images vectors benchmark clean
 
 # A document is read from top to bottom, so its examples stay with one worker: loadfile. conftest.py puts what takes long
 # first; by itself the scheduler would put files with few tests last, and those are the longest.
 PYTEST = $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
-test: lint types layers
+# What needs no test runs as two at a time: type checkers use one processor each.
+test: install
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint layers types-of-sources types-of-tests
 	$(PYTEST)
 
 # What takes too long for each day: many more lives, kills and requests.
@@ -53,8 +55,12 @@ lint: install
 	$(BIN)/ruff check
 
 # Sources strictly, tests in standard mode.
-types: install
+types: types-of-sources types-of-tests
+
+types-of-sources: install
 	$(BIN)/basedpyright
+
+types-of-tests: install
 	$(BIN)/basedpyright -p tests/pyrightconfig.json
 
 layers: install
