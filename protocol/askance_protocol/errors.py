@@ -88,7 +88,7 @@ class ProtocolError(AskanceError, ValueError):
     """
 
     code = Code.INVALID
-    most = (4 * QUOTED, 3 * QUOTED, 8 * QUOTED)
+    most = (4 * QUOTED, 2 * QUOTED, 8 * QUOTED)
 
 
 class UsageError(AskanceError):
