@@ -3,19 +3,22 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: test torture mutants test-compose check demo install format lint types layers lock images vectors benchmark clean
+.PHONY: test torture mutants test-compose check demo install format lint types types-of-sources types-of-tests layers lock images vectors benchmark clean
 
 # A document is read from top to bottom, so its examples stay with one worker: loadfile. conftest.py puts what takes long
 # first; by itself the scheduler would put files with few tests last, and those are the longest.
 PYTEST = $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
-test: lint types layers
+# What needs no test runs as two at a time: type checkers use one processor each.
+test: install
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint layers types-of-sources types-of-tests
 	$(PYTEST)
 
 # What takes too long for each day: many more lives, kills and requests.
 torture: install
 	ASKANCE_TORTURE=1 $(PYTEST) -rP --figures docs/security/torture.json \
 		tests/server/ledger/test_ledger_machine.py tests/server/ledger/test_crashes.py tests/server/ledger/test_faults.py \
+		tests/server/ledger/test_full_disk.py \
 		tests/server/ledger/test_power.py tests/server/ledger/test_races.py tests/server/ledger/test_races_embedded.py \
 		tests/server/ledger/test_upgrade_postgres.py tests/server/test_short_memory.py \
 		tests/server/test_description.py tests/server/test_rest_machine.py tests/server/core/test_liars.py \
@@ -52,8 +55,12 @@ lint: install
 	$(BIN)/ruff check
 
 # Sources strictly, tests in standard mode.
-types: install
+types: types-of-sources types-of-tests
+
+types-of-sources: install
 	$(BIN)/basedpyright
+
+types-of-tests: install
 	$(BIN)/basedpyright -p tests/pyrightconfig.json
 
 layers: install

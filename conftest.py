@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+import hypothesis
 import pytest
 from sybil import Document, Example, Region, Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
@@ -20,6 +21,12 @@ from sybil.parsers.markdown.lexers import FencedCodeBlockLexer
 pytest_plugins = ("tests.harness.figures",)
 
 ROOT = Path(__file__).parent
+
+# The same cases in each run, wherever a test does not say so itself, and none that a busy machine takes for too slow.
+hypothesis.settings.register_profile(
+    "askance", derandomize=True, deadline=None, database=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("askance")
 LENIENT = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 

@@ -10,8 +10,9 @@ from typing import Final
 
 from askance_client.history import History
 from askance_client.refusals import Reason, Refusal
-from askance_client.transport import Problem, Server, Tail
+from askance_client.transport import Problem, Server, Tail, UnreachableError
 from askance_protocol.rounds.lifecycle import ENDED
+from askance_protocol.text import printable
 
 MOST_BYTES: Final = 64 << 20
 """Bytes of a study's entries, in all: what one study may make her hold."""
@@ -19,6 +20,8 @@ _PIECE: Final = 1 << 20
 """Bytes of an answer from which there may be more to read: a server gives a long bulletin in pieces."""
 _APART: Final = 1 << 15
 """Bytes of an answer from which it is checked in a thread."""
+_MOST_WORDS: Final = 500
+"""Characters of a server's reason that are shown."""
 
 
 def _now() -> float:
@@ -67,6 +70,18 @@ class BulletinReader:
             if self.refusal is None and not self.history.heads:
                 return Refusal(Reason.UNREADABLE, "the bulletin is empty", passing=True)
             return self.refusal
+
+    async def paused(self) -> str:
+        """Why the server says that it has paused the study; nothing if it does not say so.
+
+        No entry of the bulletin does: a pause ends when the server can go on. So it is the server's word, for people.
+        """
+        try:
+            study = await self.server.document(f"/v1/studies/{self.study}")
+        except UnreachableError:
+            return ""
+        reason = study.get("paused") if isinstance(study, dict) else None
+        return printable(reason, _MOST_WORDS) if isinstance(reason, str) else ""
 
     async def _read_on(self) -> History | Refusal:
         """Read to the end of the bulletin, a piece at a time where it is long."""

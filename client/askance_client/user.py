@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
@@ -92,11 +92,19 @@ class User:
         """Answer what a study asks now: that of this name, or the one that a reader of this server has read before."""
         return await self.answer(_reader(server, study))
 
-    async def follow(self, server: Server, study: str | BulletinReader, *, every: float = 1.0) -> list[Result]:
+    async def follow(
+        self,
+        server: Server,
+        study: str | BulletinReader,
+        *,
+        every: float = 1.0,
+        paused: Callable[[str], None] | None = None,
+    ) -> list[Result]:
         """Answer until the study has ended, or is long over, or is refused; return each round's last result.
 
         `every`: seconds between two looks while there is news. While there is none they become 32 times as many. A
-        server that gives no answer, or none that can be read, is asked again for about an hour.
+        server that gives no answer, or none that can be read, is asked again for about an hour. `paused`: told, after
+        each look without news, why the server has paused the study; an empty text if it has not.
         """
         reader, results, polling = _reader(server, study), dict[str | None, Result](), Polling(every)
         while True:
@@ -114,7 +122,10 @@ class User:
                 refused = refusal is not None and not passing
                 if not polling.goes_on(answered=not passing) or refused or reader.over:
                     return list(results.values())
-            await asyncio.sleep(polling.pause(news=(len(reader.history.heads), results) != before))
+            news = (len(reader.history.heads), results) != before
+            if paused is not None and not news:
+                paused(await reader.paused())
+            await asyncio.sleep(polling.pause(news=news))
 
     async def answer(self, reader: BulletinReader, *, refresh: bool = True, via: Server | None = None) -> list[Result]:
         """Send the stored unacknowledged reports, and answer the open rounds.

@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Final
 
 from askance_protocol.errors import ProtocolError
+from askance_protocol.text import quoted
 
 MICRO: Final = 1_000_000
 """Micro-ε in one ε."""
@@ -98,7 +99,7 @@ def _parse(text: str) -> Fraction:
     match = _DECIMAL.fullmatch(text) if len(text) <= 64 else None
     if match is None:
         raise ProtocolError(
-            f"{text[:64]!r} is not a positive decimal number", where="ε", remedy='write ε as "1", "0.25" or "1e-3"'
+            f"{quoted(text)} is not a positive decimal number", where="ε", remedy='write ε as "1", "0.25" or "1e-3"'
         )
     part = match["part"] or ""
     digits = Fraction(int(match["whole"] + part), 10 ** len(part))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import ClassVar, Self
 
-from askance_protocol.text import printable
+from askance_protocol.text import LONGEST, QUOTED, printable, shortened
 
 
 class Code(StrEnum):
@@ -64,9 +64,13 @@ class AskanceError(Exception):
     """
 
     code: ClassVar[Code] = Code.INTERNAL
+    most: ClassVar[tuple[int, int, int]] = (LONGEST, LONGEST, LONGEST)
+    """Characters of `what`, `where` and `remedy`: as long as the path of a file may be."""
 
     def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
-        self.what, self.where, self.remedy = map(printable, (what, where, remedy))
+        of_what, of_where, of_remedy = self.most
+        self.what, self.remedy = printable(what, of_what), printable(remedy, of_remedy)
+        self.where = shortened(printable(where), of_where)
         message = ": ".join(part for part in (self.where, self.what) if part)
         super().__init__(message + (f" ({self.remedy})" if self.remedy else ""))
 
@@ -77,9 +81,14 @@ class AskanceError(Exception):
 
 
 class ProtocolError(AskanceError, ValueError):
-    """Something that both sides must refuse. A `ValueError`, so that pydantic reports it with its place."""
+    """Something that both sides must refuse. A `ValueError`, so that pydantic reports it with its place.
+
+    What is refused is somebody else's document, so its message is short whatever was sent, also where the code that
+    refuses it did not think of that.
+    """
 
     code = Code.INVALID
+    most = (4 * QUOTED, 2 * QUOTED, 8 * QUOTED)
 
 
 class UsageError(AskanceError):

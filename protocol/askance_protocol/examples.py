@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from askance_protocol.arrays import Integers, Truths
 from askance_protocol.errors import ProtocolError
 from askance_protocol.schema import AnyField, BitsField, CategoryField, IntegerField, LabelField, RealField, Schema
+from askance_protocol.text import listed, quoted
 
 Column = NDArray[np.uint64] | Integers
 Bits = NDArray[np.uint8]
@@ -94,7 +95,7 @@ class Columns:
         if set(arrays) != set(schema.position):
             odd = sorted(set(arrays) ^ set(schema.position))
             raise ProtocolError(
-                f"do not have the fields of the schema: they differ in {', '.join(map(repr, odd))}",
+                f"do not have the fields of the schema: they differ in {listed(map(quoted, odd))}",
                 where="columns",
                 remedy="give each field once",
             )

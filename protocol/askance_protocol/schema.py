@@ -19,6 +19,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from pydantic import BeforeValidator, Field, model_validator
 
 from askance_protocol.errors import ProtocolError
+from askance_protocol.text import listed, quoted
 from askance_protocol.values import Name, Value
 
 MAX_WIDTH: Final = 4096
@@ -154,8 +155,7 @@ class CategoryField(_GapField):
         if self.is_gap(value):
             return self.most + 1
         if type(value) is not str or value not in self.index:
-            shown = ", ".join(map(repr, self.values[:5])) + (", …" if len(self.values) > 5 else "")
-            raise self.refuse("is not one of the declared values", f"give one of {shown}")
+            raise self.refuse("is not one of the declared values", f"give one of {listed(map(quoted, self.values))}")
         return self.index[value]
 
     def show(self, held: int) -> str | None:
@@ -296,7 +296,7 @@ class Schema(Value):
         """The field of this name."""
         if name not in self.position:
             raise ProtocolError(
-                f"there is no field {name!r}", where="schema", remedy=f"use one of {', '.join(self.position)}"
+                f"there is no field {quoted(name)}", where="schema", remedy=f"use one of {listed(self.position)}"
             )
         return self.fields[self.position[name]]
 
@@ -307,7 +307,7 @@ class Schema(Value):
             raise ProtocolError("names a field twice", where="example", remedy="give every field once")
         for name in given.keys() - self.position.keys():
             raise ProtocolError(
-                f"has a field {name!r} that the schema does not", where="example", remedy="leave it out"
+                f"has a field {quoted(name)} that the schema does not", where="example", remedy="leave it out"
             )
         for name in self.position:
             if name not in given:

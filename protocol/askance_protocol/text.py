@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable
 from typing import Final
 
 LONGEST: Final = 4096
 """Characters of one text that are shown: a name may be as long as the document that it stands in."""
+
+QUOTED: Final = 64
+"""Characters that a message shows of what it refuses."""
 
 _JOINERS: Final = frozenset("\u200c\u200d")
 """They have no width, move nothing, and are needed to spell Persian, Hindi and others."""
@@ -25,6 +29,32 @@ def printable(text: str, most: int = LONGEST) -> str:
         return text
     shown = "".join(map(_visible, text[:most]))
     return shown if len(shown) <= most and len(text) <= most else shown[: most - 1] + "…"
+
+
+def quoted(text: str, most: int = QUOTED) -> str:
+    """A text from outside as a message quotes it: between quotation marks, printable, and cut to a few characters.
+
+    What is refused may be as long as its document, and private; a few characters tell its author which it is.
+    """
+    # As Python writes a text, which escapes the marks inside too: nobody can end a quotation early.
+    shown = repr(text[:most])
+    return shown if len(text) <= most and len(shown) <= most + 2 else f"{shown[:most]}…{shown[0]}"
+
+
+def listed(names: Iterable[str], most: int = 4 * QUOTED) -> str:
+    """Names with commas between them, as many as have room, and how many more there are."""
+    names, shown = list(names), list[str]()
+    for name in names:
+        most -= len(name) + 2
+        if most < 0 and shown:
+            return f"{', '.join(shown)} and {len(names) - len(shown)} more"
+        shown.append(printable(name, QUOTED + 2))
+    return ", ".join(shown)
+
+
+def shortened(place: str, most: int) -> str:
+    """A place in a document, without its middle where it is long: where it begins and where it ends tell most."""
+    return place if len(place) <= most else f"{place[: most // 2 - 1]}…{place[-(most // 2) :]}"
 
 
 def _visible(character: str) -> str:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter,
 from askance_protocol import canonical
 from askance_protocol.budget import LARGEST
 from askance_protocol.errors import ProtocolError
+from askance_protocol.text import QUOTED, printable, quoted
 
 Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}\z")]
 Digest: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}\z")]
@@ -114,12 +115,21 @@ def _read(kind: type[V] | TypeAdapter[V], data: bytes | str, limit: int) -> tupl
 
 
 def refused(error: ValidationError) -> ProtocolError:
-    """The error for the first thing that pydantic found wrong."""
+    """The error for the first thing that pydantic found wrong. Of what was sent it shows a few characters at most.
+
+    The texts of pydantic hold input in two cases: a member that the form has not, and a tag that names none of its
+    kinds, which may be anything, a list of somebody's numbers too.
+    """
     first = error.errors(include_url=False, include_input=False)[0]
     # A step is the name of a member, and an unknown one may be as long as the document.
-    place = "".join(f"[{step}]" if isinstance(step, int) else f".{step[:64]}" for step in first["loc"]).lstrip(".")
+    steps = (f"[{step}]" if isinstance(step, int) else f".{printable(step, QUOTED)}" for step in first["loc"])
+    place = "".join(steps).lstrip(".")
     if first["type"] == "extra_forbidden":
         return ProtocolError(
             "is not a member of this form", where=place, remedy="leave it out; unknown members are refused"
         )
+    if first["type"] == "union_tag_invalid":
+        context = first.get("ctx", {})
+        what = f"has {quoted(context['tag'])} as its {context['discriminator']}"
+        return ProtocolError(what, where=place or "document", remedy=f"use one of {context['expected_tags']}")
     return ProtocolError(first["msg"].removeprefix("Value error, "), where=place or "document")

@@ -106,6 +106,8 @@ class Aggregator:
     """The loop's time up to which the last write says enough."""
     _away: bool = False
     """Whether the log says that the ledger is away, and nothing was written since."""
+    _stopping: bool = False
+    """Whether the log says that the ledger cannot be used any more."""
     _resuming: asyncio.Task[None] = field(init=False)
     _ticker: asyncio.Task[None] = field(init=False)
 
@@ -377,7 +379,9 @@ class Aggregator:
                 _LOG.warning("the ledger is away: %s", error)
             self._away = True
             return
-        _LOG.critical("the ledger cannot be used any more: %s", error)
+        if not self._stopping:  # Of all whom it concerns the first; the others are told in their answers.
+            _LOG.critical("the ledger cannot be used any more: %s", error)
+        self._stopping = True
         self.stop()
 
     async def _tick(self) -> None:

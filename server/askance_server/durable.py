@@ -21,6 +21,8 @@ def sync_names(directory: Path) -> None:
 def make_directory(directory: Path, mode: int = 0o700) -> None:
     """Make a directory, and those above it that are missing; their names are on disk. One that is there is left so."""
     if directory.is_dir():
+        # Who made it, a shell or a server that was killed, may not have synced its name.
+        sync_names(directory.absolute().parent)
         return
     if not directory.parent.exists():
         make_directory(directory.parent, 0o777)

@@ -32,7 +32,7 @@ from pydantic import (
 )
 
 from askance_protocol import budget
-from askance_protocol.errors import Code, ProtocolError
+from askance_protocol.errors import AskanceError, Code, ProtocolError
 from askance_server import auth
 from askance_server.logs import LogFormat, LogLevel, scrub
 
@@ -57,6 +57,7 @@ class SettingsError(ProtocolError):
     """A setting that cannot be used: its name, where it was given, and the remedy."""
 
     code = Code.USAGE
+    most = AskanceError.most  # It names files, whole.
 
 
 def _micro_epsilon(value: object) -> object:

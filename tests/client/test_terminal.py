@@ -9,12 +9,12 @@ from typing import Any
 import httpx
 import pytest
 
-from askance_client import Problem, Refusal, User, Wallet
+from askance_client import Problem, Refusal, User, Wallet, refusals
 from askance_client.transport import documents
 from askance_lab.commands.client import echo_results
 from askance_lab.commands.shared.exit_codes import report
 from askance_lab.remote.study_client import unwrap
-from askance_protocol import canonical, errors
+from askance_protocol import canonical, errors, values
 from askance_protocol.errors import AskanceError
 from tests.client.liar import Json, Liar
 from tests.client.people import HERS, answers, enrolled, run, wallet_at
@@ -105,8 +105,8 @@ def test_no_text_of_a_document_steers_her_terminal(
     assert any(r"\x1b[2J" in text for text in texts)
 
     # The control: errors and refusals as they were.
-    monkeypatch.setattr(errors, "printable", lambda text: text)
-    monkeypatch.setattr("askance_client.refusals.printable", lambda text: text)
+    for module in (errors, values, refusals):
+        monkeypatch.setattr(module, "printable", lambda text, _=0: text)
     assert [line for text in seen() for line in steered(text)] != []
 
 

@@ -50,6 +50,8 @@ from tests.protocol.studies import study as study_of
 
 T = TypeVar("T")
 
+ATTEMPTS = 4
+
 ROOT = Path(__file__).parent.parent.parent
 URL = "http://askance.test"
 VALUE = Schema(fields=(RealField(name="value", low=-1, high=1, denominator=1000),))
@@ -109,7 +111,7 @@ class World:
         """With a connection, on the loop of the service."""
 
         async def once() -> T:
-            patience = Patience(attempts=4, first=0.001, longest=0.01)
+            patience = Patience(attempts=ATTEMPTS, first=0.001, longest=0.01)
             async with Server(URL, patience=patience, transport=self.line) as server:
                 return await asyncio.wait_for(work(server), timeout=SECONDS)
 
@@ -300,10 +302,12 @@ def test_a_busy_server_is_asked_again(world: World) -> None:
 
 def test_one_who_follows_outlasts_a_server_that_is_down(world: World) -> None:
     async def down_for_a_while(server: Server) -> list[Result]:
-        world.line.down = True
+        world.line.down, tried = True, len(world.line.requests)
         following = asyncio.ensure_future(user.follow(server, study, every=0.01))
-        await asyncio.sleep(0.1)
-        assert not following.done()
+        # Once its patience has ended, and once more.
+        while len(world.line.requests) < tried + 2 * ATTEMPTS:
+            assert not following.done()
+            await asyncio.sleep(0.001)
         world.line.down = False
         return await following
 

@@ -37,6 +37,7 @@ from askance_client import (
     WalletFile,
     WalletInUseError,
 )
+from askance_client.simulation.fleet import FleetShard, shards_of
 from askance_client.wallet import SCHEMA_VERSION
 from askance_client.wallet.records import Owner, OwnerAccount, StoredReport
 from askance_protocol.budget import LARGEST, MICRO
@@ -649,6 +650,14 @@ def test_a_folder_and_a_place_that_is_not_there_are_no_wallets(tmp_path: Path) -
     for path in (tmp_path, tmp_path / "nowhere" / "wallet"):
         with pytest.raises(WalletError, match=str(path)):
             Wallet.open(path, cap=CAP)
+
+
+def test_a_folder_of_wallets_that_cannot_be_made_is_an_error_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    shard = FleetShard("http://127.0.0.1:1", range(1), tmp_path / "file" / "wallets", CAP)
+
+    with pytest.raises(WalletError, match=r"file/wallets: Not a directory"):
+        shards_of(shard, 1)
 
 
 def test_an_owner_that_is_not_there_and_one_that_is_there_twice_are_refused(tmp_path: Path) -> None:

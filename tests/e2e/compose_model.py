@@ -15,7 +15,7 @@ import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -84,16 +84,20 @@ class StandIn:
     def __exit__(self, *_: object) -> None:
         self.down()
 
-    def up(self) -> None:
-        """Start every service when those that it waits for are as it wants them."""
-        waiting = dict(self.model["services"])
+    def up(self, but: Collection[str] = ()) -> None:
+        """Start every service but some, and those that run, when those that it waits for are as it wants them."""
+        skipped, held = {*self.processes, *but}, set[tuple[str, str]]()
+        waiting = {name: service for name, service in self.model["services"].items() if name not in skipped}
         while waiting:
             ready = [name for name, service in waiting.items() if not set(service.get("depends_on", {})) & set(waiting)]
             assert ready, f"{sorted(waiting)} wait for one another"
             for name in ready:
                 service = waiting.pop(name)
-                for other, wish in service.get("depends_on", {}).items():
-                    self._await(other, wish["condition"])
+                wishes = {(other, wish["condition"]) for other, wish in service.get("depends_on", {}).items()}
+                # What has held for one holds for all: to ask is to start the command.
+                for other, condition in sorted(wishes - held):
+                    self._await(other, condition)
+                held |= wishes
                 self.processes[name] = self._start(name, service)
 
     def _await(self, name: str, condition: str) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import socket
+import signal
 import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 
 from askance_lab.commands.shared.exit_codes import Exit
 from tests.e2e.compose_model import COMPOSE, ROOT, SECONDS, StandIn, clean_environment, command_of, dockerfile, resolved
+from tests.harness.ports import lasting_port
 
 CLIENTS = [f"client-{number}" for number in range(1, 5)]
 DOCKERFILES = ["server/Dockerfile", "client/Dockerfile"]
@@ -205,11 +207,10 @@ assert _planned() and synthetic("masked-parity", {"d": 8}, 1).truth
 
 @pytest.fixture
 def stand_in(tmp_path: Path) -> Iterator[StandIn]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     # A budget for two demos, each ε = 2.
-    with StandIn(tmp_path / "compose", port, {"ASKANCE_DEMO_USERS": "1000", "ASKANCE_DEMO_CAP": "4"}) as services:
+    with StandIn(
+        tmp_path / "compose", lasting_port(), {"ASKANCE_DEMO_USERS": "1000", "ASKANCE_DEMO_CAP": "4"}
+    ) as services:
         yield services
 
 
@@ -223,16 +224,36 @@ def finished(services: StandIn) -> int:
     return metric(services, 'askance_studies{state="finished"}')
 
 
+def reach(condition: Callable[[], bool]) -> None:
+    """Wait for it; what takes longer is stuck."""
+    end = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@contextmanager
+def frozen(services: StandIn, name: str) -> Iterator[None]:
+    """A service that stands still for a while."""
+    services.processes[name].send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        services.processes[name].send_signal(signal.SIGCONT)
+
+
 @pytest.mark.slow
 def test_the_demo_goes_on_after_an_interruption_and_comes_up_again_until_the_budget_is_spent(stand_in: StandIn) -> None:
     """`up` over one ledger: with an interruption, again, and once too often."""
-    stand_in.up()
-    accepted = 'askance_reports_total{verdict="accepted"}'
-    end = time.monotonic() + SECONDS
-    while not metric(stand_in, accepted):
-        assert time.monotonic() < end
-        time.sleep(0.01)
-    assert metric(stand_in, accepted) < 900, "the study still runs"
+    # No study begins before all users are there, and none ends while those of one client are still to come. She stops
+    # once their numbers are in her wallets: else they would be lost, and waited for in vain.
+    stand_in.up(but=("demo",))
+    reach(lambda: all("250 users are enrolled and wait" in stand_in.errors(name) for name in CLIENTS))
+    assert metric(stand_in, "askance_users") == 1000
+    with frozen(stand_in, "client-4"):
+        stand_in.up()
+        reach(lambda: metric(stand_in, 'askance_reports_total{verdict="accepted"}') > 0)
+        assert finished(stand_in) == 0
     stand_in.stop()
 
     # What was interrupted goes on and is not begun a second time; then the same users are asked in two studies more.

@@ -28,6 +28,7 @@ from askance_protocol.errors import UsageError
 from askance_protocol.tally import Tally
 from askance_server.core.estimators import estimate
 from askance_server.ledger.sqlite import SqliteLedger
+from tests.harness.ports import lasting_port
 from tests.harness.servers import Json, ServerProcess, is_problem, prepared, serving
 
 COMMAND = (sys.executable, "-c", "from askance_lab.cli import main; main()")
@@ -108,7 +109,8 @@ def test_a_fleet_that_is_killed_goes_on_with_its_wallets_and_nobody_sends_anothe
 
         # All but those whose receipts an earlier fleet had seen.
         [last] = json.loads(said)["studies"]
-        assert set(last["results"]) == {"answered"}
+        assert set(last["results"]) <= {"answered"}
+        assert server.get(f"/v1/rounds/{round_}").json()["received"] == users
         verdicts = server.get("/metrics").text
         assert 'verdict="accepted"} 1200.0' in verdicts
         assert 'verdict="conflict"} 0.0' in verdicts or 'verdict="conflict"' not in verdicts
@@ -148,7 +150,9 @@ def test_with_a_rate_each_visit_waits_for_its_time(tmp_path: Path, monkeypatch: 
 def test_users_outlast_a_server_that_is_killed_and_started_again(tmp_path: Path) -> None:
     users, population = 600, synthetic("mean", {}, seed=6)
     patient = Patience(attempts=60, first=0.05, longest=0.5)
-    with serving(tmp_path / "data") as server:
+    # On the same port, so that it is found again.
+    port = str(lasting_port())
+    with serving(tmp_path / "data", "--port", port) as server:
         crew = crew_of(server, users, tmp_path, patience=patient)
         asyncio.run(enrol_shard(crew))
         study = server.study(simulated=True)
@@ -158,10 +162,9 @@ def test_users_outlast_a_server_that_is_killed_and_started_again(tmp_path: Path)
             if progress.results.total() >= 200 and not killed:
                 killed.append(server.port)
                 server.kill()
-                # On the same port, so that it is found again.
                 again.start()
 
-        again = ServerProcess(tmp_path / "data", "--port", str(server.port))
+        again = ServerProcess(tmp_path / "data", "--port", port)
         try:
             came = asyncio.run(run_shard(crew, study["id"], population, tell))
             assert killed

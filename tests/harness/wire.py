@@ -26,10 +26,17 @@ class Connection:
         """Status and body of the answer."""
         head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n"
         head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        return await self._request(head.encode() + body)
+
+    async def get(self, path: str) -> tuple[int, bytes]:
+        """The same of what needs no token."""
+        return await self._request(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+
+    async def _request(self, request: bytes) -> tuple[int, bytes]:
         try:
             self._streams = self._streams or await asyncio.open_connection("127.0.0.1", self._port)
             reader, writer = self._streams
-            writer.write(head.encode() + body)
+            writer.write(request)
             answer = await read_head(reader)
             return int(answer.split(b" ", 2)[1]), await reader.readexactly(length_of(answer))
         except (OSError, asyncio.IncompleteReadError):

@@ -7,8 +7,10 @@ import unicodedata
 
 import pytest
 
-from askance_protocol.errors import AskanceError
-from askance_protocol.text import LONGEST, printable
+from askance_protocol.errors import AskanceError, DataError, ProtocolError
+from askance_protocol.text import LONGEST, listed, printable, quoted, shortened
+from askance_server.auth.files import KeyFileError
+from askance_server.settings import SettingsError
 
 ALL = [chr(point) for point in range(sys.maxunicode + 1)]
 JOINERS = "\u200c\u200d"
@@ -79,3 +81,56 @@ def test_an_error_holds_nothing_that_steers_whoever_wrote_its_texts() -> None:
 
     assert steers("".join((str(error), error.what, error.where, error.remedy, str(error.at("[0]\n"))))) == []
     assert len(error.where) == LONGEST
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("", "''"),
+        ("town", "'town'"),
+        ("0123456789", "'0123456789'"),
+        ("01234567890", "'012345678…'"),
+        ("it's", '"it\'s"'),
+        ("'\"", "'\\'\"'"),
+        ("a\\b", r"'a\\b'"),
+        ("\x1b[2J", r"'\x1b[2J'"),
+        ("\x1b" * 9, r"'\x1b\x1b\…'"),
+    ],
+)
+def test_what_is_quoted_stands_between_marks_and_is_cut(text: str, shown: str) -> None:
+    assert quoted(text, 10) == shown
+    assert len(quoted(text * 1_000)) <= 66
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        ([], ""),
+        (["a"], "a"),
+        (["a", "b", "c", "d"], "a, b, c, d"),
+        (["a", "b", "c", "d", "e"], "a, b, c, d and 1 more"),
+        (["a" * 100, "b"], f"{'a' * 65}… and 1 more"),
+    ],
+)
+def test_of_many_names_those_are_listed_for_which_there_is_room(names: list[str], shown: str) -> None:
+    assert listed(names, 12) == shown
+
+
+def test_a_long_place_loses_its_middle() -> None:
+    assert shortened("parts[0].query", 14) == "parts[0].query"
+    assert shortened("parts[0].query.test", 14) == "parts[…ry.test"
+
+
+def test_what_refuses_a_document_is_short_whoever_wrote_its_words() -> None:
+    error = ProtocolError("w" * 10_000, where="a" + "\x1b" * 1_000 + "z", remedy="r" * 10_000)
+
+    assert (len(error.what), len(error.where), len(error.remedy)) == (256, 128, 512)
+    assert error.where[0] + error.where[-1] == "az"
+    assert len(str(error.at("x" * 10_000).at("y" * 10_000))) < 1_000
+
+
+def test_the_path_of_a_file_is_never_cut() -> None:
+    path = f"/{'directory/' * 400}server.key"
+
+    for kind in (DataError, SettingsError, KeyFileError):
+        assert kind("is not yours", where=path, remedy=f"chmod 600 {path}").where == path

@@ -1,13 +1,18 @@
-"""What a peer may take of a server's time, memory and sockets, over the loopback; uvicorn's protocol is the control."""
+"""What a peer may take of a server's time, memory and sockets, over the loopback; uvicorn's protocol is the control.
+
+Theory of operation
+-------------------
+No clock decides here. Limits are so long that none of them passes while a test runs, on however slow a machine; where a
+test is about time, `later` moves the deadlines of all connections towards now, once the server has what was sent.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import socket
-import threading
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Final
 
@@ -20,10 +25,11 @@ from askance_server.api.connections import EXTENSION, ConnectionLimits, GuardedP
 from tests.harness.hosted import answer_to, connect, hosted, parts_of, rest_of
 from tests.harness.marks import SECONDS
 
-QUICK: Final = ConnectionLimits(
-    head_seconds=0.2, body_seconds=0.2, idle_seconds=0.2, answer_seconds=0.2, linger_seconds=0.2, stream_seconds=0.0
+LONG: Final = 1000.0
+"""Seconds: what `later` lets pass, and nothing else."""
+PATIENT: Final = ConnectionLimits(
+    head_seconds=LONG, body_seconds=LONG, idle_seconds=LONG, answer_seconds=LONG, linger_seconds=LONG
 )
-PATIENT: Final = ConnectionLimits()
 GET: Final = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 BIG: Final = 64 << 20
 """Bytes that no socket's buffer holds."""
@@ -54,11 +60,57 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": sent})
 
 
+class Watched(GuardedProtocol):
+    """The protocol, and what a test wants to know of all of its connections."""
+
+    received = 0
+    """Bytes that came."""
+    looks = 0
+    """How often a deadline was found to have passed."""
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        type(self).received += len(data)
+
+    def overdue(self, now: float) -> str:
+        reason = super().overdue(now)
+        type(self).looks += 1
+        return reason
+
+
+@pytest.fixture(autouse=True)
+def _sweeps_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "_TICK", 0.02)
+
+
 @contextlib.contextmanager
-def serving(limits: ConnectionLimits) -> Generator[tuple[int, type[GuardedProtocol]]]:
-    protocol = guarded(limits)
+def serving(limits: ConnectionLimits) -> Generator[tuple[int, type[Watched]]]:
+    protocol = type("GuardedProtocol", (Watched,), {"pool": guarded(limits).pool})
     with hosted(application, protocol, lifespan=False) as port:
         yield port, protocol
+
+
+def later(protocol: type[Watched], seconds: float = LONG) -> None:
+    """Let time pass for the connections that there are."""
+    for one in [*protocol.pool.unproven, *protocol.pool.trusted]:
+        one.deadline -= seconds
+        one._body_began -= seconds
+
+
+def rest_in_time(connection: socket.socket, protocol: type[Watched]) -> bytes:
+    """All that comes until the server closes the connection, while time passes."""
+    pieces, end = list[bytes](), time.monotonic() + SECONDS
+    connection.settimeout(0.02)
+    while True:
+        try:
+            piece = connection.recv(1 << 16)
+        except TimeoutError:
+            assert time.monotonic() < end, pieces
+            later(protocol)
+            continue
+        if not piece:
+            return b"".join(pieces)
+        pieces.append(piece)
 
 
 def read_one(connection: socket.socket) -> bytes:
@@ -81,9 +133,9 @@ def is_open(connection: socket.socket) -> bool:
     return True
 
 
-def wait_until(what: str, holds: object) -> None:
+def wait_until(what: str, holds: Callable[[], object]) -> None:
     end = time.monotonic() + SECONDS
-    while not callable(holds) or not holds():
+    while not holds():
         assert time.monotonic() < end, what
         time.sleep(0.01)
 
@@ -107,12 +159,30 @@ UNFINISHED: Final = {
 @pytest.mark.parametrize("what", UNFINISHED)
 def test_a_connection_on_which_nothing_comes_any_more_is_closed_and_what_was_begun_is_answered(what: str) -> None:
     sent, status = UNFINISHED[what]
-    with serving(QUICK) as (port, protocol), connect(port) as connection:
+    with serving(PATIENT) as (port, protocol), connect(port) as connection:
         connection.sendall(sent)
-        answer = rest_of(connection)
+        wait_until("it came", lambda: len(protocol.pool) and protocol.received == len(sent))
+        answer = rest_in_time(connection, protocol)
 
         assert answer[9:12] == status
+        # It is counted a moment after it has ended.
+        wait_until("it is counted", lambda: protocol.pool.ended)
         assert sum(protocol.pool.ended.values()) == 1
+
+
+def test_nobody_is_cut_off_before_her_time() -> None:
+    with serving(PATIENT) as (port, protocol), contextlib.ExitStack() as stack:
+        waiting = {what: stack.enter_context(connect(port)) for what in UNFINISHED}
+        for what, connection in waiting.items():
+            connection.sendall(UNFINISHED[what][0])
+        sent = sum(len(sent) for sent, _ in UNFINISHED.values())
+        wait_until("all came", lambda: protocol.received == sent and len(protocol.pool) == len(UNFINISHED))
+        # A minute is left for what the machine may do besides.
+        later(protocol, LONG - 60)
+        look = stack.enter_context(connect(port))
+
+        assert is_open(look)
+        assert (protocol.looks, protocol.pool.ended) == (0, {})
 
 
 def test_the_control_uvicorns_own_protocol_waits_for_ever_where_a_request_is_not_finished() -> None:
@@ -120,53 +190,63 @@ def test_the_control_uvicorns_own_protocol_waits_for_ever_where_a_request_is_not
         waiting = {what: stack.enter_context(connect(port)) for what in ("nothing", "half a head", "half a body")}
         for what, connection in waiting.items():
             connection.sendall(UNFINISHED[what][0])
-            connection.settimeout(2)
-        for connection in waiting.values():
+        for seconds, connection in zip((2, 0.1, 0.1), waiting.values(), strict=True):
+            connection.settimeout(seconds)
             with pytest.raises(TimeoutError):
                 connection.recv(1)
 
 
 @pytest.mark.parametrize("drip", [b"X", b"X: y\r\n"])
 def test_a_head_in_drops_has_no_more_time_than_one_that_stops(drip: bytes) -> None:
-    with serving(QUICK) as (port, _), connect(port) as connection:
-        connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n")
-        answers = list[bytes]()
-        reader = threading.Thread(target=lambda: answers.append(rest_of(connection)))
-        reader.start()
-        with contextlib.suppress(OSError):
-            while reader.is_alive():
+    begin = b"GET / HTTP/1.1\r\nHost: x\r\n"
+    with serving(PATIENT) as (port, protocol), connect(port) as connection:
+        connection.sendall(begin)
+        for drops in range(1, 21):
+            wait_until("it came", lambda drops=drops: protocol.received == len(begin) + (drops - 1) * len(drip))
+            # All drops together take longer than a head may.
+            later(protocol, LONG / 19)
+            with contextlib.suppress(OSError):  # The last is perhaps too late.
                 connection.sendall(drip)
-                reader.join(0.02)
-        reader.join(SECONDS)
 
-    assert answers[0].startswith(b"HTTP/1.1 408 ")
+        assert rest_of(connection).startswith(b"HTTP/1.1 408 ")
 
 
 def test_a_body_that_goes_on_coming_has_the_time_that_its_bytes_buy() -> None:
-    with serving(replace(QUICK, body_rate=1)) as (port, _), connect(port) as connection:
-        connection.sendall(b"POST /read HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 40\r\n\r\n")
-        for _ in range(40):
-            # Five times the seconds that a body without bytes has.
-            connection.sendall(b"x")
-            time.sleep(0.025)
+    head = b"POST /read HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 40000\r\n\r\n"
+    with serving(replace(PATIENT, body_rate=1)) as (port, protocol), connect(port) as connection:
+        connection.sendall(head)
+        for pieces in range(1, 40):
+            connection.sendall(bytes(1000))
+            wait_until("it came", lambda pieces=pieces: protocol.received == len(head) + 1000 * pieces)
+            # In all 26 times the seconds that a body without bytes has: two thirds of what its bytes have bought.
+            later(protocol, LONG * 2 / 3)
+        wait_until("its time was looked at", lambda: protocol.looks)
+        connection.sendall(bytes(1000))
 
-        assert rest_of(connection).endswith(b"40")
+        assert rest_of(connection).endswith(b"40000")
 
 
 def test_the_server_takes_as_long_as_it_needs_to_answer() -> None:
-    with serving(QUICK) as (port, protocol), connect(port) as connection:
+    with serving(PATIENT) as (port, protocol), connect(port) as idle, connect(port) as connection:
         connection.sendall(GET.replace(b"/ ", b"/wait "))
-        connection.settimeout(2)
+        wait_until("it works", lambda: any(not one.waits for one in [*protocol.pool.unproven]))
+        later(protocol)
+
+        # The control: one who says nothing, on the same clock.
+        assert rest_of(idle) == b""
+        wait_until("one was ended", lambda: protocol.pool.ended)
+        later(protocol)
+        connection.settimeout(0.2)
         with pytest.raises(TimeoutError):
             connection.recv(1)
-
-        assert not protocol.pool.ended
+        assert protocol.pool.ended == {"idle": 1}
 
 
 def test_an_answer_that_nobody_reads_is_given_up() -> None:
-    with serving(QUICK) as (port, protocol), connect(port) as connection:
+    with serving(PATIENT) as (port, protocol), connect(port) as connection:
         connection.sendall(GET.replace(b"/ ", b"/big "))
-        wait_until("it is given up", lambda: protocol.pool.ended["unread"])
+        wait_until("nothing goes on", lambda: any(one.flow.write_paused for one in [*protocol.pool.unproven]))
+        wait_until("it is given up", lambda: later(protocol) or protocol.pool.ended["unread"])
         wait_until("it is closed", lambda: not len(protocol.pool))
 
 
@@ -184,6 +264,7 @@ def test_who_reads_an_answer_slowly_does_not_keep_others_waiting() -> None:
 def test_one_connection_too_many_ends_the_one_that_was_of_no_use_for_longest() -> None:
     with serving(replace(PATIENT, connections=4)) as (port, protocol), contextlib.ExitStack() as stack:
         first, second, third, fourth = [stack.enter_context(connect(port)) for _ in range(4)]
+        wait_until("all are there", lambda: len(protocol.pool) == 4)
         for each in (second, first, fourth):  # `third` says nothing.
             assert is_open(each)
         fifth = stack.enter_context(connect(port))
@@ -201,7 +282,7 @@ def test_a_connection_with_a_token_outlives_any_number_of_those_without() -> Non
         read_one(trusted)
         working = stack.enter_context(connect(port))
         working.sendall(GET.replace(b"/ ", b"/wait "))
-        wait_until("it works", lambda: any(not one.waits for one in list(protocol.pool.unproven)))
+        wait_until("it works", lambda: any(not one.waits for one in [*protocol.pool.unproven]))
         for _ in range(200):
             stack.enter_context(connect(port))
 
@@ -214,7 +295,11 @@ def test_a_connection_with_a_token_outlives_any_number_of_those_without() -> Non
 
 
 def test_streams_without_a_token_are_ended_before_a_newcomer_is() -> None:
-    with serving(replace(QUICK, connections=3)) as (port, protocol), contextlib.ExitStack() as stack:
+    # Less than nothing: the loop's clock goes in milliseconds, and a stream may have begun in this one.
+    with (
+        serving(replace(PATIENT, connections=3, stream_seconds=-1.0)) as (port, protocol),
+        contextlib.ExitStack() as stack,
+    ):
         for _ in range(3):
             stream = stack.enter_context(connect(port))
             stream.sendall(GET.replace(b"/ ", b"/stream "))
@@ -229,7 +314,7 @@ def test_if_all_are_at_work_the_newcomer_goes_away_and_nobody_else() -> None:
     with serving(replace(PATIENT, connections=3)) as (port, protocol), contextlib.ExitStack() as stack:
         for _ in range(3):
             stack.enter_context(connect(port)).sendall(GET.replace(b"/ ", b"/wait "))
-        wait_until("all work", lambda: sum(not one.waits for one in list(protocol.pool.unproven)) == 3)
+        wait_until("all work", lambda: sum(not one.waits for one in [*protocol.pool.unproven]) == 3)
         newcomer = stack.enter_context(connect(port))
         with contextlib.suppress(ConnectionResetError):
             assert rest_of(newcomer) == b""

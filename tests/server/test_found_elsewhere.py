@@ -62,11 +62,13 @@ def test_a_study_that_another_replica_created_is_advanced_and_closed_here(
             return []
 
         monkeypatch.setattr(ledger, "unfinished", nothing)
+        # A look that had begun before is over.
+        meanwhile(api, lambda: looks > 1)
         spec = study_of(
             registry(), strategy="mean", parameters={"users": "all"}, title="t", nonce="11" * 16, simulated=False
         )
         other = api.app.state.aggregator.driver.publish(spec)
-        meanwhile(api, lambda: looks > 20)
+        meanwhile(api, lambda: looks > 22)
         assert ledger.bulletin(other).length == 1
 
 

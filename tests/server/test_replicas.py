@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +43,24 @@ def take_writes(url: str, *, yes: bool) -> None:
             link.execute(others, (name,))
 
 
+def have_space(url: str, *, yes: bool, code: str = "53100") -> None:
+    """As when the database's disk is full: each write is refused with this code, in the session that it came by."""
+    with psycopg.connect(url, autocommit=True) as link:
+        if yes:
+            link.execute("DROP FUNCTION no_space CASCADE")
+            return
+        refuse = f"BEGIN RAISE 'could not extend file: No space left on device' USING ERRCODE = '{code}'; END"
+        link.execute(f"CREATE FUNCTION no_space() RETURNS trigger LANGUAGE plpgsql AS $$ {refuse} $$".encode())
+        for (table,) in link.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall():
+            trigger = f"CREATE TRIGGER no_space BEFORE INSERT OR UPDATE ON {table} EXECUTE FUNCTION no_space()"
+            link.execute(trigger.encode())
+
+
 def report(ledger: PostgresLedger, user: int) -> Verdict:
     return Verdict(ledger.charge(ROUND.digest(), np.array([user], np.uint64), np.array([1], np.uint32))[0])
 
 
-def goes_on(url: str) -> list[str]:
+def goes_on(url: str, take_writes: Callable[..., None] = take_writes) -> list[str]:
     """What a ledger does wrong while its database takes no writes, and after that."""
     wrong: list[str] = []
     with closing(PostgresLedger.open(url)) as ledger:
@@ -80,6 +94,16 @@ def goes_on(url: str) -> list[str]:
 
 def test_a_database_that_takes_no_writes_is_away_and_not_broken(database: str) -> None:
     assert goes_on(database) == []
+
+
+def test_a_database_whose_disk_is_full_is_away_and_not_broken(database: str) -> None:
+    assert goes_on(database, have_space) == []
+
+
+def test_control_an_error_that_is_not_of_the_surroundings_is_found_in_its_place(database: str) -> None:
+    wrong = goes_on(database, partial(have_space, code="XX000"))
+
+    assert any("it is taken for broken" in each for each in wrong)
 
 
 def test_control_a_ledger_that_does_not_know_of_it_is_found(database: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -18,7 +17,6 @@ from typing import Any
 
 import httpx
 import numpy as np
-import psycopg
 import pytest
 
 from askance_protocol.reports import ReportBatch, encode_columns, encode_raw
@@ -26,6 +24,7 @@ from askance_server import aggregator, app
 from askance_server.driver import Driver
 from askance_server.ledger import open_ledger
 from askance_server.workers import Workers
+from benchmarks.responsiveness import frozen
 from tests.harness.marks import SECONDS
 from tests.harness.servers import Json, ServerProcess, Service, bearer, serving
 
@@ -326,25 +325,6 @@ def test_the_control_a_server_that_does_not_end_its_streams_is_stopped_by_force(
     assert ended_by_force(server.directory)
 
 
-@contextmanager
-def frozen(processes: list[int]) -> Generator[None]:
-    """These processes, stopped for a while."""
-    for process in processes:
-        os.kill(process, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for process in processes:
-            os.kill(process, signal.SIGCONT)
-
-
-def backends(url: str) -> list[int]:
-    """The processes that serve a database, but for the one that is asked."""
-    with psycopg.connect(url, autocommit=True) as link:
-        query = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        return [pid for (pid,) in link.execute(query).fetchall()]
-
-
 def test_a_database_that_is_frozen_silences_nothing_but_itself(database: str, tmp_path: Path) -> None:
     """The control is the report: it is not answered, so the database is frozen indeed."""
     options = ("--database", database, "--data-directory", str(tmp_path / "data"))
@@ -355,7 +335,7 @@ def test_a_database_that_is_frozen_silences_nothing_but_itself(database: str, tm
         # What was written a moment ago says enough: after it, the server looks, by a connection that is frozen then.
         time.sleep(aggregator.READY_FOR)
         assert server.get("/readyz").status_code == 200
-        with frozen(backends(database)):
+        with frozen(database):
             with pytest.raises(httpx.ReadTimeout):
                 server.report(round_, tokens[1], timeout=1)
             time.sleep(aggregator.READY_FOR)
@@ -365,7 +345,7 @@ def test_a_database_that_is_frozen_silences_nothing_but_itself(database: str, tm
         assert server.get("/readyz").status_code == 200
         assert server.get("/v1/me", token=tokens[1]).json()["spent_micro_epsilon"] > 0
 
-        with frozen(backends(database)):
+        with frozen(database):
             with pytest.raises(httpx.ReadTimeout):
                 server.report(round_, tokens[2], timeout=1)
             code = server.stop()

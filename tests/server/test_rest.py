@@ -23,10 +23,11 @@ from askance_protocol.queries.language import Constant
 from askance_protocol.reports import ReportBatch, encode_raw
 from askance_protocol.rounds.bulletin import Bulletin, read_entry
 from askance_protocol.schema import BitsField, Schema
+from askance_server.api import studies
 from askance_server.auth import GatewayToken, UserToken
 from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters
 from askance_server.problems import MEDIA_TYPE, PROBLEMS
-from askance_server.public_answers import PublicAnswers
+from askance_server.public_answers import PublicAnswer, PublicAnswers
 from askance_server.strategies.registry import registry
 from tests.harness.marks import SECONDS
 from tests.harness.servers import Json, ServerProcess, Service, bearer, is_problem, prepared, serving
@@ -573,9 +574,9 @@ def pieces_of(api: Service, path: str) -> list[Json]:
     return pieces[:-1]
 
 
-@pytest.mark.parametrize("piece", [1, 3000])
+@pytest.mark.parametrize(("piece", "count"), [(1, 3), (1200, 2)])
 def test_a_long_bulletin_comes_in_pieces_each_of_which_is_a_bulletin(
-    api: Service, monkeypatch: pytest.MonkeyPatch, piece: int
+    api: Service, monkeypatch: pytest.MonkeyPatch, piece: int, count: int
 ) -> None:
     _, study, _ = opened(api)
     api.post(f"/v1/studies/{study['id']}/cancel", token=api.operator)
@@ -586,13 +587,38 @@ def test_a_long_bulletin_comes_in_pieces_each_of_which_is_a_bulletin(
     aggregator.answers = PublicAnswers(aggregator.answers.workers)  # One that remembers nothing yet.
     pieces = pieces_of(api, path)
 
-    assert [entry for each in pieces for entry in each["entries"]] == whole["entries"]
-    assert (pieces[-1]["head"], pieces[-1]["length"]) == (whole["head"], whole["length"])
-    assert len(pieces) == len(whole["entries"]) if piece == 1 else len(pieces) <= len(whole["entries"])
-    bulletin = Bulletin()
+    assert len(pieces) == count
+    assert are_a_bulletin(pieces, whole)
+
+    # The control: pieces that name the head of all there is, which the entries in them do not lead to; and pieces
+    # that begin one entry too late.
+    answer = studies._bulletin_answer
+    for fault in (of_the_whole, too_late):
+        aggregator.answers = PublicAnswers(aggregator.answers.workers)
+        with monkeypatch.context() as patch:
+            patch.setattr(studies, "_bulletin_answer", lambda *asked, fault=fault: fault(answer(*asked), whole))
+            assert not are_a_bulletin(pieces_of(api, path), whole)
+
+
+def are_a_bulletin(pieces: list[Json], whole: Json) -> bool:
+    """Whether these pieces are a bulletin, and each is the beginning of it as far as one has read."""
+    if [entry for each in pieces for entry in each["entries"]] != whole["entries"]:
+        return False
+    bulletin, seen = Bulletin(), list[tuple[str, int]]()
     for each in pieces:
         bulletin = bulletin.extend(read_entry(json.dumps(entry)) for entry in each["entries"])
-        assert (bulletin.head, bulletin.length) == (each["head"], each["length"])
+        seen.append((bulletin.head, bulletin.length))
+    return seen == [(each["head"], each["length"]) for each in pieces] and seen[-1] == (whole["head"], whole["length"])
+
+
+def of_the_whole(answer: PublicAnswer, whole: Json) -> PublicAnswer:
+    said = {**json.loads(answer.body), "head": whole["head"], "length": whole["length"]}
+    return replace(answer, body=json.dumps(said).encode())
+
+
+def too_late(answer: PublicAnswer, _: Json) -> PublicAnswer:
+    said = json.loads(answer.body)
+    return replace(answer, body=json.dumps({**said, "entries": said["entries"][1:]}).encode())
 
 
 def test_what_has_a_digest_is_shown_in_the_very_form_that_was_digested(api: Service) -> None:

@@ -116,7 +116,8 @@ class Trials:
                     strike.left = 0
                     self.struck += struck
                     missed = 0 if struck else missed + 1
-                    self._retry(api, f"line {place}")
+                    if not self.wrong:
+                        self._retry(api, f"line {place}")
                     place += every
                 self.stopped += len(api.stops) > 0
             self._judge()

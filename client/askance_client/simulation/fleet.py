@@ -30,6 +30,8 @@ from askance_client.refusals import Refusal
 from askance_client.transport import Enrolled, Patience, Problem, Receipt, RemoteError, Server, UnreachableError
 from askance_client.user import Result, User, count
 from askance_client.wallet import Identity, Wallet, WalletFile
+from askance_client.wallet.durable import make_folder
+from askance_client.wallet.errors import unwritable
 from askance_protocol.arrays import Truths
 from askance_protocol.errors import AskanceError, UsageError
 from askance_protocol.examples import Example
@@ -41,6 +43,8 @@ _TOKENS: Final = 10_000
 _EXAMPLES: Final = 1_000
 """How many examples are made at a time."""
 _POLL: Final = 0.1
+_QUIET: Final = 5.0
+"""Seconds after which a shard that nobody asks wants to know whether the study is paused."""
 _TELL_EVERY: Final = 0.2
 _FRUITLESS: Final = 3
 """Rounds of visits in which nobody reached the server, before it is given up."""
@@ -58,6 +62,8 @@ class FleetProgress:
     spent: int = 0
     """The most that one of them has spent, in micro-ε."""
     ended: bool = False
+    paused: str = ""
+    """Why the server has paused the study, if it says so while nobody is asked."""
 
     def __add__(self, other: FleetProgress) -> FleetProgress:
         return FleetProgress(
@@ -66,6 +72,7 @@ class FleetProgress:
             self.latencies + other.latencies,
             max(self.spent, other.spent),
             self.ended and other.ended,
+            self.paused or other.paused,
         )
 
 
@@ -180,7 +187,7 @@ class _ShardRun:
 
     async def run(self) -> FleetProgress:
         """Visit users, round after round, until the study has ended."""
-        fruitless = 0
+        fruitless, looked = 0, time.monotonic()
         while fruitless < _FRUITLESS:
             refusal = await self.reader.refresh()
             if refusal is not None and refusal.passing:
@@ -199,6 +206,9 @@ class _ShardRun:
                 break
             else:
                 fruitless = 0
+                if time.monotonic() - looked > _QUIET:
+                    self.progress.paused, looked = await self.reader.paused(), time.monotonic()
+                    self.tell(self.progress)
                 await asyncio.sleep(_POLL)
         else:
             raise UnreachableError(
@@ -299,7 +309,10 @@ def shards_of(whole: FleetShard, processes: int) -> list[FleetShard]:
     if not 1 <= processes <= 64:
         raise UsageError(f"{processes} is not from 1 to 64", where="processes")
     folder = whole.wallets
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        make_folder(folder)
+    except OSError as error:
+        raise unwritable(folder, str(error.strerror)) from None
     edges = [whole.rows.start + len(whole.rows) * k // processes for k in range(processes + 1)]
     return [
         replace(
@@ -361,7 +374,7 @@ def _at_times(tell: Tell) -> Tell:
         nonlocal last
         if time.monotonic() - last > _TELL_EVERY and not progress.ended:
             last = time.monotonic()
-            tell(FleetProgress(progress.users, Counter(progress.results)))
+            tell(FleetProgress(progress.users, Counter(progress.results), paused=progress.paused))
 
     return sometimes
 

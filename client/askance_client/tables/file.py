@@ -20,6 +20,7 @@ from askance_client.tables.table import Table
 from askance_protocol.errors import DataError, ProtocolError, UsageError
 from askance_protocol.examples import Columns
 from askance_protocol.schema import AnyField, BitsField, CategoryField, IntegerField, LabelField, RealField, Schema
+from askance_protocol.text import quoted
 from askance_protocol.values import Name
 
 FORMATS: Final[Mapping[str, Callable[[Path], Table]]] = {
@@ -217,7 +218,9 @@ def _declared(table: Table, schema: Schema, label: str | None, positive: str | N
         return PLAIN
     if schema.label is None or schema.label.name != label:
         raise UsageError(
-            f"does not declare {label!r} as its label", where="schema", remedy="declare it, or name the field that is"
+            f"does not declare {quoted(label)} as its label",
+            where="schema",
+            remedy="declare it, or name the field that is",
         )
     return infer_signs(table, label) if positive is None else Signs(None, positive)
 
@@ -248,7 +251,7 @@ def _check_name(name: str, place: str) -> None:
 
 def _no_column(table: Table, name: str) -> DataError:
     return DataError(
-        f"has no column {name!r}", where=str(table.path), remedy="name a column as the first row of the file does"
+        f"has no column {quoted(name)}", where=str(table.path), remedy="name a column as the first row of the file does"
     )
 
 

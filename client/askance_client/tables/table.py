@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeAlias
 from numpy.typing import NDArray
 
 from askance_protocol.errors import DataError
+from askance_protocol.text import quoted
 
 Cells: TypeAlias = list[str] | NDArray[Any]
 """One column of some rows: text as it is written, or what a typed format holds."""
@@ -59,4 +60,4 @@ class CellError(Exception):
         if self.row is not None:
             line = f" (line {batch.lines[self.row]})" if batch.lines else ""
             where.append(f"row {batch.first + self.row}{line}")
-        return DataError(self.what, where=", ".join([*where, f"column {column!r}"]), remedy=self.remedy)
+        return DataError(self.what, where=", ".join([*where, f"column {quoted(column)}"]), remedy=self.remedy)

@@ -27,6 +27,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
+from askance_client.wallet.durable import sync_names
 from askance_client.wallet.errors import WalletError, damaged, translated, unwritable
 from askance_client.wallet.records import Owner
 from askance_client.wallet.tables import FILE, HEADS, HEARD, OWNERS, REPORTS, CheckedTable, SqlValue
@@ -62,6 +63,7 @@ def create(path: Path, owners: Sequence[Owner] = ()) -> None:
             draft.unlink()
         if os.name == "posix":
             _to_disk(path.parent)
+            sync_names(path.absolute().parent.parent)  # Its folder may be as new as it is.
     except OSError as error:
         raise unwritable(path, str(error.strerror)) from None
 

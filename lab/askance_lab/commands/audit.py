@@ -17,6 +17,7 @@ from askance_lab.experiments.float_laplace import witness_samplers
 from askance_protocol.budget import MICRO, limit_from_text, to_text
 from askance_protocol.errors import UsageError
 from askance_protocol.randomness import OsRandom, SimulatedRandom
+from askance_protocol.text import quoted
 
 SCHEMA_VERSION: Final = 1
 _BOUND: Final = 1.0
@@ -123,7 +124,7 @@ def _float_laplace(claimed: int, seed: int | None) -> Audited:
 def _pair(inputs: str) -> tuple[int, int]:
     parts = [part.strip() for part in inputs.split(",")]
     if len(parts) != 2 or not all(part.isascii() and part.isdigit() for part in parts) or parts[0] == parts[1]:
-        raise UsageError(f"{inputs!r} is not two inputs", where="--inputs", remedy="write it as 0,3")
+        raise UsageError(f"{quoted(inputs)} is not two inputs", where="--inputs", remedy="write it as 0,3")
     return int(parts[0]), int(parts[1])
 
 

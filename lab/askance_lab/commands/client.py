@@ -39,7 +39,7 @@ from askance_client import (
 )
 from askance_client.consent import PublicFacts, refuse_study
 from askance_lab.commands.shared.consent_text import consent_text
-from askance_lab.commands.shared.exit_codes import Exit
+from askance_lab.commands.shared.exit_codes import Exit, say
 from askance_lab.commands.shared.options import (
     DEFAULT_SERVER,
     EnrolmentOption,
@@ -48,7 +48,7 @@ from askance_lab.commands.shared.options import (
     examples,
     read_token,
 )
-from askance_lab.commands.shared.participation import next_study, population_for, study_name
+from askance_lab.commands.shared.participation import PauseTeller, next_study, population_for, study_name, told_ending
 from askance_lab.commands.shared.table_options import (
     ColumnOption,
     HighOption,
@@ -137,7 +137,8 @@ def client(
 
     Before anything is drawn you read title, questions, fields and prices, and are asked.
 
-    Exit code 5 means that a round asked for more than your budget, 6 that the server did not play by the rules.
+    Exit code 5 means that a round asked for more than your budget, 6 that the server did not play by the rules, or that
+    the study has failed or was cancelled, 7 that it had too few users.
     """
     if not data.exists():
         raise DataError("is not there", where=str(data), remedy="name the file that holds your example: --data FILE")
@@ -150,12 +151,13 @@ def client(
     table = TableOptions.of(data, schema, column, low, high, missing)
     table.check_present()
     options = ClientOptions(server, name, table, row, wallet, cap, enrolment, wait, simulated, once, moved, yes)
-    results = asyncio.run(_take_part(options))
+    results, ended = asyncio.run(_take_part(options))
     echo_results(results, as_json=as_json)
-    raise typer.Exit(exit_of(results))
+    raise typer.Exit(exit_of(results) or ended)
 
 
-async def _take_part(options: ClientOptions) -> list[Result]:
+async def _take_part(options: ClientOptions) -> tuple[list[Result], Exit]:
+    """The results of her rounds, and the exit code for how the study has ended."""
     declared = options.table.declared()
     wallet = Wallet.open(options.wallet, cap=None if options.cap is None else limit_from_text(options.cap))
     try:
@@ -175,11 +177,11 @@ async def _take_part(options: ClientOptions) -> list[Result]:
                 raise_refused(refusal)
             refusal = refusal or _refuse(reader, wallet, identity, simulated=options.simulated)
             if refusal is not None:
-                return [refusal]
+                return [refusal], Exit.OK
             if not _agreed(reader, wallet, identity, yes=options.yes):
-                typer.echo("askance: you did not agree; nothing was drawn, and nothing was sent", err=True)
-                return []
-            return await _answer(server, reader, wallet, options)
+                say("you did not agree; nothing was drawn, and nothing was sent")
+                return [], Exit.OK
+            return await _answer(server, reader, wallet, options), await told_ending(reader)
     finally:
         wallet.close()
 
@@ -207,8 +209,9 @@ async def _answer(server: Server, reader: BulletinReader, wallet: Wallet, option
         wallet.declare(study.example)
     example = population_for(study, 0, options.table, wallet.declared).example(options.row - 1)
     user = User(example, wallet, simulated=options.simulated)
-    part = user.take_part if options.once else user.follow
-    return await part(server, reader)
+    if options.once:
+        return await user.take_part(server, reader)
+    return await user.follow(server, reader, paused=PauseTeller())
 
 
 def echo_results(results: Sequence[Result], *, as_json: bool) -> None:

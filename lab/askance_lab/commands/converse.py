@@ -24,6 +24,7 @@ from askance_lab.experiments.converse import (
 )
 from askance_protocol.arrays import Floats
 from askance_protocol.errors import UsageError
+from askance_protocol.text import quoted
 
 SCHEMA_VERSION: Final = 1
 _SPREAD: Final = 0.4
@@ -70,7 +71,7 @@ def converse(
     tolerance. It ends with exit code 6 if one of them is not within the claim's bound.
     """
     if lie not in LIE_SCHEDULES:
-        raise UsageError(f"{lie!r} is no schedule", where="--lie", remedy=f"use {', '.join(LIE_SCHEDULES)}")
+        raise UsageError(f"{quoted(lie)} is no schedule", where="--lie", remedy=f"use {', '.join(LIE_SCHEDULES)}")
     randomizer = TransparentRandomizer.of(build(kind, epsilon, k, range_))
     users, accuracy = _users(shares, len(randomizer.probabilities), seed), SimulationAccuracy(t, beta)
     simulated, tries = output(randomizer, QueryOracle(users, LIE_SCHEDULES[lie]), accuracy)
@@ -107,7 +108,7 @@ def _users(shares: str | None, inputs: int, seed: int) -> Floats:
         given = np.zeros(0)
     if given.shape != (inputs,) or not np.isfinite(given).all() or given.min() < 0 or given.sum() <= 0:
         raise UsageError(
-            f"{shares!r} is no share for each input", where="--shares", remedy=f"give {inputs} numbers from 0 on"
+            f"{quoted(shares)} is no share for each input", where="--shares", remedy=f"give {inputs} numbers from 0 on"
         )
     return given / given.sum()
 

@@ -178,7 +178,7 @@ def _results(fleet: Sequence[subprocess.Popen[str]]) -> dict[str, Counter[str]]:
     counted: dict[str, Counter[str]] = {learner: Counter() for learner in LEARNERS}
     for process in fleet:
         printed, _ = process.communicate(timeout=_SECONDS)
-        if process.returncode:
+        if process.returncode and not printed:  # A study that has failed is told of below.
             raise RemoteError(f"ended with exit code {process.returncode}", where="client", remedy="run askance fleet")
         for study in json.loads(printed)["studies"]:
             counted[study["strategy"]].update(study["results"])

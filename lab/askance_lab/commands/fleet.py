@@ -11,7 +11,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from askance_client.population import Population
-from askance_client.simulation.fleet import FleetShard, enrol_shard, run_fleet, shards_of
+from askance_client.simulation.fleet import FleetProgress, FleetShard, enrol_shard, run_fleet, shards_of
+from askance_lab.commands.shared.exit_codes import Exit, say
 from askance_lab.commands.shared.options import (
     DEFAULT_SERVER,
     ConnectionsOption,
@@ -24,10 +25,12 @@ from askance_lab.commands.shared.options import (
     read_token,
 )
 from askance_lab.commands.shared.participation import (
+    PauseTeller,
     next_study,
     percentiles,
     population_for,
     published_study,
+    told_ending_of,
 )
 from askance_lab.commands.shared.progress import ProgressBar
 from askance_lab.commands.shared.table_options import (
@@ -41,7 +44,7 @@ from askance_lab.commands.shared.table_options import (
 from askance_protocol.budget import limit_from_text
 from askance_protocol.errors import UsageError
 from askance_protocol.rounds import StudySpec
-from askance_protocol.text import printable
+from askance_protocol.text import printable, quoted
 
 SCHEMA_VERSION: Final = 1
 
@@ -96,6 +99,8 @@ def fleet(
     study may ask of their rows.
 
     Run it again after an interruption: the same wallets send the same reports, and nobody spends twice.
+
+    Exit code 6 means that a study has failed or was cancelled, 7 that it had too few users.
     """
     token = read_token(enrolment, "enrolment token")
     table = TableOptions.of(data, schema, column, low, high, missing)
@@ -107,21 +112,23 @@ def fleet(
         server.rstrip("/"), rows, wallets, limit_from_text(cap), token, connections, rate, simulated=data is None
     )
     shards = shards_of(whole, processes)
-    done: list[dict[str, Any]] = []
+    done, code = list[dict[str, Any]](), Exit.OK
     for shard in shards:
         asyncio.run(enrol_shard(shard))
-    typer.echo(f"askance: {len(rows):,} users are enrolled and wait for studies", err=True)
+    say(f"{len(rows):,} users are enrolled and wait for studies")
     for _ in range(studies):
         name = asyncio.run(next_study(server, {each["study"] for each in done}, wait))
         study = asyncio.run(published_study(server, name))
-        typer.echo(f"askance: {asked_of(study)}", err=True)
+        say(asked_of(study))
         done.append(_take_part(shards, study, population_for(study, seed, table, declared)))
+        code = code or asyncio.run(told_ending_of(server, name))
     if as_json:
         typer.echo(json.dumps({"schema_version": SCHEMA_VERSION, "users": len(rows), "studies": done}))
-        return
-    for each in done:
-        counts = ", ".join(f"{name} {number:,}" for name, number in each["results"].items())
-        typer.echo(f"{each['strategy']} ({each['study'][:8]}): {counts} in {each['seconds']:.1f} s")
+    else:
+        for each in done:
+            counts = ", ".join(f"{name} {number:,}" for name, number in each["results"].items())
+            typer.echo(f"{each['strategy']} ({each['study'][:8]}): {counts} in {each['seconds']:.1f} s")
+    raise typer.Exit(code)
 
 
 def share_of(rows: range, share: str) -> range:
@@ -130,7 +137,7 @@ def share_of(rows: range, share: str) -> range:
     digits = slash and (number + shares).isascii() and number.isdigit() and shares.isdigit()
     if not digits or not 1 <= int(number) <= int(shares) <= len(rows):
         remedy = "write it as 2/4, with no more shares than users"
-        raise UsageError(f"{share!r} is no share of {len(rows)} users", where="--share", remedy=remedy)
+        raise UsageError(f"{quoted(share)} is no share of {len(rows)} users", where="--share", remedy=remedy)
     return rows[len(rows) * (int(number) - 1) // int(shares) : len(rows) * int(number) // int(shares)]
 
 
@@ -143,7 +150,13 @@ def asked_of(study: StudySpec) -> str:
 def _take_part(shards: Sequence[FleetShard], study: StudySpec, population: Population) -> dict[str, Any]:
     name = study.digest()
     with ProgressBar(study.strategy, sum(len(shard.rows) for shard in shards)) as bar:
-        ended = run_fleet(shards, name, population, lambda progress: bar.at(progress.results.total(), progress.results))
+        paused = PauseTeller()
+
+        def tell(progress: FleetProgress) -> None:
+            bar.at(progress.results.total(), progress.results)
+            paused(progress.paused)
+
+        ended = run_fleet(shards, name, population, tell)
         bar.at(ended.results.total())
         bar.end(ended.results)
     return {

@@ -13,6 +13,7 @@ from askance_lab.commands.shared.exit_codes import Exit
 from askance_lab.commands.shared.options import DEFAULT_SERVER, JsonOption, ServerOption, examples
 from askance_lab.commands.shared.urls import is_loopback, read_url, without_password
 from askance_protocol.rounds.spec import VERSION
+from askance_protocol.text import quoted
 
 SCHEMA_VERSION: Final = 1
 VERSION_HEADER: Final = "Askance-Protocol"
@@ -86,5 +87,5 @@ def _check_version(answer: httpx.Response) -> None:
         remedy = "check the URL: --server URL"
         raise _HealthError("unreachable", Exit.UNREACHABLE, "answers, but is no Askance server", remedy)
     if spoken != str(VERSION):
-        what = f"speaks version {spoken[:20]!r} of the protocol, this side {str(VERSION)!r}"
+        what = f"speaks version {quoted(spoken, 20)} of the protocol, this side {str(VERSION)!r}"
         raise _HealthError("version-mismatch", Exit.VERSION_MISMATCH, what, "install the same version on both sides")

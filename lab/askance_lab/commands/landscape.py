@@ -24,6 +24,7 @@ from askance_lab.experiments.landscape import report
 from askance_lab.experiments.landscape.cells import CELLS
 from askance_lab.experiments.landscape.measurement import known, run_all, tasks_of
 from askance_protocol.errors import UsageError
+from askance_protocol.text import listed
 
 app = typer.Typer()
 
@@ -92,5 +93,5 @@ def _classes(text: str, known: Sequence[str]) -> set[str]:
     unknown = chosen - set(known)
     if unknown:
         names = ", ".join(dict.fromkeys(known))
-        raise UsageError(f"{', '.join(sorted(unknown))} is no class here", where="--classes", remedy=f"use {names}")
+        raise UsageError(f"{listed(sorted(unknown))} is no class here", where="--classes", remedy=f"use {names}")
     return chosen

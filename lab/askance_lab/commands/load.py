@@ -19,7 +19,7 @@ from askance_client import BulletinReader, Problem, Server
 from askance_client.simulation.fleet import FleetShard, enrol_shard, run_fleet, shards_of
 from askance_client.simulation.gateway import Gateway, SentBatches
 from askance_client.simulation.population import synthetic
-from askance_lab.commands.shared.exit_codes import Exit
+from askance_lab.commands.shared.exit_codes import Exit, say
 from askance_lab.commands.shared.options import (
     DEFAULT_SERVER,
     ConnectionsOption,
@@ -118,7 +118,7 @@ def load(
         report.write_text(_html(figures) if report.suffix == ".html" else _csv(figures), "utf-8")
     typer.echo(json.dumps(figures) if as_json else _text(figures))
     if figures["tallied"] != figures["acknowledged"]:
-        typer.echo("askance: the server's tally is not what it acknowledged", err=True)
+        say("the server's tally is not what it acknowledged")
         raise typer.Exit(Exit.CHECK_FAILED)
 
 

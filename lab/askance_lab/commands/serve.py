@@ -13,7 +13,7 @@ from typing import Annotated, Final, NoReturn, cast
 import typer
 import uvicorn
 
-from askance_lab.commands.shared.exit_codes import Exit
+from askance_lab.commands.shared.exit_codes import Exit, say
 from askance_lab.commands.shared.extras import require
 from askance_lab.commands.shared.options import ConfigOption, DatabaseOption, JsonOption, examples
 from askance_lab.commands.shared.urls import is_loopback
@@ -97,7 +97,15 @@ def serve(
     with bind(settings.host, settings.port) as listener:
         url = url_of(listener)
         _warn(settings, listener)
-        _run(settings, listener, lambda: typer.echo(_announcement(settings, url, as_json=as_json)))
+
+        def announce() -> None:
+            try:
+                typer.echo(_announcement(settings, url, as_json=as_json))
+            except OSError as error:
+                # Where it goes may be full, or gone. That is no reason to take no reports.
+                say(f"serves {url}, and nobody reads so: standard output cannot be written: {error.strerror}")
+
+        _run(settings, listener, announce)
 
 
 def _run(settings: Settings, listener: socket.socket, announce: Callable[[], None]) -> None:
@@ -128,8 +136,10 @@ def _run(settings: Settings, listener: socket.socket, announce: Callable[[], Non
     try:
         server.run([listener])
     except SystemExit:
-        # uvicorn's own code for a start that failed is 3, which here means something else.
-        if server.started or not server.lifespan.should_exit:
+        # uvicorn's own code for a start that failed is 3, which here means something else. Who is stopped before it has
+        # begun to start has no lifespan yet.
+        lifespan = getattr(server, "lifespan", None)
+        if server.started or lifespan is None or not lifespan.should_exit:
             raise
     if not server.started:
         _fail("did not start")
@@ -142,7 +152,7 @@ def _stop(_signal: int, _frame: object) -> NoReturn:
 
 
 def _fail(how: str) -> NoReturn:
-    typer.echo(f"askance: the server {how} (the log above says why; askance doctor looks for it)", err=True)
+    say(f"the server {how} (the log above says why; askance doctor looks for it)")
     raise typer.Exit(Exit.INTERNAL)
 
 
@@ -167,8 +177,8 @@ def _warn(settings: Settings, listener: socket.socket) -> None:
     """Tell the person who starts a server what may surprise her: another port, an open address, an unknown variable."""
     host, port = cast("tuple[str, int]", listener.getsockname()[:2])
     if port != settings.port != 0:
-        typer.echo(f"askance: port {settings.port} is taken: took {port}", err=True)
+        say(f"port {settings.port} is taken: took {port}")
     if not is_loopback(host):
-        typer.echo(f"askance: {host} is open to other machines: put TLS in front, tokens travel in the clear", err=True)
+        say(f"{host} is open to other machines: put TLS in front, tokens travel in the clear")
     for name in unknown_variables(os.environ):
-        typer.echo(f"askance: {name} is no setting and is not read", err=True)
+        say(f"{name} is no setting and is not read")

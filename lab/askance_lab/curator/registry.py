@@ -10,6 +10,7 @@ from askance_lab import curator
 from askance_lab.curator.mechanism import AnyMechanism, Mechanism
 from askance_protocol import discovery
 from askance_protocol.errors import ProtocolError
+from askance_protocol.text import quoted
 
 
 @cache
@@ -25,5 +26,5 @@ def mechanism(name: str) -> AnyMechanism:
     known = mechanisms()
     if name not in known:
         remedy = f"use one of {', '.join(known)}"
-        raise ProtocolError(f"{name!r} is nothing that a curator does here", where="NAME", remedy=remedy)
+        raise ProtocolError(f"{quoted(name)} is nothing that a curator does here", where="NAME", remedy=remedy)
     return known[name]

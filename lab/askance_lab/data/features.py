@@ -37,6 +37,7 @@ from askance_protocol.schema import (
     RealField,
     Schema,
 )
+from askance_protocol.text import quoted
 from askance_server.core.strategy import Features, Strategy
 
 CUTS: Final = 3
@@ -265,7 +266,7 @@ def _featured(rows: Population, features: tuple[TableFeature, ...], fields: tupl
 def _check_cuts(schema: Schema, cuts: Cuts) -> None:
     for name in cuts:
         if not isinstance(schema.field(name), IntegerField | RealField):
-            raise _unfit(f"has no numbers in {name!r} to compare", "give cuts for columns of numbers")
+            raise _unfit(f"has no numbers in {quoted(name)} to compare", "give cuts for columns of numbers")
 
 
 def _unfit(what: str, remedy: str) -> ProtocolError:

@@ -12,6 +12,7 @@ from askance_client.population import Population
 from askance_client.tables import AS_IT_IS, Repairs, column_names, from_file, read_schema, repaired
 from askance_protocol.errors import UsageError
 from askance_protocol.schema import Schema
+from askance_protocol.text import quoted
 
 _UNLABELLED: Final[Mapping[str, None]] = {"label": None, "positive": None}
 
@@ -48,8 +49,10 @@ class TableFile:
         declared = read_schema(schema)
         field = None if declared.label is None else declared.label.name
         if label not in (None, field):
-            what = f"declares {field!r} as its label" if field else "declares no label"
-            raise UsageError(what, where="--schema", remedy=f"declare {label!r} as the label, or leave out --label")
+            what = f"declares {quoted(field)} as its label" if field else "declares no label"
+            raise UsageError(
+                what, where="--schema", remedy=f"declare {quoted(label)} as the label, or leave out --label"
+            )
         return cls(path, declared, field, positive, columns, repairs)
 
     def names(self) -> tuple[str, ...]:

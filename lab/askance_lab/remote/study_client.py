@@ -180,16 +180,24 @@ def cause_of(notice: Notice) -> Cause | None:
     return notice.cause if isinstance(notice, StudyEnded) else None
 
 
+async def last_notice(watch: BulletinReader) -> Notice:
+    """The last entry that was read of a study, once more: a history keeps the digests alone."""
+    entries = unwrap(await watch.server.entries(watch.study, len(watch.history.heads) - 2)).entries
+    if not entries or entries[0].digest() != watch.history.heads[-1]:
+        raise RemoteError("says something else of the study than before", where="server", remedy="see its log")
+    return entries[0].notice
+
+
 async def _end(watch: BulletinReader) -> StudyResult:
     raise_refused(watch.refusal)
     path = f"/v1/studies/{watch.study}"
     result, study = unwrap(await watch.server.document(f"{path}/result")), unwrap(await watch.server.document(path))
     rounds = [each for each in watch.history.rounds.values() if not isinstance(each, Refusal)]
-    last = unwrap(await watch.server.entries(watch.study, len(watch.history.heads) - 2)).entries[-1]
-    learned = last.notice.hypothesis if isinstance(last.notice, StudyEnded) else None
+    last = await last_notice(watch)
+    learned = last.hypothesis if isinstance(last, StudyEnded) else None
     return StudyResult(
         watch.history.bulletin.state,
-        cause_of(last.notice),
+        cause_of(last),
         printable(result["reason"]),
         # From the bulletin, whose digest all can compare. What version 0.1 has ended has none there.
         (result["hypothesis"] or {}) if learned is None else learned.value,

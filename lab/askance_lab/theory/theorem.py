@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from askance_protocol import discovery
 from askance_protocol.errors import ProtocolError, UsageError
+from askance_protocol.text import quoted
 
 Number: TypeAlias = int | float | bool
 Formula: TypeAlias = Callable[..., Any]
@@ -71,9 +72,10 @@ class Parameter:
                 float: "a number such as 0.05 or 1/8",
                 bool: "true or false",
             }
-            shown = text if len(text) <= 40 else f"{text[:40]}…"
             raise UsageError(
-                f"{shown!r} is not {kinds[self.type]}", where=self.name, remedy=f"try {self.name}={self.example}"
+                f"{quoted(text, 40)} is not {kinds[self.type]}",
+                where=self.name,
+                remedy=f"try {self.name}={self.example}",
             ) from None
 
     def _read(self, text: str) -> Number:

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from askance_protocol.arrays import Floats, Whole
 from askance_protocol.channels.channel import (
     Channel,
+    EpsilonSpec,
     Inputs,
     Outcomes,
     check_size,
@@ -43,8 +44,10 @@ from askance_protocol.channels.ratio import (
     too_large,
     whole_epsilon,
 )
+from askance_protocol.queries import Query, RealQuery
 from askance_protocol.queries.nodes import clamp
 from askance_protocol.randomness import LEAD_BITS, Leads, Positions, Words
+from askance_protocol.schema import Schema
 
 MAX_RANGE: Final = 1023
 _SHIFT: Final = 64 - LEAD_BITS
@@ -59,6 +62,8 @@ _TIE: Final = np.iinfo(np.int16).max
 class AdditiveNoise(Channel):
     """Clamped integer noise on inputs 0 .. range; outcomes reach `pad` further on both sides."""
 
+    padding: ClassVar[int]
+    """Ranges of outcomes beyond the inputs, on each side."""
     micro_epsilon: int
     range: int
     tails: tuple[int, ...] = field(init=False, compare=False, repr=False)
@@ -76,9 +81,9 @@ class AdditiveNoise(Channel):
         object.__setattr__(self, "_certified", certified_micro_epsilon(pairs))
 
     @property
-    @abstractmethod
     def pad(self) -> int:
         """The number of outcomes beyond the inputs, on each side."""
+        return self.padding * self.range
 
     @abstractmethod
     def tail(self, step: int) -> int:
@@ -150,6 +155,36 @@ class AdditiveNoise(Channel):
         yield min(lowest), max(lowest)
         yield from window_extremes(exactly, self.inputs)
         yield WORD - max(highest), WORD - min(highest)
+
+
+class AdditiveSpec(EpsilonSpec):
+    """Additive noise on the numerator of a real query: a denominator of D has a range of 2D steps."""
+
+    answers = "a real query"
+    noise: ClassVar[type[AdditiveNoise]]
+
+    def build(self, query: Query, schema: Schema) -> AdditiveNoise:  # noqa: ARG002 - the denominator says the range
+        """A range of 2D steps for a numerator over D."""
+        if not isinstance(query, RealQuery):
+            raise self.refuse(query)
+        return _built(self.noise, self.micro_epsilon, 2 * query.denominator)
+
+    def outcomes(self, query: Query, schema: Schema) -> int:  # noqa: ARG002 - the denominator says the range
+        """One for each numerator, and for each step of the ranges beyond."""
+        if not isinstance(query, RealQuery):
+            raise self.refuse(query)
+        return 2 * query.denominator * (1 + 2 * self.noise.padding) + 1
+
+    def work(self, query: Query) -> int:
+        """The weight of each outcome is a quotient of large integers."""
+        steps = 2 * (1 + 2 * self.noise.padding)
+        return WEIGHT_WORK * steps * query.denominator if isinstance(query, RealQuery) else 1
+
+
+@lru_cache(maxsize=128)
+def _built(noise: type[AdditiveNoise], micro_epsilon: int, range_: int) -> AdditiveNoise:
+    # Kept: certifying a large table takes a moment, and a round is prepared more often than its channels change.
+    return noise(micro_epsilon, range_)
 
 
 def window_extremes(values: Sequence[int], width: int) -> Iterator[tuple[int, int]]:

@@ -270,7 +270,7 @@ def check_size(inputs: int, outcomes: int) -> None:
 def whole_number(value: object, where: str, least: int, most: int) -> int:
     """`value`, if it is an int (not a bool) from `least` to `most`."""
     if type(value) is not int or not least <= value <= most:
-        raise ProtocolError(f"{value!r} is not a whole number from {least} to {most}", where=where)
+        raise ProtocolError(f"is not a whole number from {least} to {most}", where=where)
     return value
 
 

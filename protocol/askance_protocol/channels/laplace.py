@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import ClassVar, Literal
 
-from askance_protocol.channels.additive import NANO, SLACK_NANO, WEIGHT_WORK, AdditiveNoise
-from askance_protocol.channels.channel import ChannelKind, EpsilonSpec
+from askance_protocol.channels.additive import NANO, SLACK_NANO, AdditiveNoise, AdditiveSpec
+from askance_protocol.channels.channel import ChannelKind
 from askance_protocol.channels.ratio import SCALE_BITS, WORD, exp_scaled
-from askance_protocol.queries import Query, RealQuery
-from askance_protocol.schema import Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +19,8 @@ class DiscreteLaplace(AdditiveNoise):
     """
 
     kind: ClassVar[str] = "laplace"
-
-    @property
-    def pad(self) -> int:
-        """One whole range on each side."""
-        return self.range
+    padding: ClassVar[int] = 1
+    """One whole range on each side."""
 
     def tail(self, step: int) -> int:
         """The tail in words: 2⁶⁴ · Pr[Lap(range/ε) ≤ −(step − ½)] = 2⁶³ · e^(−(step − ½)·ε/range)."""
@@ -34,31 +28,12 @@ class DiscreteLaplace(AdditiveNoise):
         return (WORD << SCALE_BITS - 1) // exp_scaled(exponent, 2 * NANO * self.range)
 
 
-class LaplaceSpec(EpsilonSpec):
+class LaplaceSpec(AdditiveSpec):
     """Discretised Laplace noise on the numerator of a real query."""
 
     kind: Literal["laplace"] = "laplace"
-    answers = "a real query"
+    noise = DiscreteLaplace
 
-    def build(self, query: Query, schema: Schema) -> DiscreteLaplace:  # noqa: ARG002 - the denominator says the range
-        """A range of 2D steps for a numerator over D."""
-        if not isinstance(query, RealQuery):
-            raise self.refuse(query)
-        return _noise(self.micro_epsilon, 2 * query.denominator)
-
-    def outcomes(self, query: Query, schema: Schema) -> int:  # noqa: ARG002 - the denominator says the range
-        """One for each numerator, and a range on each side."""
-        if not isinstance(query, RealQuery):
-            raise self.refuse(query)
-        return 6 * query.denominator + 1
-
-    def work(self, query: Query) -> int:
-        """The weight of each outcome is a quotient of large integers."""
-        return WEIGHT_WORK * 6 * query.denominator if isinstance(query, RealQuery) else 1
-
-
-# Built once: certifying a large table takes a moment, and a round is prepared more often than its channels change.
-_noise = lru_cache(maxsize=64)(DiscreteLaplace)
 
 CHANNEL = ChannelKind(
     "laplace",

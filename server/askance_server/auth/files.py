@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from askance_protocol.errors import Code, ProtocolError
+from askance_protocol.errors import AskanceError, Code, ProtocolError
 from askance_server.auth.keys import KEY_BYTES, MAX_TOKEN, Keys
 from askance_server.auth.tokens import EnrolmentToken, OperatorToken
 from askance_server.durable import make_directory, sync_names
@@ -24,6 +24,7 @@ class KeyFileError(ProtocolError):
     """A key or token file that is not safe to use. Names the file and the command that repairs it."""
 
     code = Code.DATA
+    most = AskanceError.most  # The path stands there whole.
 
 
 @dataclass(frozen=True, slots=True)

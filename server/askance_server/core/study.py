@@ -50,6 +50,7 @@ from askance_protocol.rounds import (
 )
 from askance_protocol.schema import Schema
 from askance_protocol.tally import Tally
+from askance_protocol.text import quoted
 from askance_server.core import planning
 from askance_server.core.replay import Replay, ReplayError
 from askance_server.core.run import StrategyError, raised, readable
@@ -205,7 +206,9 @@ def strategy_named(strategies: Strategies, name: str) -> Strategy:
     """Look up a strategy by name; the error for an unknown one lists the known names."""
     if name not in strategies:
         known = ", ".join(strategies)
-        raise ProtocolError(f"there is no {name!r} here", where="strategy", remedy=f"install it, or use one of {known}")
+        raise ProtocolError(
+            f"there is no {quoted(name)} here", where="strategy", remedy=f"install it, or use one of {known}"
+        )
     return strategies[name]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -33,6 +34,7 @@ def test_every_code_has_an_exit_code_and_no_error_ends_well() -> None:
         (VersionMismatchError("x"), 4),
         (RemoteError("x"), 2),
         (FileNotFoundError(2, "No such file", "there.csv"), 2),
+        (OSError(28, "No space left on device"), 2),
         (RuntimeError("x"), 1),
     ],
 )
@@ -42,6 +44,24 @@ def test_an_error_ends_by_its_code(error: Exception, code: int, capsys: pytest.C
     assert printed.out == ""
     assert printed.err.startswith("askance: ")
     assert printed.err.count("\n") == 1
+
+
+def test_a_disk_that_is_full_is_no_fault_of_this_program() -> None:
+    program = "from askance_lab.cli import main; main()"
+    command = [sys.executable, "-c", program, "channel", "describe", "--kind", "binary", "--epsilon", "1"]
+    with Path("/dev/full").open("w") as disk:
+        run = subprocess.run(command, stdout=disk, stderr=subprocess.PIPE, text=True, check=False)
+
+    assert (run.returncode, run.stderr.count("\n")) == (Exit.USAGE, 1)
+    assert "No space left on device (free some space" in run.stderr
+
+
+def test_an_error_that_cannot_be_said_ends_by_its_code_all_the_same() -> None:
+    error = "from askance_protocol.errors import AskanceError, Code; error = AskanceError('x'); error.code = Code.{}"
+    program = f"{error}; from askance_lab.commands.shared.exit_codes import report; import sys; sys.exit(report(error))"
+    with Path("/dev/full").open("w") as disk:
+        command = [sys.executable, "-c", program.format("OVER_BUDGET")]
+        assert subprocess.run(command, stderr=disk, check=False).returncode == Exit.BUDGET_REFUSED
 
 
 def test_the_words_of_an_error_decide_nothing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import httpx
@@ -14,20 +16,36 @@ from askance_lab.commands.fleet import share_of
 from askance_lab.commands.shared.exit_codes import Exit
 from askance_lab.remote.study_client import OpenedStudy, create
 from askance_protocol.errors import UsageError
-from tests.harness.servers import ServerProcess
-from tests.lab.commands.calls import askance, invoke, token_options
+from tests.harness.marks import SECONDS
+from tests.harness.ports import nobody
+from tests.lab.commands.calls import invoke
 from tests.lab.commands.two_faced import ASKS_SECRET, ASKS_VALUE, SECRET, VALUE, keeps, serving_liar
 from tests.protocol.studies import study
 
+HURRIED = """
+from askance_client.transport import patience
+from askance_lab.cli import main
+
+object.__setattr__(patience.PATIENCE, "first", 0.0)
+main()
+"""
+"""The command, with no time between its attempts."""
+
 
 @pytest.mark.parametrize("command", ["fleet", "load"])
-def test_a_server_that_is_not_there_has_an_exit_code_of_its_own(
-    command: str, tmp_path: Path, server: ServerProcess
-) -> None:
-    url = server.url
-    more = token_options(server) if command == "load" else [*token_options(server)[2:], "--wallets", tmp_path / "w"]
-    server.stop()
-    run = askance(command, "--server", url, "--users", 1, *more)
+def test_a_server_that_is_not_there_has_an_exit_code_of_its_own(command: str, tmp_path: Path) -> None:
+    for role in ("operator", "enrolment"):
+        (tmp_path / f"{role}.token").write_text("a.token")
+    more: list[str | Path] = ["--enrolment-token", tmp_path / "enrolment.token"]
+    more += ["--operator-token", tmp_path / "operator.token"] if command == "load" else ["--wallets", tmp_path / "w"]
+    with nobody() as url:
+        run = subprocess.run(
+            [sys.executable, "-W", "error", "-c", HURRIED, command, "--server", url, "--users", "1", *more],
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
 
     assert run.returncode == Exit.UNREACHABLE
     assert "askance serve" in run.stderr

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -17,6 +15,8 @@ from typer.testing import CliRunner
 from askance_lab.cli import app
 from askance_lab.commands.shared.exit_codes import Exit
 from askance_protocol.errors import UsageError
+from tests.harness.marks import SECONDS
+from tests.harness.ports import nobody
 from tests.lab.commands.calls import invoke
 
 
@@ -35,10 +35,10 @@ class Answer(BaseHTTPRequestHandler):
 
     statuses: dict[str, int]
     version: str | None
-    pause: float
+    may_go_on: threading.Event
 
     def do_GET(self) -> None:
-        time.sleep(self.pause)
+        self.may_go_on.wait(SECONDS)
         self.send_response(self.statuses.get(self.path, 200))
         if self.version is not None:
             self.send_header("Askance-Protocol", self.version)
@@ -50,12 +50,18 @@ class Answer(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def answering(statuses: dict[str, int] | None = None, version: str | None = "1", pause: float = 0) -> Iterator[str]:
-    kind = type("Now", (Answer,), {"statuses": statuses or {}, "version": version, "pause": pause})
+def answering(
+    statuses: dict[str, int] | None = None, version: str | None = "1", *, silent: bool = False
+) -> Iterator[str]:
+    go_on = threading.Event()
+    if not silent:
+        go_on.set()
+    kind = type("Now", (Answer,), {"statuses": statuses or {}, "version": version, "may_go_on": go_on})
     with HTTPServer(("127.0.0.1", 0), kind) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}"
+        go_on.set()
         server.shutdown()
         thread.join()
 
@@ -82,13 +88,12 @@ def test_health_tells_each_state_by_its_exit_code(server: dict[str, Any], code: 
 
 
 def test_health_of_a_server_that_is_not_there_or_too_slow_is_unreachable() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        port = gone.getsockname()[1]
-    code, printed = called("health", "--server", f"http://name:s3cret@127.0.0.1:{port}")
+    with nobody() as url:
+        code, printed = called("health", "--server", url.replace("//", "//name:s3cret@"))
     assert code == Exit.UNREACHABLE
     assert "askance serve" in printed
     assert "s3cret" not in printed
-    with answering(pause=0.3) as url:
+    with answering(silent=True) as url:
         code, printed = called("health", "--server", url, "--timeout", "0.1")
     assert (code, "in time" in printed) == (Exit.UNREACHABLE, True)
 

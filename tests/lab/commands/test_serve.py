@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -53,10 +54,12 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @contextmanager
-def serving(*options: str, opening: str = "pass", **environ: str) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-c", STAND_IN.format(opening=opening), "serve", *options]
+def serving(
+    *options: str, opening: str = "pass", stdout: Any = subprocess.PIPE, before: str = "", **environ: str
+) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", before + STAND_IN.format(opening=opening), "serve", *options]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env={**os.environ, **environ}) as process:
+    with subprocess.Popen(command, stdout=stdout, stderr=pipe, text=True, env={**os.environ, **environ}) as process:
         try:
             yield process
         finally:
@@ -105,17 +108,39 @@ def test_serve_says_in_one_line_where_it_is_and_ctrl_c_ends_it_well(directory: P
     assert "Traceback" not in errors
 
 
-def test_a_stop_while_the_ledger_is_still_being_read_is_a_good_end_and_announces_nothing() -> None:
-    opening = "print('opening', file=sys.stderr, flush=True); time.sleep(1)"
+def test_a_stop_while_the_ledger_is_still_being_read_is_a_good_end_and_announces_nothing(directory: Path) -> None:
+    opening = "print('opening', file=sys.stderr, flush=True)\n        while not os.path.exists('go'): time.sleep(0.01)"
     with serving("--port", "0", opening=opening) as process:
         assert process.stderr is not None
         while "opening" not in process.stderr.readline():
             pass
         process.send_signal(signal.SIGTERM)
+        (directory / "go").touch()
         printed, errors = process.communicate(timeout=SECONDS)
 
     assert (process.returncode, printed) == (Exit.OK, "")
     assert "closed in good order" in errors
+
+
+def test_a_stop_before_the_start_has_begun_is_a_good_end() -> None:
+    before = "import sys, uvicorn\nuvicorn.Server.run = lambda *_: sys.exit(0)\n"
+    with serving("--port", "0", before=before) as process:
+        assert process.communicate(timeout=SECONDS) == ("", "")
+
+    assert process.returncode == Exit.OK
+
+
+def test_a_server_whose_standard_output_is_on_a_full_disk_serves_all_the_same() -> None:
+    with Path("/dev/full").open("w") as disk, serving("--port", "0", stdout=disk) as process:
+        assert process.stderr is not None
+        while "serves http" not in (line := process.stderr.readline()):
+            assert line, "it has ended"
+        url = line.split()[2].rstrip(",")
+        answer = httpx.get(url + "/healthz", trust_env=False)
+        code, errors = stopped(process)
+
+    assert "No space left on device" in line
+    assert (answer.status_code, code, "Traceback" in errors) == (200, Exit.OK, False)
 
 
 def test_a_start_that_fails_is_an_internal_error_and_announces_nothing() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -36,10 +36,12 @@ def keeps(schema: Schema, asked: Part, **members: Any) -> Liar:
 
 
 @contextmanager
-def serving_liar(liar: Liar, listed: Liar | None = None) -> Generator[str]:
+def serving_liar(
+    liar: Liar, listed: Liar | None = None, paused: Callable[[], str | None] = lambda: None
+) -> Generator[str]:
     """Its URL, while a `with` block runs. Of whatever study it is asked, it tells the one that it keeps.
 
-    Another one may stand in its list.
+    Another one may stand in its list. `paused`: what its document says of a pause.
     """
 
     class Handler(BaseHTTPRequestHandler):
@@ -51,7 +53,7 @@ def serving_liar(liar: Liar, listed: Liar | None = None) -> Generator[str]:
             if path == "/v1/studies":
                 answer = httpx.Response(200, json=[document])
             elif path.startswith("/v1/studies/") and path.count("/") == 3:
-                answer = httpx.Response(200, json=document)
+                answer = httpx.Response(200, json={**document, "paused": paused()})
             else:
                 url = f"http://{HOST}{self.path}"
                 answer = liar.handle(httpx.Request(self.command, url, headers=dict(self.headers), content=content))

@@ -61,6 +61,8 @@ def test_runs_cover_all_solutions_once_and_score_as_each_solution_does(
         runs: list[ScoreRun] = runs_of(sample_of(d, database))
         assert [j for run in runs for j in range(run.start, run.end)] == list(range(solutions(d)))
         assert [run.mistakes for run in runs for _ in range(run.solutions)] == brute.mistakes(database).tolist()
+        # A run without solutions would be seen nowhere above: it is drawn with probability zero.
+        assert all(run.solutions > 0 for run in runs)
         exact = distribution(sample_of(d, database), epsilon=ONE)
         assert exact == pytest.approx(dict(generic_distribution(brute, database, epsilon=ONE)), abs=1e-12)
 

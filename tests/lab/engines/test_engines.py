@@ -17,6 +17,7 @@ import askance_lab.engines as engines_folder
 from askance_lab.engines import WorkerPool, engine, engine_names
 from askance_lab.engines.local import LostWorkerError
 from askance_protocol.errors import MissingExtraError, UsageError
+from tests.harness.marks import SECONDS
 
 KINDS = [("local", 1), ("local", 2), ("dask", 1), ("dask", 2)]
 
@@ -42,9 +43,11 @@ def process_of(_: int) -> int:
 
 
 def waits_at_zero(task: tuple[int, str]) -> int:
-    """Task 0 ends when there is a file."""
+    """Task 0 ends when there is a file; where none ever comes, it fails and does not hang."""
     number, path = task
+    end = time.monotonic() + SECONDS
     while number == 0 and not Path(path).exists():
+        assert time.monotonic() < end
         time.sleep(0.01)
     return number
 
@@ -150,11 +153,10 @@ def test_workers_do_not_outlive_a_process_that_is_killed() -> None:
 
     assert run.returncode == -9
     assert pids
-    for _ in range(600):
-        if not any(is_alive(pid) for pid in pids):
-            break
-        time.sleep(0.1)
-    assert not any(is_alive(pid) for pid in pids)
+    end = time.monotonic() + SECONDS
+    while any(is_alive(pid) for pid in pids):
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def is_alive(pid: int) -> bool:

@@ -26,7 +26,7 @@ import sqlite3
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -393,7 +393,7 @@ def _judge_study(ledger: Ledger, study: str, rows: Log) -> Iterator[str]:
 # ---------------------------------------------------------------------------------------------------------- clients
 
 
-def _answer(status: int, body: bytes) -> str:
+def answer_of(status: int, body: bytes) -> str:
     """`accepted`, or the name of the problem."""
     return "accepted" if status == 200 else str(json.loads(body)["type"]).rpartition(":")[2]
 
@@ -469,7 +469,8 @@ class Crowd:
     async def _create(self, client: Connection, path: str, token: str, asked: Json) -> Json:
         status, body = await client.post(path, token, json.dumps(asked).encode())
         if status == 503:
-            raise LostError  # The database is away: whether it was done is not known.
+            self.evidence.answers[answer_of(status, body)] += 1
+            raise LostError  # The database is away, or the disk full: whether it was done is not known.
         assert status == 201, body
         created: Json = json.loads(body)
         return created
@@ -491,7 +492,7 @@ class Crowd:
                 self.evidence.sends(task.round, task.user, task.outcome)
                 body = encode_report(task.outcome, OUTCOMES)
                 try:
-                    answer = _answer(*await client.post(f"/v1/rounds/{task.round}/reports", task.token, body))
+                    answer = answer_of(*await client.post(f"/v1/rounds/{task.round}/reports", task.token, body))
                 except LostError:
                     self._again(task, change=0.3)
                     continue
@@ -535,6 +536,7 @@ class Crowd:
         except LostError:
             return
         if status == 503:
+            self.evidence.answers[answer_of(status, answer)] += 1
             return
         self.batches.popleft()
         if status != 200:
@@ -687,7 +689,7 @@ class Campaign:
         directory.mkdir(mode=0o700, exist_ok=True)
         with ExitStack() as stack:
             slots = range(self.replicas)
-            listeners = [stack.enter_context(_listener()) for _ in slots]
+            listeners = [stack.enter_context(listening()) for _ in slots]
             marks = [stack.enter_context(closing(marks_of(self.folder, slot))) for slot in slots]
             crowd = Crowd(
                 [listener.getsockname()[1] for listener in listeners], directory, random.Random(seed), Evidence()
@@ -697,17 +699,18 @@ class Campaign:
             async with ForkServer.open(
                 "tests.server.ledger.crashing", *arguments, log=self.log, pass_fds=numbers
             ) as forks:
-                await _storm(self.killer(forks, marks, crowd, random.Random(seed), self.postgres, self.clocks), kills)
+                killer = self.killer(forks, marks, crowd, random.Random(seed), self.postgres, self.clocks)
+                await storm(crowd, killer.run(kills))
         return crowd.evidence
 
 
-def _listener() -> socket.socket:
+def listening() -> socket.socket:
     return socket.create_server(("127.0.0.1", 0), backlog=1024)
 
 
-async def _storm(killer: Killer, kills: int) -> None:
-    """Kill while clients send. They never end by themselves: one that does has failed, and then so has the campaign."""
-    tasks = [*killer.crowd.run(), asyncio.create_task(killer.run(kills))]
+async def storm(crowd: Crowd, work: Coroutine[Any, Any, None]) -> None:
+    """Work while clients send. They never end by themselves: one that does has failed, and then so has the campaign."""
+    tasks = [*crowd.run(), asyncio.create_task(work)]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:

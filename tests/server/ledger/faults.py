@@ -42,6 +42,7 @@ from askance_server.ledger.postgres import ledger as postgres_ledger
 from askance_server.ledger.postgres.link import Link, ask
 from askance_server.ledger.postgres.seals import reports_sum
 from askance_server.ledger.sqlite import SqliteLedger
+from askance_server.ledger.sqlite.seals import Seals
 from tests.protocol.studies import part, round_of, study
 from tests.server.ledger.ledgers import Keeper
 
@@ -475,6 +476,29 @@ class CatchesItsOwnErrorsOnly(SqliteLedger):
         self._seals.write(self._db)
         self._db.execute("COMMIT")
         self._seals.committed()
+
+
+class SwallowsItsErrors(SqliteLedger):
+    """Takes an error of its database for nothing where it stores reports, and goes on as if it had."""
+
+    charging = False
+
+    def charge(self, id_: str, users: Users, outcomes: OutcomeColumn) -> Verdicts:
+        self.charging = True
+        try:
+            return super().charge(id_, users, outcomes)
+        finally:
+            self.charging = False
+
+    @contextmanager
+    def _commit(self) -> Generator[sqlite3.Connection]:
+        try:
+            with super()._commit() as db:
+                yield db
+        except sqlite3.Error:
+            if not self.charging:
+                raise
+            self._seals = Seals.of(self._db)
 
 
 @dataclass

@@ -184,7 +184,7 @@ def storm_in_processes(opening: Opening, orders: Sequence[Sequence[Order]], proc
     context = multiprocessing.get_context("spawn")
     shares = [orders[number::processes] for number in range(processes)]
     meeting = context.Barrier(processes)
-    with ProcessPoolExecutor(processes, context, initializer=meeting.wait, initargs=(60,)) as pool:
+    with ProcessPoolExecutor(processes, context, initializer=meeting.wait, initargs=(SECONDS,)) as pool:
         running = [pool.submit(storm, opening, share) for share in shares]
         return [answer for one in running for answer in one.result()]
 

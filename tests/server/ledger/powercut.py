@@ -178,10 +178,18 @@ def keep_key(root: Path, kind: str, _: int, say: Say) -> None:
     """In the child: a new data directory as it is beside PostgreSQL, with no ledger in it."""
     if kind == "ForgetsNames":
         files.sync_names = lambda directory: None  # type: ignore[misc]
+    if kind == "ForgetsDirectories":
+        durable.sync_names = lambda directory: None  # type: ignore[misc]
     say(json.dumps(("key", open_keys(root / "data").fingerprint)))
 
 
-SERVICES: Final = {"service": serve, "key": keep_key}
+def keep_key_in_a_made_directory(root: Path, kind: str, number: int, say: Say) -> None:
+    """In the child: the same, in a directory that a shell has made a moment ago."""
+    (root / "data").mkdir(mode=0o700)
+    keep_key(root, kind, number, say)
+
+
+SERVICES: Final = {"service": serve, "key": keep_key, "made": keep_key_in_a_made_directory}
 
 
 def program() -> None:

@@ -23,6 +23,7 @@ from askance_server.ledger.sqlite import FILE, SqliteLedger
 from askance_server.ledger.sqlite.seals import COMMITS_FILE
 from tests.client.liar import Liar
 from tests.client.people import HERS, answers, enrolled, reasons, wallet_at
+from tests.harness.marks import SECONDS
 from tests.protocol.studies import part, round_of, study
 from tests.server.ledger.ledgers import publish
 
@@ -63,7 +64,7 @@ def writing(ledger: SqliteLedger) -> Iterator[list[int]]:
     thread = threading.Thread(target=write)
     thread.start()
     try:
-        assert enough.wait(60)
+        assert enough.wait(SECONDS)
         yield acknowledged
     finally:
         stop.set()

@@ -31,9 +31,10 @@ pytest_plugins = ("tests.server.ledger.ledgers",)
 
 STUDY = study(cap=100 * MICRO)
 ID = STUDY.digest()
-ROUNDS = [round_of(part(), of=STUDY, number=number, cohort=Cohort(users=10_000)) for number in range(1, 45)]
+USERS, REPLICAS, GROUP = 20_000, 4, 5
+"""Users are a hundred times as many as report until a round closes: where they end, nobody was late."""
+ROUNDS = [round_of(part(), of=STUDY, number=number, cohort=Cohort(users=USERS)) for number in range(1, 45)]
 IDS = [round_.digest() for round_ in ROUNDS]
-USERS, REPLICAS, GROUP = 2000, 4, 5
 
 
 @dataclass(frozen=True, slots=True)

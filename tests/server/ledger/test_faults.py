@@ -1,6 +1,6 @@
 """Whatever is raised wherever in a ledger: what it says is what is stored, and a retry is told the truth.
 
-`ASKANCE_TORTURE=1` raises each error at each line; else they take turns.
+`ASKANCE_TORTURE=1` raises each error at each line of the embedded ledger; else they take turns.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from tests.server.ledger.faults import (
     Fault,
     GoesOnInATransaction,
     KeepsWithoutStopping,
+    SwallowsItsErrors,
     Trials,
     at_line,
     at_query,
@@ -86,18 +87,25 @@ def taking_turns(faults: list[Fault]) -> Fault:
 
 
 def sweep(
-    make: Callable[[], Keeper], operation: str, faults: list[Fault], *, durable: bool = True, every: int = 1
+    make: Callable[[], Keeper],
+    operation: str,
+    faults: list[Fault],
+    *,
+    durable: bool = True,
+    every: int = 1,
+    in_torture: int | None = None,
 ) -> list[str]:
     """What is wrong after a fault at each place of an operation. The faults take turns; in torture each has its own.
 
-    Outside of torture only one place in `every` is tried.
+    Outside of torture only one place in `every` is tried. Where one in some is named for torture as well, faults take
+    turns there too: a database is slower to open again than a file.
     """
-    if not TORTURE:
+    if not TORTURE or in_torture is not None:
         faults = [taking_turns(faults)]
     wrong: list[str] = []
     for fault in faults:
         trials = Trials(make, OPERATIONS[operation], fault, durable)
-        wrong += trials.run(count(1, 1 if TORTURE else every))
+        wrong += trials.run(count(1, (in_torture or 1) if TORTURE else every))
         trials.keeper.ledger.close()
         assert wrong or trials.struck, "a sweep that strikes nowhere proves nothing"
     return wrong
@@ -124,6 +132,12 @@ def test_the_sweep_finds_a_ledger_that_catches_errors_of_its_database_only(
 @operations
 def test_a_disk_that_is_full_at_any_place_loses_nothing(directory: Path, operation: str) -> None:
     assert sweep(lambda: Embedded(directory), operation, [within_bytes(1_000)]) == []
+
+
+@pytest.mark.parametrize("operation", ["a report", "a group"])
+def test_the_sweep_finds_a_ledger_that_takes_a_full_disk_for_nothing(directory: Path, operation: str) -> None:
+    wrong = sweep(lambda: Embedded(directory, SwallowsItsErrors), operation, [within_bytes(1_000)])
+    assert any("what was acknowledged is not stored" in fault for fault in wrong), wrong
 
 
 @operations
@@ -153,20 +167,24 @@ def test_short_memory_finds_a_ledger_that_catches_errors_of_its_database_only(di
 
 @pytest.mark.slow
 @operations
+# An error between two steps of psycopg leaves a generator of its own unfinished, which complains when it is collected.
+@pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(
-    ("faults", "every"), [(ANY_LINE[:3], 29), (ANY_QUERY, 2), (ANY_CUT, 2)], ids=["lines", "queries", "cuts"]
+    ("faults", "every", "in_torture"),
+    [(ANY_LINE[:3], 29, 10), (ANY_QUERY, 2, 1), (ANY_CUT, 2, 1)],
+    ids=["lines", "queries", "cuts"],
 )
 def test_an_error_or_a_cut_anywhere_in_the_postgres_ledger_loses_nothing(
-    database: str, operation: str, faults: list[Fault], every: int
+    database: str, operation: str, faults: list[Fault], every: int, in_torture: int
 ) -> None:
-    assert sweep(lambda: PostgresKeeper(database), operation, faults, every=every) == []
+    assert sweep(lambda: PostgresKeeper(database), operation, faults, every=every, in_torture=in_torture) == []
 
 
 def test_the_sweep_finds_a_postgres_ledger_that_charges_in_two_steps(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postgres_ledger, "_store", charge_in_two_steps)
-    assert sweep(lambda: PostgresKeeper(database), "a report", ANY_QUERY) != []
+    assert sweep(lambda: PostgresKeeper(database), "a report", ANY_QUERY, in_torture=1) != []
 
 
 def acknowledged_and_lost(url: str, kind: type[PostgresLedger]) -> bool:

@@ -101,3 +101,9 @@ def test_the_key_survives_cuts_where_the_ledger_is_elsewhere(recorder: Recorder,
     assert cut_service(recorder, tmp_path, "key", "as it is", 0, 30, seed=1).wrong == []
     # The control: a key that is synced, in a directory that is not.
     assert cut_service(recorder, tmp_path, "key", "ForgetsNames", 0, 30, seed=1).wrong != []
+
+
+def test_the_key_survives_cuts_where_somebody_else_has_made_its_directory(recorder: Recorder, tmp_path: Path) -> None:
+    assert cut_service(recorder, tmp_path, "made", "as it is", 0, 30, seed=1).wrong == []
+    # The control: the name of the key is synced, and not that of its directory.
+    assert cut_service(recorder, tmp_path, "made", "ForgetsDirectories", 0, 30, seed=1).wrong != []

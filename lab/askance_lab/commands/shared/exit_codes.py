@@ -5,10 +5,12 @@ Nothing here, and nothing in a command, decides by the words of a message.
 
 from __future__ import annotations
 
+import errno
 import re
 import sys
 import traceback
 from collections.abc import Mapping
+from contextlib import suppress
 from enum import IntEnum
 from pathlib import Path
 from typing import Final
@@ -96,7 +98,7 @@ def code_of(error: Exception) -> Code:
     match error:
         case AskanceError():
             return error.code
-        case OSError(filename=str()):
+        case OSError(filename=str()) | OSError(errno=errno.ENOSPC | errno.EDQUOT | errno.EFBIG):
             return Code.DATA
         case _:
             return Code.INTERNAL
@@ -108,10 +110,16 @@ def report(error: Exception) -> Exit:
         error = missing_extra(error) or error
     code = code_of(error)
     # The texts of our own errors are printable already; the names of files and others' texts are not.
-    typer.echo(f"askance: {printable(_line(error, code), 4 * LONGEST)}", err=True)
+    say(printable(_line(error, code), 4 * LONGEST))
     if code is Code.INTERNAL and sys.flags.dev_mode:
         traceback.print_exception(error)
     return EXIT_OF[code]
+
+
+def say(what: str) -> None:
+    """Say this in one line on standard error. A log on a disk that is full changes nothing else."""
+    with suppress(OSError):
+        typer.echo(f"askance: {what}", err=True)
 
 
 def _line(error: Exception, code: Code) -> str:
@@ -120,6 +128,9 @@ def _line(error: Exception, code: Code) -> str:
             what, remedy = ": ".join(part for part in (as_typed(error.where), error.what) if part), error.remedy
         case OSError(filename=str(path)):
             what, remedy = f"{path}: {error.strerror}", ""
+        case OSError(strerror=str(why)) if code is Code.DATA:
+            # The text of a system call on a file that was open already, standard output for one.
+            what, remedy = f"what was to be written could not be: {why}", "free some space, then run it again"
         case _ if code is Code.INTERNAL:
             # Its own text may quote an example, and is nothing that a user can act on.
             what = f"{type(error).__name__} {_place(error)}".rstrip()

@@ -10,6 +10,7 @@ from typing import Annotated, Final, TypeAlias
 import typer
 
 from askance_protocol.errors import DataError, UsageError
+from askance_protocol.text import quoted
 
 DEFAULT_SERVER: Final = "http://127.0.0.1:8080"
 _TOKEN: Final = re.compile(r"[!-~]{1,4096}", re.ASCII)
@@ -167,5 +168,5 @@ def read_numbers(text: str, option: str, *, least: int = 0) -> list[int]:
     """Whole numbers with commas between them, in the order given; none for the empty text."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not all(part.isascii() and part.isdigit() and int(part) >= least for part in parts):
-        raise UsageError(f"{text!r} is not a list of whole numbers", where=option, remedy="write it as 8,16,32")
+        raise UsageError(f"{quoted(text)} is not a list of whole numbers", where=option, remedy="write it as 8,16,32")
     return [int(part) for part in parts]

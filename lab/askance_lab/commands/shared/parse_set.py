@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from askance_protocol.errors import UsageError
+from askance_protocol.text import quoted
 
 _WHOLE: Final = re.compile(r"-?(0|[1-9][0-9]{0,18})", re.ASCII)
 
@@ -18,6 +19,6 @@ def parse_set(pairs: Sequence[str]) -> dict[str, int | bool | str]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name:
-            raise UsageError(f"{pair!r} is not NAME=VALUE", where="--set", remedy="write it as --set cells=4")
+            raise UsageError(f"{quoted(pair)} is not NAME=VALUE", where="--set", remedy="write it as --set cells=4")
         parameters[name] = int(value) if _WHOLE.fullmatch(value) else words.get(value, value)
     return parameters

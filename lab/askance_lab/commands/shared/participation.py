@@ -10,6 +10,8 @@ import asyncio
 import re
 import time
 from collections.abc import Sequence, Set
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -17,12 +19,14 @@ import numpy as np
 from askance_client import BulletinReader, RemoteError, Server
 from askance_client.consent import undeclared_fields
 from askance_client.population import Population
+from askance_lab.commands.shared.exit_codes import Exit, exit_of_cause, say
 from askance_lab.commands.shared.table_options import TableOptions
 from askance_lab.data.made_up import made_up
-from askance_lab.remote.study_client import raise_refused, unwrap
+from askance_lab.remote.study_client import last_notice, raise_refused, unwrap
 from askance_protocol.errors import UsageError
-from askance_protocol.rounds import StudySpec
+from askance_protocol.rounds import ENDED, StudyEnded, StudySpec, StudyState
 from askance_protocol.schema import Schema
+from askance_protocol.text import printable
 from askance_server.core.study import strategy_named
 from askance_server.strategies.registry import registry
 
@@ -68,6 +72,42 @@ def population_for(study: StudySpec, seed: int, table: TableOptions, declared: S
     if table.data is not None:
         return table.rows_for(study.example)
     return made_up(strategy_named(registry(), study.strategy), study.parameters, seed)
+
+
+@dataclass(slots=True)
+class PauseTeller:
+    """Says on standard error that, and why, a server has paused a study: once, until it goes on."""
+
+    _told: bool = False
+
+    def __call__(self, reason: str) -> None:
+        """Hear why it is paused; an empty text if it is not."""
+        if reason and not self._told:
+            say(f"the server has paused the study, and may go on later: {reason}")
+        self._told = bool(reason)
+
+
+async def told_ending(reader: BulletinReader) -> Exit:
+    """Say on standard error why a study has ended without a hypothesis, if it has; the exit code for it."""
+    if reader.refusal is not None or reader.history.bulletin.state not in ENDED:
+        return Exit.OK
+    if reader.history.bulletin.state is StudyState.FINISHED:
+        return Exit.OK
+    reason, cause = "the server does not say why", None
+    with suppress(RemoteError):  # What was answered is shown all the same.
+        last = await last_notice(reader)
+        reason, cause = (last.reason, last.cause) if isinstance(last, StudyEnded) else (reason, cause)
+    words = "been cancelled" if reader.history.bulletin.state is StudyState.CANCELLED else "failed"
+    say(f"study {reader.study[:8]} has {words}: {printable(reason, 500)}")
+    return exit_of_cause(cause, finished=False)
+
+
+async def told_ending_of(url: str, name: str) -> Exit:
+    """The same of the study of this name, from its bulletin."""
+    async with Server(url) as server:
+        reader = BulletinReader(server, name)
+        await reader.refresh()
+        return await told_ending(reader)
 
 
 def percentiles(seconds: Sequence[float]) -> dict[str, float]:

@@ -9,6 +9,7 @@ import json
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Self, TextIO
 
@@ -67,8 +68,9 @@ class ProgressBar:
         self._shown = time.monotonic()
         if self._bar is None:
             news = {"event": "progress", "what": self.label, "done": self.done, "of": self.total}
-            self.out.write(json.dumps({**news, "per_second": round(self.rate, 1), **counts}) + "\n")
-            self.out.flush()
+            with suppress(OSError):  # A log on a disk that is full ends no long work.
+                self.out.write(json.dumps({**news, "per_second": round(self.rate, 1), **counts}) + "\n")
+                self.out.flush()
             return
         words = " ".join(f"{name} {number:,}" for name, number in counts.items())
         [task] = self._bar.task_ids

@@ -8,6 +8,7 @@ from askance_lab.theory.targets import Targets
 from askance_protocol import checks
 from askance_protocol.budget import MICRO, limit_from_text
 from askance_protocol.errors import ProtocolError
+from askance_protocol.text import quoted
 
 
 def read_targets(epsilon: str, delta: str, alpha: float, beta: float) -> Targets:
@@ -17,6 +18,6 @@ def read_targets(epsilon: str, delta: str, alpha: float, beta: float) -> Targets
     try:
         delta_ = Fraction(delta)
     except ValueError:
-        raise ProtocolError(f"{delta!r} is not a number", where="--delta", remedy="write it as 1e-6") from None
+        raise ProtocolError(f"{quoted(delta)} is not a number", where="--delta", remedy="write it as 1e-6") from None
     checks.open_unit("delta", float(delta_))
     return Targets(Fraction(checks.count("epsilon", limit_from_text(epsilon)), MICRO), delta_, alpha, beta)

@@ -21,6 +21,7 @@ from askance_lab.oracles.local import LocalReports, study_for
 from askance_lab.oracles.shared.oracle import run
 from askance_lab.theory.masked_parity import users_masked_parity_noninteractive, users_masked_parity_pooled
 from askance_protocol.errors import UsageError
+from askance_protocol.text import listed
 from askance_server.core.estimators import bounded_interval
 from askance_server.strategies.registry import registry
 
@@ -135,7 +136,7 @@ def settings_of(
     unknown = sorted(set(learners) - set(registry()))
     if unknown:
         raise UsageError(
-            f"there is no {', '.join(unknown)} here", where="--learner", remedy=f"use {', '.join(registry())}"
+            f"there is no {listed(unknown)} here", where="--learner", remedy=f"use {', '.join(registry())}"
         )
     return [
         SeparationSetting(learner, d, epsilon, number)
