@@ -7,7 +7,6 @@ they share all the users: docs/theory.md#one-pooled-round.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Final
 
 import numpy as np
@@ -18,8 +17,7 @@ from askance_protocol.queries.language import FieldValue
 from askance_protocol.queries.query import MAX_CELLS
 from askance_protocol.schema import IntegerField, Schema
 from askance_server.core.strategy import LEVEL, Ask, Asking, Hypothesis, Learnt, Parameters, Strategy, estimates_in
-from askance_server.strategies import survey
-from askance_server.strategies.shared.column import answering, column, decimal_text, rows_of, with_defaults
+from askance_server.strategies.shared.column import histogram_of, with_defaults
 from askance_server.strategies.shared.sure import interval_members, interval_text
 
 MOST_INTERVALS: Final = 4096
@@ -66,36 +64,15 @@ def over(example: Schema) -> Strategy:
     `column` names the field, if there are more; `cuts` are numbers with commas between them: the cells of many numbers.
     """
     if (own := _own(example)) is not None:
-        # "cells" is said by the examples, unless it is said.
         return with_defaults(HISTOGRAM, own)
-    asking = survey.over(example)
-
-    def question(parameters: Parameters) -> Parameters:
-        read.only(parameters, "tolerance", "column", "cuts")
-        # A share is asked to within half the width.
-        tolerance = read.decimal(parameters, "tolerance", below=1, default="0.05")
-        cuts = f", {parameters['cuts']}" if "cuts" in parameters else ""
-        width = decimal_text(min(2 * tolerance, Fraction(99, 100)))
-        return {"ask1": f"histogram({column(parameters, example)}{cuts})", "width": width}
-
-    def asked(parameters: Parameters) -> Asking:
-        learned = yield from asking.run(question(parameters))
-        rows = rows_of(learned.value)
-        name, share = max(rows, key=lambda row: row[1])
-        tolerance = float(read.decimal(parameters, "tolerance", below=1, default="0.05"))
-        text = f"{name} has the largest share of {len(rows)} cells, {share:.6g}"
-        cells, shares = [name for name, _ in rows], [share for _, share in rows]
-        return Hypothesis(text, {"cells": cells, "shares": shares, "tolerance": tolerance})
-
-    return answering(asking, HISTOGRAM, question, asked)
+    return histogram_of(example, HISTOGRAM)
 
 
 def _own(example: Schema) -> Parameters | None:
     """The parameters that make these the examples of a study that names none; None where they are others."""
     [field, *others] = example.fields
-    if others or not isinstance(field, IntegerField) or (field.name, field.low, field.gap) != ("cell", 0, None):
-        return None
-    return {"cells": field.high + 1}
+    own = not others and isinstance(field, IntegerField) and (field.name, field.low, field.gap) == ("cell", 0, None)
+    return {"cells": field.most + 1} if own else None
 
 
 def fields(parameters: Parameters) -> Sequence[str]:

@@ -12,8 +12,7 @@ from askance_protocol.queries.language import FieldValue
 from askance_protocol.queries.query import MAX_DENOMINATOR
 from askance_protocol.schema import RealField, Schema
 from askance_server.core.strategy import Ask, Asking, Hypothesis, Learnt, Parameters, Strategy, estimates_in
-from askance_server.strategies import survey
-from askance_server.strategies.shared.column import answering, column, decimal_text, rows_of, with_defaults
+from askance_server.strategies.shared.column import mean_of, with_defaults
 from askance_server.strategies.shared.sure import interval_members, interval_text
 
 
@@ -58,22 +57,8 @@ def over(example: Schema) -> Strategy:
     It is asked as a survey asks it: a field with gaps takes two questions. `column` names the field, if there are more.
     """
     if (own := _own(example)) is not None:
-        # "denominator" is said by the examples, unless it is said.
         return with_defaults(MEAN, own)
-    asking = survey.over(example)
-
-    def question(parameters: Parameters) -> Parameters:
-        read.only(parameters, "tolerance", "column")
-        tolerance = read.decimal(parameters, "tolerance", below=1, default="0.05")
-        return {"ask1": f"mean({column(parameters, example)})", "width": decimal_text(tolerance)}
-
-    def asked(parameters: Parameters) -> Asking:
-        learned = yield from asking.run(question(parameters))
-        [(name, mean)] = rows_of(learned.value)
-        tolerance = float(read.decimal(parameters, "tolerance", below=1, default="0.05"))
-        return Hypothesis(f"{name} is {mean:.6g}", {"mean": mean, "tolerance": tolerance})
-
-    return answering(asking, MEAN, question, asked)
+    return mean_of(example, MEAN)
 
 
 def _own(example: Schema) -> Parameters | None:

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from askance_protocol import parameters as read
 from askance_protocol.parameters import Parameters
 from askance_protocol.schema import LabelField, Schema
-from askance_server.core.strategy import Asking, Estimate, Estimating, Strategy
+from askance_server.core.strategy import Asking, Estimate, Estimating, Hypothesis, Strategy
+from askance_server.strategies import survey
 
 
 def column(parameters: Parameters, example: Schema) -> str:
@@ -29,23 +30,41 @@ def decimal_text(number: Fraction) -> str:
     return f"{Decimal(number.numerator) / Decimal(number.denominator):f}"
 
 
-def rows_of(learned: Mapping[str, object]) -> list[tuple[str, float]]:
-    """Names and estimates in what a survey has learned."""
-    rows = cast("Sequence[Mapping[str, Any]]", learned["answers"])
-    return [(row["name"], row["estimate"]) for row in rows]
+Told: TypeAlias = Mapping[str, Any]
+"""One number that a survey has learned: name, estimate and, of reports, its interval, level and number of reports."""
+
+
+def sure_members(rows: Sequence[Told]) -> dict[str, Any]:
+    """Members of a hypothesis for the intervals of some numbers; none where the answers are not made from reports."""
+    if not all("low" in row for row in rows):
+        return {}
+    ends = {end: [row[end] for row in rows] for end in ("low", "high")}
+    return {**ends, "level": rows[0]["level"], "reports": rows[0]["reports"]}
+
+
+def row_text(row: Told) -> str:
+    """A number with its interval, if it has one."""
+    if "low" not in row:
+        return f"{row['estimate']:.6g}"
+    ends = f"{row['low']:.4g} to {row['high']:.4g}"
+    return f"{row['estimate']:.4g} ({ends} at {100 * row['level']:g} %, {row['reports']:,} reports)"
 
 
 def answering(
     asking: Strategy,
     strategy: Strategy,
     question: Callable[[Parameters], Parameters],
-    run: Callable[[Parameters], Asking],
+    hypothesis: Callable[[Sequence[Told]], Hypothesis],
 ) -> Strategy:
     """A strategy whose answer is a survey's of the `question` that its parameters make: no error of it is known."""
     told = asking.estimates
 
     def schema(parameters: Parameters) -> Schema:
         return asking.schema(question(parameters))
+
+    def run(parameters: Parameters) -> Asking:
+        learned = yield from asking.run(question(parameters))
+        return hypothesis(cast("Sequence[Told]", learned.value["answers"]))
 
     def estimates(parameters: Parameters, estimating: Estimating) -> Sequence[Estimate]:
         return () if told is None else told(question(parameters), estimating)
@@ -63,3 +82,44 @@ def with_defaults(strategy: Strategy, defaults: Parameters) -> Strategy:
         return strategy.run({**defaults, **parameters})
 
     return replace(strategy, schema=schema, run=run)
+
+
+def mean_of(example: Schema, strategy: Strategy) -> Strategy:
+    """The mean of a column, over the users who have a value there."""
+    asking = survey.over(example)
+
+    def question(parameters: Parameters) -> Parameters:
+        read.only(parameters, "tolerance", "column")
+        tolerance = read.decimal(parameters, "tolerance", below=1, default="0.05")
+        return {"ask1": f"mean({column(parameters, example)})", "width": decimal_text(tolerance)}
+
+    def hypothesis(rows: Sequence[Told]) -> Hypothesis:
+        [row] = rows
+        sure = {name: row[name] for name in ("low", "high", "level", "reports") if name in row}
+        return Hypothesis(f"{row['name']} is {row_text(row)}", {"mean": row["estimate"], **sure})
+
+    return answering(asking, strategy, question, hypothesis)
+
+
+def histogram_of(example: Schema, strategy: Strategy) -> Strategy:
+    """The share of every value of a column, and of gaps."""
+    asking = survey.over(example)
+
+    def question(parameters: Parameters) -> Parameters:
+        read.only(parameters, "tolerance", "column", "cuts")
+        # A share is asked to within half the width; its interval holds together with those of the other cells.
+        width = min(2 * read.decimal(parameters, "tolerance", below=1, default="0.05"), Fraction(99, 100))
+        cuts = f", {parameters['cuts']}" if "cuts" in parameters else ""
+        return {
+            "ask1": f"histogram({column(parameters, example)}{cuts})",
+            "width": decimal_text(width),
+            "simultaneous": True,
+        }
+
+    def hypothesis(rows: Sequence[Told]) -> Hypothesis:
+        largest = max(rows, key=lambda row: row["estimate"])
+        cells, shares = [row["name"] for row in rows], [row["estimate"] for row in rows]
+        text = f"{largest['name']} is the largest of {len(rows)}: {row_text(largest)}"
+        return Hypothesis(text, {"cells": cells, "shares": shares, **sure_members(rows)})
+
+    return answering(asking, strategy, question, hypothesis)
