@@ -70,7 +70,9 @@ def _as_asked(table: TableFile, strategy: Strategy, parameters: Parameters, seed
     """The columns that a strategy asks about, for one that takes whatever there are. No other is looked at."""
     named = table.columns or (None if strategy.fields is None else tuple(strategy.fields(parameters)))
     rows = (table if named is None else table.only(named)).rows()
-    strategy.on(rows.schema).schema(parameters)
+    if strategy.on(rows.schema).schema(parameters) != rows.schema:
+        what = f"declares other examples than {strategy.name!r} has with these parameters"
+        raise ProtocolError(what, where=str(table.path), remedy="give its parameters by --set, or rename the column")
     return OwnTable(shuffled(rows, seed), table.schema is None, parameters)
 
 

@@ -93,11 +93,11 @@ def guarded(strategy: Strategy) -> Strategy:
     return replace(strategy, schema=schema, over=_guarded_over(strategy), fields=_guarded_fields(strategy), **others)
 
 
-def _guarded_over(strategy: Strategy) -> Callable[[Schema], Strategy] | None:
+def _guarded_over(strategy: Strategy) -> Callable[[Schema], Strategy | None] | None:
     if strategy.over is None:
         return None
     over = _guarded(strategy.over, f"{strategy.name}.over", "a Strategy", _strategy, passing=AskanceError)
-    return lambda schema: guarded(over(schema))
+    return lambda schema: None if (found := over(schema)) is None else guarded(found)
 
 
 def _guarded_fields(strategy: Strategy) -> Callable[[Parameters], Sequence[str]] | None:
@@ -141,8 +141,8 @@ def _schema(_: Sequence[object], found: object) -> Schema:
     return found
 
 
-def _strategy(_: Sequence[object], found: object) -> Strategy:
-    if not isinstance(found, Strategy):
+def _strategy(_: Sequence[object], found: object) -> Strategy | None:
+    if found is not None and not isinstance(found, Strategy):
         raise TypeError
     return found
 

@@ -131,11 +131,11 @@ class Strategy:
     The names epsilon, beta, users and deadline_seconds are the planner's: a strategy never sees them.
     """
     run: Callable[[Parameters], Asking]
-    over: Callable[[Schema], Strategy] | None = None
+    over: Callable[[Schema], Strategy | None] | None = None
     """The same strategy over the examples of a study, for one that asks about whatever fields there are.
 
-    Then `schema` is that of its examples where a study names none. What it returns may be put over others again. None:
-    it has examples of its own.
+    Then `schema` is that of its examples where a study names none. What it returns may be put over others again; it
+    returns None for examples that it is about as it stands. None: it has examples of its own.
     """
     fields: Callable[[Parameters], Sequence[str]] | None = None
     """Fields that it asks about, by their names: of a table the columns that have to be sound. None: all."""
@@ -164,7 +164,7 @@ class Strategy:
     def on(self, example: Schema) -> Strategy:
         """The strategy as it runs in a study with these examples: its own under other names, or what it takes over."""
         if self.over is not None:
-            return self.over(example)
+            return self.over(example) or self
         # It makes a strategy, so it knows this class.
         from askance_server.core.renaming import renamed  # noqa: PLC0415
 

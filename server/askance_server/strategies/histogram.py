@@ -17,7 +17,7 @@ from askance_protocol.queries.language import FieldValue
 from askance_protocol.queries.query import MAX_CELLS
 from askance_protocol.schema import IntegerField, Schema
 from askance_server.core.strategy import LEVEL, Ask, Asking, Hypothesis, Learnt, Parameters, Strategy, estimates_in
-from askance_server.strategies.shared.column import histogram_of, with_defaults
+from askance_server.strategies.shared.column import histogram_of
 from askance_server.strategies.shared.sure import interval_members, interval_text
 
 MOST_INTERVALS: Final = 4096
@@ -58,21 +58,14 @@ def promise(parameters: Parameters) -> float:
     return float(read.decimal(parameters, "tolerance", below=1, default="0.05"))
 
 
-def over(example: Schema) -> Strategy:
+def over(example: Schema) -> Strategy | None:
     """The share of every value of a field of these examples; who has a gap there is in a cell of her own.
 
     `column` names the field, if there are more; `cuts` are numbers with commas between them: the cells of many numbers.
     """
-    if (own := _own(example)) is not None:
-        return with_defaults(HISTOGRAM, own)
-    return histogram_of(example, HISTOGRAM)
-
-
-def _own(example: Schema) -> Parameters | None:
-    """The parameters that make these the examples of a study that names none; None where they are others."""
     [field, *others] = example.fields
-    own = not others and isinstance(field, IntegerField) and (field.name, field.low, field.gap) == ("cell", 0, None)
-    return {"cells": field.most + 1} if own else None
+    own = isinstance(field, IntegerField) and (field.name, field.low, field.gap) == ("cell", 0, None)
+    return None if own and not others else histogram_of(example, HISTOGRAM)
 
 
 def fields(parameters: Parameters) -> Sequence[str]:

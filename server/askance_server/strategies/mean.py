@@ -12,7 +12,7 @@ from askance_protocol.queries.language import FieldValue
 from askance_protocol.queries.query import MAX_DENOMINATOR
 from askance_protocol.schema import RealField, Schema
 from askance_server.core.strategy import Ask, Asking, Hypothesis, Learnt, Parameters, Strategy, estimates_in
-from askance_server.strategies.shared.column import mean_of, with_defaults
+from askance_server.strategies.shared.column import mean_of
 from askance_server.strategies.shared.sure import interval_members, interval_text
 
 
@@ -51,23 +51,14 @@ def promise(parameters: Parameters) -> float:
     return float(read.decimal(parameters, "tolerance", below=1, default="0.05"))
 
 
-def over(example: Schema) -> Strategy:
+def over(example: Schema) -> Strategy | None:
     """The mean of a field of these examples, in its own units, over the users who have a value there.
 
     It is asked as a survey asks it: a field with gaps takes two questions. `column` names the field, if there are more.
     """
-    if (own := _own(example)) is not None:
-        return with_defaults(MEAN, own)
-    return mean_of(example, MEAN)
-
-
-def _own(example: Schema) -> Parameters | None:
-    """The parameters that make these the examples of a study that names none; None where they are others."""
     [field, *others] = example.fields
-    if others or not isinstance(field, RealField):
-        return None
-    own = (field.name, field.low, field.high, field.gap) == ("value", -1, 1, None)
-    return {"denominator": field.denominator} if own else None
+    own = isinstance(field, RealField) and (field.name, field.low, field.high, field.gap) == ("value", -1, 1, None)
+    return None if own and not others else mean_of(example, MEAN)
 
 
 def fields(parameters: Parameters) -> Sequence[str]:

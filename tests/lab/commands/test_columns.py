@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -125,14 +126,26 @@ def test_of_several_columns_one_has_to_be_named(folder: Path) -> None:
 # ------------------------------------------------------------------------------------- the strategies by themselves
 
 
-def test_over_its_own_examples_a_strategy_asks_what_it_asked() -> None:
-    """Their steps and their cells are said by the examples."""
+def test_over_its_own_examples_a_strategy_is_what_it_was() -> None:
+    """Whatever it is: also one that was made of it."""
     value = Schema(fields=(RealField(name="value", low=-1, high=1, denominator=50),))
     cell = Schema(fields=(IntegerField(name="cell", low=0, high=4),))
 
-    for strategy, example, own in ((MEAN, value, {"denominator": 50}), (HISTOGRAM, cell, {"cells": 5})):
-        assert strategy.on(example).schema({}) == strategy.schema(own) == example
-        assert next(strategy.on(example).run({})) == next(strategy.run(own))
+    for strategy, example in ((MEAN, value), (HISTOGRAM, cell), (replace(MEAN, summary="another"), value)):
+        assert strategy.on(example) is strategy
+
+
+def test_a_table_of_other_steps_than_the_parameters_say_is_refused(tmp_path: Path) -> None:
+    """Its answers would be read in other units."""
+    (tmp_path / "t.csv").write_text("value\n" + "0.5\n-0.5\n" * 200)
+    coarse = Schema(fields=(RealField(name="value", low=-1, high=1, denominator=10),))
+    (tmp_path / "s.json").write_text(written_schema(coarse))
+    options = ("mean", "--data", tmp_path / "t.csv", "--schema", tmp_path / "s.json", "--oracle", "exact", "--json")
+
+    with pytest.raises(ProtocolError, match="declares other examples"):
+        invoke("run", *options)
+    found = json.loads(invoke("run", *options, "--set", "denominator=10"))
+    assert found["hypothesis"]["mean"] == pytest.approx(0, abs=0.1)
 
 
 def test_a_mean_of_boolean_queries_alone_stays_one_over_a_table() -> None:

@@ -101,7 +101,7 @@ def counted(strategy: Strategy) -> tuple[Strategy, list[int]]:
         except StopIteration as learned:
             return learned.value
 
-    return replace(strategy, run=counting, over=None), sizes
+    return replace(strategy, run=counting), sizes
 
 
 @runtime_checkable

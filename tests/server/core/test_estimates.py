@@ -182,7 +182,7 @@ def test_answers_from_reports_tell_a_strategy_how_sure_they_are() -> None:
         heard.extend([estimates_in(answers), estimates_in(answers, 0.99)])
         return Hypothesis("heard", {"mean": float(answers[0])})
 
-    view = finished(replace(STRATEGIES["mean"], run=asking, over=None))
+    view = finished(replace(STRATEGIES["mean"], run=asking))
 
     assert view.end.reason == "heard"
     assert [heard[0], heard[1]] == [estimates_of(*answered(view)[0]), estimates_of(*answered(view)[0], 0.99)]

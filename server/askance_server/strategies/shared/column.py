@@ -72,18 +72,6 @@ def answering(
     return replace(strategy, schema=schema, run=run, estimates=estimates, promise=None, error=None, examples=None)
 
 
-def with_defaults(strategy: Strategy, defaults: Parameters) -> Strategy:
-    """The strategy with these parameters where a study gives none."""
-
-    def schema(parameters: Parameters) -> Schema:
-        return strategy.schema({**defaults, **parameters})
-
-    def run(parameters: Parameters) -> Asking:
-        return strategy.run({**defaults, **parameters})
-
-    return replace(strategy, schema=schema, run=run)
-
-
 def mean_of(example: Schema, strategy: Strategy) -> Strategy:
     """The mean of a column, over the users who have a value there."""
     asking = survey.over(example)
