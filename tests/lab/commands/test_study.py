@@ -66,6 +66,14 @@ def report(server: ServerProcess, study: Json, tokens: list[str]) -> None:
         assert server.report(study["rounds"][0]["id"], token).status_code == 200
 
 
+def over(server: ServerProcess, study: Json) -> None:
+    """Wait for the end of a study that has all its reports: the last is acknowledged before its round is closed."""
+    end = time.monotonic() + SECONDS
+    while server.get(f"/v1/studies/{study['id']}").json()["state"] != "finished":
+        assert time.monotonic() < end, "the study does not end"
+        time.sleep(0.05)
+
+
 def test_a_study_goes_from_creation_to_its_result(shared: ServerProcess, tokens: list[str]) -> None:
     made = created("--title", "Sleep", "--deadline", "2h")
     name = made["id"][:8]
@@ -82,6 +90,7 @@ def test_a_study_goes_from_creation_to_its_result(shared: ServerProcess, tokens:
     assert "open, 3 of 6 reports" in invoke("study", "show", name)
     assert json.loads(invoke("study", "show", name, "--json"))["rounds"][0]["received"] == 3
     report(shared, made, tokens[3:])
+    over(shared, made)
 
     told = json.loads(invoke("study", "result", name, "--json"))
     assert (told["study"], told["state"], told["cause"]) == (made["id"], "finished", "learned")
@@ -364,6 +373,7 @@ def ended(shared: ServerProcess, tokens: list[str]) -> str:
     """A study that has learned."""
     made = shared.study("mean", {"users": "all", "epsilon": "0.5"})
     report(shared, made, tokens)
+    over(shared, made)
     name: str = made["id"]
     return name
 
