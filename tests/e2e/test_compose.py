@@ -274,7 +274,7 @@ def test_the_demo_goes_on_after_an_interruption_and_comes_up_again_until_the_bud
     refused = 0
     for _ in range(4):
         stand_in.up()
-        code, refused = stand_in.ended("demo"), stand_in.output("demo").count(SPENT)
+        code, refused = stand_in.ended("demo"), stand_in.errors("demo").count(SPENT)
         assert metric(stand_in, "askance_users") == 1000
         if refused:
             assert code == Exit.TOO_FEW_USERS
