@@ -228,6 +228,7 @@ def test_two_studies_at_once_do_not_spend_the_same_budget(world: World) -> None:
 
 
 def test_one_who_has_no_number_is_told_to_enrol(world: World) -> None:
+    world.user()  # There is somebody to ask.
     user = User(Example.of(VALUE, {"value": 0}), world.wallet())
     study = world.study()
     with pytest.raises(NotEnrolledError, match="enrol first"):

@@ -489,7 +489,7 @@ FAILING: dict[str, tuple[dict[str, Any], str]] = {
     "raises at once": ({"run": silent}, "raised ValueError: no column of that name"),
     "asks for too much": ({"run": too_exact}, "round 1: asks[0].tolerance: cannot be met"),
     "returns no hypothesis": ({"run": lambda _: (yield from ())}, "returned a NoneType, not a Hypothesis"),
-    "has another schema each time": ({"schema": changing}, "schema"),
+    "has another schema each time": ({"schema": changing, "over": None}, "schema"),
 }
 
 

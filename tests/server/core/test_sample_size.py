@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from askance_protocol.arrays import Floats, Integers
-from askance_protocol.channels import BinaryResponse, TabulatedChannel
+from askance_protocol.channels import BinaryResponse
 from askance_protocol.rounds import PreparedPart
 from askance_protocol.tally import Tally
 from askance_server.core import tails
@@ -69,8 +69,7 @@ def single(shape: tuple[int, int], row: int, word: int) -> Integers:
 def failure_of_all(one: PreparedPart, reports: int) -> float:
     """Sum over what the part estimates of the chance that it is off by more than the tolerance, at worst over users.
 
-    From first principles: exact for scores of two values, by Bernstein's inequality for others (and for a table, of
-    which nobody asks how many values its score takes). The variance of a
+    From first principles: exact for scores of two values, by Bernstein's inequality for others. The variance of a
     mixture is a linear function less a square of one, so that two kinds of users make the worst of them.
     """
     total = 0.0
@@ -81,7 +80,7 @@ def failure_of_all(one: PreparedPart, reports: int) -> float:
         variance = float((shares * squares + (1 - shares) * squares[:, np.newaxis] - mean**2).max())
         values = np.unique(np.round(score, 9))
         spread = float(np.ptp(values))
-        if len(values) > 2 or isinstance(one.channel, TabulatedChannel):
+        if len(values) > 2:
             exponent = reports * TOLERANCE**2 / (2 * (variance + spread * TOLERANCE / 3))
             total += 2 * math.exp(-exponent)
             continue
