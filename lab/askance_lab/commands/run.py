@@ -17,6 +17,7 @@ from askance_lab.commands.shared.exit_codes import EXIT_OF, Exit
 from askance_lab.commands.shared.options import (
     AlphaOption,
     AskOption,
+    BetaOption,
     DataOption,
     DimensionOption,
     EnrolmentOption,
@@ -29,6 +30,7 @@ from askance_lab.commands.shared.options import (
     SchemaOption,
     SetOption,
     StrategyArgument,
+    ToleranceOption,
     WorkersOption,
     examples,
     parse_asks,
@@ -124,15 +126,11 @@ def run(
     d: DimensionOption = None,
     epsilon: EpsilonOption = "1",
     alpha: AlphaOption = None,
-    beta: Annotated[
-        str | None, typer.Option("--beta", help="Probability with which the study may fail.  [default: 0.05]")
-    ] = None,
+    beta: BetaOption = None,
     eta: Annotated[
         str | None, typer.Option("--eta", help="Share of the simulated users' labels that are wrong, below 0.5.")
     ] = None,
-    tolerance: Annotated[
-        str | None, typer.Option("--tolerance", help="Error that the strategy allows in the answer to a query.")
-    ] = None,
+    tolerance: ToleranceOption = None,
     ask: AskOption = None,
     more: SetOption = None,
     seed: Annotated[

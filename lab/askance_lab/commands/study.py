@@ -27,6 +27,7 @@ from askance_lab.commands.shared.options import (
     DEFAULT_SERVER,
     AlphaOption,
     AskOption,
+    BetaOption,
     DimensionOption,
     EpsilonOption,
     JsonOption,
@@ -34,6 +35,7 @@ from askance_lab.commands.shared.options import (
     ServerOption,
     SetOption,
     StrategyArgument,
+    ToleranceOption,
     examples,
     parse_asks,
 )
@@ -125,12 +127,8 @@ def create(
     d: DimensionOption = None,
     epsilon: EpsilonOption = "1",
     alpha: AlphaOption = None,
-    beta: Annotated[
-        str | None, typer.Option("--beta", help="Probability with which the study may fail.  [default: 0.05]")
-    ] = None,
-    tolerance: Annotated[
-        str | None, typer.Option("--tolerance", help="Error that the strategy allows in the answer to a query.")
-    ] = None,
+    beta: BetaOption = None,
+    tolerance: ToleranceOption = None,
     ask: AskOption = None,
     more: SetOption = None,
     schema: Annotated[

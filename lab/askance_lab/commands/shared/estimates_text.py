@@ -7,14 +7,13 @@ from typing import Final
 
 from askance_protocol.queries.notation import CUT
 from askance_server.core.strategy import Estimate
-from askance_server.strategies.shared.sure import outward
+from askance_server.strategies.shared.sure import ends_text
 
 WIDTH: Final = 80
 MOST_LINES: Final = 12
 """Estimates that are shown; --json has the others."""
 MOST_OF_A_LEARNER: Final = 4
 """Of a learner, whose hypothesis is something else."""
-_DIGITS: Final = 4
 
 
 def estimate_lines(estimates: Sequence[Estimate], *, most: int = MOST_LINES, width: int = WIDTH) -> list[str]:
@@ -38,8 +37,7 @@ def estimate_lines(estimates: Sequence[Estimate], *, most: int = MOST_LINES, wid
 
 
 def _row(each: Estimate) -> tuple[str, ...]:
-    low, high = outward(each.low, _DIGITS, up=False), outward(each.high, _DIGITS, up=True)
-    return each.name, *(f"{number:.{_DIGITS}g}" for number in (each.estimate, low, high)), f"{each.reports:,}"
+    return each.name, f"{each.estimate:.4g}", *ends_text(each.low, each.high), f"{each.reports:,}"
 
 
 def _cut(name: str, room: int) -> str:

@@ -41,6 +41,12 @@ EpsilonOption: TypeAlias = Annotated[str, typer.Option("--epsilon", help="Privac
 AlphaOption: TypeAlias = Annotated[
     str | None, typer.Option("--alpha", help="Largest error that the learned hypothesis should have.")
 ]
+BetaOption: TypeAlias = Annotated[
+    str | None, typer.Option("--beta", help="Probability with which the study may fail.  [default: 0.05]")
+]
+ToleranceOption: TypeAlias = Annotated[
+    str | None, typer.Option("--tolerance", help="Error that the strategy allows in the answer to a query.")
+]
 SetOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(

@@ -24,11 +24,16 @@ def outward(end: float, digits: int, *, up: bool) -> float:
     return float(Context(prec=digits, rounding=rounding).create_decimal_from_float(end))
 
 
+def ends_text(low: float, high: float) -> tuple[str, str]:
+    """The ends of an interval as text shows them."""
+    return f"{outward(low, _SHOWN, up=False):.{_SHOWN}g}", f"{outward(high, _SHOWN, up=True):.{_SHOWN}g}"
+
+
 def interval_text(estimate: Estimate) -> str:
     """An interval in words, with the number of reports: "0.19 to 0.21 at 95 %, 1,000 reports"."""
-    low, high = outward(estimate.low, _SHOWN, up=False), outward(estimate.high, _SHOWN, up=True)
+    low, high = ends_text(estimate.low, estimate.high)
     reports = f"{estimate.reports:,} report{'' if estimate.reports == 1 else 's'}"
-    return f"{low:.{_SHOWN}g} to {high:.{_SHOWN}g} at {100 * LEVEL:g} %, {reports}"
+    return f"{low} to {high} at {100 * LEVEL:g} %, {reports}"
 
 
 def interval_members(estimates: Sequence[Estimate], *, one: bool = False) -> dict[str, Any]:
