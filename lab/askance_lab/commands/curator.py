@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -19,6 +18,13 @@ from askance_lab.commands.shared.options import (
     SchemaOption,
     examples,
 )
+from askance_lab.commands.shared.table_options import (
+    ColumnOption,
+    HighOption,
+    LowOption,
+    MissingOption,
+    TableOptions,
+)
 from askance_lab.commands.shared.targets import read_targets
 from askance_lab.curator import render
 from askance_lab.curator.concepts import Answer, Database
@@ -27,7 +33,6 @@ from askance_lab.curator.held_out import release_share
 from askance_lab.curator.inputs import MechanismInput, made_up, own
 from askance_lab.curator.mechanism import Mechanism, sure
 from askance_lab.curator.registry import mechanism, mechanisms
-from askance_lab.data.table_file import TableFile
 from askance_lab.theory.targets import Targets
 from askance_protocol.errors import ProtocolError
 from askance_protocol.randomness import OsRandom, SimulatedRandom
@@ -47,20 +52,21 @@ class CuratorOptions:
     d: int | None
     targets: Targets
     seed: int | None
-    data: Path | None
-    schema: Path | None
-    label: str | None
-    positive: str | None
-    column: str | None
+    table: TableOptions
 
     @property
     def not_private(self) -> tuple[str, ...]:
         """Why no ε covers what is printed about real rows; empty if one does, or if there are none."""
-        if self.data is None:
+        if self.table.data is None:
             return ()
-        inferred = ("the schema was inferred from the rows: declare it with --schema",) if self.schema is None else ()
-        seeded = () if self.seed is None else ("the noise comes from a seed, and could be taken off: leave out --seed",)
-        return inferred + seeded
+        reasons = {
+            "the schema was inferred from the rows: declare it with --schema": self.table.schema is None,
+            "rows with a gap are left out, so that how many are left tells of them: give --missing VALUE": (
+                self.table.skips
+            ),
+            "the noise comes from a seed, and could be taken off: leave out --seed": self.seed is not None,
+        }
+        return tuple(reason for reason, holds in reasons.items() if holds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,10 +183,10 @@ def curator(
     schema: SchemaOption = None,
     label: LabelOption = None,
     positive: PositiveOption = None,
-    column: Annotated[
-        str | None,
-        typer.Option("--column", metavar="COL", help="Column of numbers in --data to learn from, if it has several."),
-    ] = None,
+    column: ColumnOption = None,
+    low: LowOption = None,
+    high: HighOption = None,
+    missing: MissingOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run one mechanism of the trusted curator; print its answer, how wrong that is, and the privacy it cost.
@@ -193,7 +199,9 @@ def curator(
         return
     chosen = mechanism(name)
     targets = read_targets(epsilon, delta, chosen.alpha if alpha is None else alpha, beta)
-    options = CuratorOptions(users, d, targets, seed, data, schema, label, positive, column)
+    options = CuratorOptions(
+        users, d, targets, seed, TableOptions.of(data, schema, column, low, high, missing, label, positive)
+    )
     _refuse_misplaced(options)
     begin = time.perf_counter()
     result = _run(chosen, options)
@@ -204,26 +212,19 @@ def curator(
 
 def _refuse_misplaced(options: CuratorOptions) -> None:
     """Refuse the options of tables without a table, and those of simulated users with one."""
-    table = {
-        "--schema": options.schema,
-        "--label": options.label,
-        "--positive": options.positive,
-        "--column": options.column,
-    }
-    made_up = {"--users": options.users, "--d": options.d}
-    for option, value in (table if options.data is None else made_up).items():
-        if value is not None:
-            what = "is for a table (--data)" if options.data is None else "is given by the table"
-            raise ProtocolError(what, where=option, remedy="leave it out")
+    options.table.check_table()
+    for option, value in {"--users": options.users, "--d": options.d}.items():
+        if value is not None and options.table.data is not None:
+            raise ProtocolError("is given by the table", where=option, remedy="leave it out")
 
 
 def _run(chosen: Mechanism[Database, Answer], options: CuratorOptions) -> CuratorResult:
     given = _input(chosen, options)
     # Real rows get real noise: noise from a seed could be taken off again.
-    real = options.data is not None and options.seed is None
+    real = options.table.data is not None and options.seed is None
     draw = below(OsRandom() if real else SimulatedRandom(options.seed or 0, stream=3))
     answer = chosen.run(given.database, options.targets, draw)
-    d = options.d or (chosen.d if options.data is None else given.database.d)
+    d = options.d or (chosen.d if options.table.data is None else given.database.d)
     paid = chosen.paid(options.targets, d)
     error, interval = _error(chosen, options, given, answer, draw)
     return CuratorResult(
@@ -251,9 +252,9 @@ def _run(chosen: Mechanism[Database, Answer], options: CuratorOptions) -> Curato
 
 def _input(chosen: Mechanism[Database, Answer], options: CuratorOptions) -> MechanismInput[Database, Answer]:
     seed = options.seed or 0
-    if options.data is not None:
-        table = TableFile.of(options.data, options.schema, options.label, options.positive)
-        return own(chosen, table.rows(), options.column, seed)
+    if options.table.data is not None:
+        columns = options.table.columns or ()
+        return own(chosen, options.table.table().rows(), columns[0] if len(columns) == 1 else None, seed)
     d = options.d or chosen.d
     users = options.users or _affordable(chosen.needed(d, options.targets))
     return made_up(chosen, d, options.targets.alpha, users, seed)
@@ -269,7 +270,7 @@ def _affordable(users: int) -> int:
 def _users_needed(chosen: Mechanism[Database, Answer], options: CuratorOptions, d: int) -> int | None:
     """Number of users that the theorem's bound asks for; None if it is about larger domains, or not about real rows."""
     try:
-        return chosen.needed(d, options.targets) if options.data is None else sure(chosen, d, options.targets)
+        return chosen.needed(d, options.targets) if options.table.data is None else sure(chosen, d, options.targets)
     except ProtocolError:
         return None
 
@@ -291,7 +292,7 @@ def _error(
     if mistakes is not None:
         released = release_share(mistakes, given.fresh, epsilon=options.targets.epsilon, draw=draw)
         return released.value, released.interval
-    if chosen.off is None or options.data is not None:
+    if chosen.off is None or options.table.data is not None:
         return given.error(answer), None
     return chosen.off(answer, given.database), None
 

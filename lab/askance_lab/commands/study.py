@@ -174,6 +174,8 @@ def create(
     example = table.declared()
     planned = {"users": users, "epsilon": epsilon, "deadline_seconds": seconds_of(deadline, "--deadline")}
     given = {name: value for name, value in own.items() if value is not None}
+    if example is not None:
+        example = _asked_of(example, strategy, given)
     asked = NewStudyOptions(
         strategy if title is None else title, strategy, {**planned, **given}, simulated, gateway, example
     )
@@ -190,6 +192,18 @@ def create(
     for each in study["rounds"]:
         typer.echo(f"round {each['round']['number']}: {study_text.round_line(each, time.time())}")
     typer.echo(f"askance study watch {study['id'][:8]}")
+
+
+def _asked_of(declared: Schema, strategy: str, parameters: Parameters) -> Schema:
+    """The fields that are asked, if the strategy knows which: no user needs others, and nobody has to read of them."""
+    known = registry().get(strategy)
+    if known is None or known.fields is None:
+        return declared
+    asked = set(known.fields(parameters))
+    # What is not declared is refused by the server, which then says what is.
+    if not asked <= set(declared.position):
+        return declared
+    return Schema(fields=tuple(field for field in declared.fields if field.name in asked))
 
 
 async def _create(url: str, token: str, asked: NewStudyOptions) -> Mapping[str, Any]:

@@ -18,6 +18,7 @@ from askance_lab.commands.shared.options import (
     SchemaOption,
     examples,
 )
+from askance_lab.commands.shared.table_options import ColumnOption, HighOption, LowOption, MissingOption
 from askance_protocol.errors import UsageError
 
 app = typer.Typer()
@@ -56,6 +57,10 @@ def survey(
     population: PopulationOption = None,
     data: DataOption = None,
     schema: SchemaOption = None,
+    column: ColumnOption = None,
+    low: LowOption = None,
+    high: HighOption = None,
+    missing: MissingOption = None,
     server: Annotated[
         str | None,
         typer.Option("--server", metavar="URL", help="Server on which the survey runs; it is asked over HTTP."),
@@ -80,6 +85,10 @@ def survey(
         population=population,
         data=data,
         schema=schema,
+        column=column,
+        low=low,
+        high=high,
+        missing=missing,
         server=server,
         operator=operator,
         enrolment=enrolment,

@@ -59,4 +59,8 @@ def _number_field(rows: Population, column: str | None) -> IntegerField | RealFi
     if len(chosen) != 1:
         names = ", ".join(field.name for field in numbers) or "this table has none"
         raise ProtocolError("names no one column of numbers", where="--column", remedy=f"give one of: {names}")
+    if chosen[0].gap:
+        # A gap is held as one more than the largest number, which is no point of the domain.
+        what = f"may have gaps, and a gap of {chosen[0].name!r} is no number"
+        raise ProtocolError(what, where="--column", remedy="say what a gap counts as: --missing VALUE")
     return chosen[0]

@@ -21,6 +21,7 @@ import pytest
 from rich.console import Console
 
 from askance_client import Server, UnreachableError
+from askance_client.tables import written_schema
 from askance_lab.commands import study as study_command
 from askance_lab.commands.shared import study_text
 from askance_lab.commands.shared.durations import seconds_of
@@ -28,7 +29,8 @@ from askance_lab.commands.shared.exit_codes import EXIT_OF, Exit
 from askance_lab.remote import management
 from askance_lab.remote.management import NoSuchStudyError, NotOpenThereError, NotOverError, follow_study
 from askance_lab.remote.study_client import RemoteError, StrategyFailsThereError, TooFewUsersThereError
-from askance_protocol.errors import DataError, UsageError
+from askance_protocol.errors import AskanceError, DataError, UsageError
+from askance_protocol.schema import BitsField, CategoryField, IntegerField, LabelField, Schema
 from askance_server.core.verification import VerificationError
 from tests.harness.marks import SECONDS
 from tests.harness.servers import Json, ServerProcess, serving
@@ -99,6 +101,32 @@ def test_a_study_goes_from_creation_to_its_result(shared: ServerProcess, tokens:
     shown = invoke("study", "show", name)
     assert "answered, 6 of 6 reports" in shown
     assert json.loads(invoke("study", "show", name, "--json"))["head"] in shown
+
+
+def test_only_the_fields_that_are_asked_are_published(shared: ServerProcess, tmp_path: Path) -> None:
+    declared = Schema(
+        fields=(
+            IntegerField(name="minutes", low=0, high=120, gap=True),
+            CategoryField(name="diagnosis", values=("a", "b")),
+            BitsField(name="dark", width=1),
+            LabelField(name="ill"),
+        )
+    )
+    (tmp_path / "s.json").write_text(written_schema(declared))
+
+    def published(*options: str) -> list[str]:
+        options = (*options, "--schema", str(tmp_path / "s.json"), "--json")
+        made = json.loads(invoke("study", "create", *options))
+        example = shared.get(f"/v1/studies/{made['id']}").json()["study"]["example"]
+        invoke("study", "cancel", made["id"], "--yes")
+        return [field["name"] for field in example["fields"]]
+
+    assert published("survey", "--ask", "share(dark)", "--ask", "mean(minutes)") == ["minutes", "dark"]
+    assert published("survey", "--ask", "share(ill)") == ["ill"]
+    assert published("mean", "--set", "column=minutes") == ["minutes"]
+    # The control: a question about what is not declared is refused by the server, which says what is.
+    with pytest.raises(AskanceError, match="the fields are minutes, diagnosis, dark, ill"):
+        published("survey", "--ask", "share(bright)")
 
 
 def test_a_round_is_closed_early_and_its_study_goes_on_with_what_came(shared: ServerProcess, tokens: list[str]) -> None:
