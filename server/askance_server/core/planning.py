@@ -6,7 +6,8 @@ Theory of operation
 `cell_channels` chooses where the strategy leaves it the choice, by users of its own: "Each query
 is simulated with a fresh portion" (KLNRS11, proof of Thm 5.7). The users of one round are dealt to its parts by the
 public coin; rounds take runs of slots that no earlier round of the study took, so they are disjoint too, and each user
-pays at most once in a study. A cell query is one part whatever the number of its cells: a public Hadamard row makes
+pays at most once in a study. A part's share of the users is in proportion to the reports that it needs, unless the
+strategy says another one. A cell query is one part whatever the number of its cells: a public Hadamard row makes
 one bit answer all of them.
 
 *Failure.* The study may fail with probability β. By the union bound each of the R rounds that the strategy declares
@@ -148,7 +149,7 @@ def demand(study: StudySpec, asks: Sequence[Ask], rounds: int) -> Demand:
     several = len(asks) > 1
     failure = terms.beta / rounds / (len(asks) + 1 if several else 1)
     needs = _needs(_prepared(study, asks, terms.epsilon), asks, failure)
-    shares = shares_of(needs)
+    shares = [ask.share for ask in asks] if asks[0].share else shares_of(needs)
     parts = tuple(_part(study, ask, terms.epsilon, share) for ask, share in zip(asks, shares, strict=True))
     return Demand(parts, tuple(needs), reports_until(needs, shares, failure) if several else needs[0])
 

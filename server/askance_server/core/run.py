@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from askance_protocol.coins import MAX_CHOICES
 from askance_protocol.errors import AskanceError, Code
 from askance_protocol.examples import Columns
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
@@ -64,6 +65,11 @@ class Run:
         self._count(len(taken))
         for number, ask in enumerate(taken):
             _check_ask(f"ask {number} of round {self._rounds}", ask)
+        shares = [ask.share for ask in taken]
+        if any(shares) and not (all(shares) and sum(shares) <= MAX_CHOICES):
+            raise StrategyError(
+                f"round {self._rounds} has asks without a share beside others, or shares above {MAX_CHOICES} in all"
+            )
         return cast("tuple[Ask, ...]", taken)
 
     def _count(self, asks: int) -> None:
@@ -224,6 +230,8 @@ def _check_ask(where: str, ask: object) -> None:
         raise StrategyError(f"{where} has a channel that is neither binary nor best")
     if not isinstance(tolerance, int | float) or isinstance(tolerance, bool) or not 0 < tolerance < math.inf:
         raise StrategyError(f"{where} has a tolerance that is not a number above 0")
+    if type(ask.share) is not int or ask.share < 0:
+        raise StrategyError(f"{where} has a share that is not a whole number from 0 on")
 
 
 def _sound_hypothesis(learned: object) -> Hypothesis:

@@ -49,6 +49,8 @@ class Ask:
     tolerance: float
     channel: Literal["binary", "best"] = "binary"
     """Best: a cell query is asked through whichever channel estimates its cells best; else one bit answers it."""
+    share: int = 0
+    """How the users of the round are dealt to its asks: in proportion to this. 0, of all: as their tolerances need."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,18 @@ where 2·C(ε)² > C(ε/2)², from ε = 3.06 on (`gain`). So the users are split
 users of both.
 
 *Channels.* A share and a mean are one bit each; cells are asked through whichever channel estimates them best
-(`Ask.channel`). The users are dealt so that the intervals of all questions come out about equally wide: of a mean,
-measured against its range.
+(`Ask.channel`).
+
+*The deal.* Every question has the same number of users, so that none does worse than it would of a cohort of its own;
+and better, where it is asked together with another. With `width` the users are dealt so that the intervals of all
+questions come out about equally wide, of a mean measured against its range: then the mean of a field with gaps takes
+five times the users of a share.
 
 *The mean of a field with gaps* is the quotient N/D of the mean of the value, which counts 0 for a gap on [−1, 1], and
 the share D of users who have one: two questions. Its interval holds whenever both of theirs do. So N's may fail with
-two thirds of the probability and D's with one third, which makes the quotient's about the narrowest for means in the
-middle of the range; and its ends are the least and the greatest quotient of what they hold.
+two thirds of the probability and D's with one third, and D has a sixth of their users, which makes the quotient's about
+the narrowest for means in the middle of the range; and its ends are the least and the greatest quotient of what they
+hold.
 
 *At once.* `simultaneous` shares the probability of failure evenly among all numbers of the table, so that all intervals
 hold together (by the union bound, whatever depends on what).

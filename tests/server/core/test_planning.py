@@ -166,6 +166,19 @@ def test_failure_is_split_over_rounds_answers_and_the_dealing() -> None:
     assert sum(asked.needs) < asked.target < 1.3 * sum(asked.needs)
 
 
+def test_users_are_dealt_as_the_strategy_says_and_are_enough_for_each_ask() -> None:
+    asks = [Ask(bit(0), 0.1), Ask(REAL, 0.1)]
+    alike = demand(study(SMALL), [Ask(ask.query, ask.tolerance, share=3) for ask in asks], 1)
+    as_needed = demand(study(SMALL), asks, 1)
+
+    # The mean needs four times the reports of the bit.
+    assert alike.needs == as_needed.needs
+    assert 3 < alike.needs[1] / alike.needs[0] < 5
+    assert [part.share for part in alike.parts] == [3, 3]
+    assert alike.target > 2 * alike.needs[1]
+    assert as_needed.target < alike.target
+
+
 def test_each_ask_is_a_part_and_cells_are_pooled() -> None:
     spec = planned([Ask(bit(0), 0.1), Ask(CELLS, 0.1), Ask(REAL, 0.1)], epsilon="0.5")
     prepared = prepare_round(study(SMALL, epsilon="0.5"), spec)

@@ -384,6 +384,13 @@ FAULTY: dict[str, tuple[Faulty, str]] = {
         "ask 1 of round 1 has a Constant for a query",
     ),
     "tolerance 0": (yielding([Ask(TRUE, 0.0)]), "ask 0 of round 1 has a tolerance that is not a number above 0"),
+    "share −1": (yielding([Ask(TRUE, 0.1, share=-1)]), "ask 0 of round 1 has a share that is not a whole number"),
+    "half a share": (yielding([Ask(TRUE, 0.1, share=forged(0.5))]), "has a share that is not a whole number"),
+    "one share": (
+        yielding([Ask(TRUE, 0.1, share=1), Ask(TRUE, 0.1)]),
+        "round 1 has asks without a share beside others",
+    ),
+    "shares": (yielding([Ask(TRUE, 0.1, share=1 << 20), Ask(TRUE, 0.1, share=1)]), "shares above 1048576 in all"),
     "tolerance NaN": (yielding([Ask(TRUE, float("nan"))]), "ask 0 of round 1 has a tolerance that"),
     "tolerance text": (yielding([Ask(TRUE, forged("0.1"))]), "ask 0 of round 1 has a tolerance that"),
     "tolerance True": (yielding([Ask(TRUE, True)]), "ask 0 of round 1 has a tolerance that"),

@@ -225,6 +225,20 @@ def test_the_same_question_is_asked_once() -> None:
     assert len(once.parts) == len(twice.parts) == 1
 
 
+def test_every_question_has_the_same_number_of_users_unless_a_width_is_asked() -> None:
+    asks = ["mean(minutes)", "share(country)", "share(dark)", "mean(crashes)"]
+    even = [part.part.share for part in round_of(published(asks)).parts]
+    alike = [part.part.share for part in round_of(published(asks, width="0.1")).parts]
+
+    # A quotient is two queries, of the users of one question.
+    assert even == [5, 1, 6, 6, 6]
+    assert alike[0] + alike[1] > 4 * alike[3]
+    # What two questions have in common is asked of the users of both.
+    assert [part.part.share for part in round_of(published(["share(country)", "histogram(country)"])).parts] == [12]
+    shared = round_of(published(["mean(minutes, 0, 60)", "mean(minutes, 0, 90)", "share(dark)"]))
+    assert sorted(part.part.share for part in shared.parts) == [2, 5, 5, 6]
+
+
 def test_questions_about_whatever_columns_there_are() -> None:
     own = Schema(
         fields=(IntegerField(name="age", low=0, high=99, gap=True), CategoryField(name="c", values=("a", "b")))
@@ -293,7 +307,7 @@ def test_everything_is_asked_about_equally_sharply() -> None:
     assert tolerances[CellQuery] > tolerances[BooleanQuery]
     assert len({ask.tolerance for ask in asks_of(questions[:1], 0.1, simultaneous=False)}) == 1
 
-    widths = ExpectedSurvey.of(parameters(ASKS))
+    widths = ExpectedSurvey.of(parameters(ASKS, width="0.1"))
     each = {row.name: (row.high - row.low) / widths.ranges[row.name] for row in widths.estimates(USERS)}
     assert max(each.values()) < 1.6 * min(width for name, width in each.items() if "'1.8'" not in name)
 

@@ -54,7 +54,7 @@ def estimates_table(asked: Sequence[TelemetryQuestion], estimating: Estimating, 
 def _by_query(asked: Sequence[TelemetryQuestion], estimates: Sequence[Estimate]) -> Mapping[object, Sequence[Estimate]]:
     """The estimates of each query, which come one after the other."""
     found, begin = dict[object, Sequence[Estimate]](), 0
-    for ask in asks_of(asked, 0.5, simultaneous=False):
+    for ask in asks_of(asked, None, simultaneous=False):
         count = numbers_of(ask.query)
         found[ask.query] = estimates[begin : begin + count]
         begin += count

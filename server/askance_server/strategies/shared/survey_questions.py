@@ -56,9 +56,9 @@ def _of(number: int, reading: Callable[[], T]) -> T:
         raise read.refused(f"ask{number}", f"{error.where}: {error.what}", error.remedy) from None
 
 
-def width_of(parameters: Parameters) -> float:
-    """How wide the intervals should be: of shares, and of means as a part of their range."""
-    return float(read.decimal(parameters, "width", below=1, default="0.1"))
+def width_of(parameters: Parameters) -> float | None:
+    """How wide all intervals should be: of shares, and of means as a part of their range. None: nobody says."""
+    return float(read.decimal(parameters, "width", below=1, default="")) if "width" in parameters else None
 
 
 def is_simultaneous(parameters: Parameters) -> bool:
