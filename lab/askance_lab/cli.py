@@ -7,9 +7,11 @@ command is one new file, and `askance --help` loads no command at all.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -19,6 +21,8 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 _DIRECTORY: Final = Path(__file__).with_name("commands")
+COMPLETE: Final = "_ASKANCE_COMPLETE"
+"""Set by a shell that asks what could stand next; see `askance completion`."""
 _FIRST_LINE: Final = re.compile(r'"""`askance (?P<name>[a-z-]+)`: (?P<summary>[^"]+)')
 
 
@@ -51,6 +55,15 @@ class CommandModules(Mapping[str, Any]):
         return found["summary"].strip() if found and found["name"] == name else ""
 
 
+@dataclass(frozen=True, slots=True)
+class CompletedCommand:
+    """A command as a shell completes it, with the members that typer reads."""
+
+    value: str
+    help: str
+    type: str = "plain"
+
+
 class LazyGroup(TyperGroup):
     """A group of the commands that lie in the directory."""
 
@@ -69,13 +82,22 @@ class LazyGroup(TyperGroup):
         with formatter.section("Commands"):
             formatter.write_dl([(name, self.modules.summary(name)) for name in self.modules])
 
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """What a shell may complete: the commands, without an import, and the group's own options."""
+        options: Any = super(TyperGroup, self)  # not TyperGroup's own, which loads every command for its summary
+        found = [CompletedCommand(name, self.modules.summary(name)) for name in self.modules]
+        return [each for each in found if each.value.startswith(incomplete)] + [
+            *options.shell_complete(ctx, incomplete)
+        ]
+
 
 app = typer.Typer(
     name="askance",
     cls=LazyGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
+    add_completion=False,  # `askance completion` has it, so that no help is longer by it
+    context_settings={"help_option_names": ["-h", "--help"]},  # every command takes it over
     rich_markup_mode=None,  # plain help: rich alone is 60 modules more
 )
 
@@ -100,10 +122,15 @@ def common(
 def main() -> None:
     """Run the command; turn an error into one line and its exit code."""
     try:
+        if COMPLETE in os.environ:
+            untyped: Any = import_module("typer.completion")  # its scripts have no types for us
+            untyped.completion_init()
         app()
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as error:  # this is where every error of every command ends
+        if COMPLETE in os.environ:
+            sys.exit(1)  # nothing is completed; a message would stand in the midst of a line that is typed
         from askance_lab.commands.shared.exit_codes import report  # noqa: PLC0415 - it loads the protocol, for the codes
 
         sys.exit(report(error))

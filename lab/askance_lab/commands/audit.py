@@ -10,6 +10,7 @@ import numpy as np
 import typer
 
 from askance_lab.commands.shared.channels import KINDS, KOption, RangeOption, build
+from askance_lab.commands.shared.completion import words
 from askance_lab.commands.shared.exit_codes import Exit
 from askance_lab.commands.shared.options import JsonOption, examples
 from askance_lab.experiments.audit import FAILURE, Audit, AuditVerdict, Sampler, audit_channel, sampler_of
@@ -50,7 +51,12 @@ def audit(
     epsilon: Annotated[str, typer.Option("--epsilon", help="Privacy parameter ε that the randomizer is built with.")],
     kind: Annotated[
         str | None,
-        typer.Option("--kind", metavar="KIND", help=f"Which of our randomizers: {', '.join(KINDS)}; or give --float."),
+        typer.Option(
+            "--kind",
+            metavar="KIND",
+            help=f"Which of our randomizers: {', '.join(KINDS)}; or give --float.",
+            autocompletion=words(*KINDS),
+        ),
     ] = None,
     k: KOption = None,
     range_: RangeOption = None,

@@ -10,6 +10,7 @@ import numpy as np
 import typer
 
 from askance_lab.commands.shared.channels import ChannelEpsilonOption, KindOption, KOption, RangeOption, build
+from askance_lab.commands.shared.completion import words
 from askance_lab.commands.shared.exit_codes import Exit
 from askance_lab.commands.shared.options import JsonOption, examples
 from askance_lab.experiments.converse import (
@@ -57,7 +58,11 @@ def converse(
     ] = None,
     lie: Annotated[
         str,
-        typer.Option("--lie", help=f"What the oracle says within its tolerance: {', '.join(LIE_SCHEDULES)}."),
+        typer.Option(
+            "--lie",
+            help=f"What the oracle says within its tolerance: {', '.join(LIE_SCHEDULES)}.",
+            autocompletion=words(*LIE_SCHEDULES),
+        ),
     ] = "up-down",
     reports: Annotated[
         int, typer.Option("--reports", min=0, help="Number of reports to draw as well; 0: only the exact figures.")

@@ -10,6 +10,7 @@ from typing import Annotated, Final
 
 import typer
 
+from askance_lab.commands.shared.completion import words_of
 from askance_lab.commands.shared.options import (
     DataOption,
     JsonOption,
@@ -136,7 +137,10 @@ class CuratorResult:
 def curator(
     name: Annotated[
         str,
-        typer.Argument(help="Name of the mechanism: generic-parity, point, interval, …; `list` prints all."),
+        typer.Argument(
+            help="Name of the mechanism: generic-parity, point, interval, …; `list` prints all.",
+            autocompletion=words_of("askance_lab.curator.registry", "mechanisms", "list"),
+        ),
     ],
     users: Annotated[
         int | None,

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from askance_client.simulation.population.synthetic import noise
+from askance_lab.commands.shared.completion import words
 from askance_lab.commands.shared.estimates_text import MOST_LINES, MOST_OF_A_LEARNER, estimate_lines
 from askance_lab.commands.shared.exit_codes import EXIT_OF, Exit
 from askance_lab.commands.shared.options import (
@@ -147,6 +148,7 @@ def run(
         typer.Option(
             "--oracle",
             metavar="NAME",
+            autocompletion=words(*oracle_names()),
             help=f"Who answers the strategy's queries: {', '.join(oracle_names())}.  "
             "[default: local; http with --server]",
         ),
@@ -159,7 +161,10 @@ def run(
     engine: Annotated[
         str,
         typer.Option(
-            "--engine", metavar="NAME", help=f"What runs the users of --oracle local: {', '.join(engine_names())}."
+            "--engine",
+            metavar="NAME",
+            autocompletion=words(*engine_names()),
+            help=f"What runs the users of --oracle local: {', '.join(engine_names())}.",
         ),
     ] = "local",
     workers: WorkersOption = 1,

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from askance_lab.commands.shared.completion import STRATEGIES
 from askance_lab.commands.shared.extras import require
 from askance_lab.commands.shared.options import (
     EpsilonOption,
@@ -61,6 +62,7 @@ def separation(
         typer.Option(
             "--learner",
             metavar="NAME",
+            autocompletion=STRATEGIES,
             help="Strategy to measure; may be given again.  [default: the pooled learner, and the one at once]",
         ),
     ] = None,

@@ -13,6 +13,7 @@ from typing import Annotated, Final, NoReturn, cast
 import typer
 import uvicorn
 
+from askance_lab.commands.shared.completion import words
 from askance_lab.commands.shared.exit_codes import Exit, say
 from askance_lab.commands.shared.extras import require
 from askance_lab.commands.shared.options import ConfigOption, DatabaseOption, JsonOption, examples
@@ -58,17 +59,26 @@ def serve(
         str | None,
         typer.Option(
             "--enrolment",
+            autocompletion=words("open", "limited"),
             help="Who may enrol: open, as many as come with enrolment.token; limited, only by tokens of limited number "
             "and time.  [default: open]",
         ),
     ] = None,
     log_level: Annotated[
         str | None,
-        typer.Option("--log-level", help="Least level to log: debug, info, warning, error.  [default: info]"),
+        typer.Option(
+            "--log-level",
+            help="Least level to log: debug, info, warning, error.  [default: info]",
+            autocompletion=words("debug", "info", "warning", "error"),
+        ),
     ] = None,
     log_format: Annotated[
         str | None,
-        typer.Option("--log-format", help="Form of the log: json, text, or auto: text on a terminal.  [default: auto]"),
+        typer.Option(
+            "--log-format",
+            help="Form of the log: json, text, or auto: text on a terminal.  [default: auto]",
+            autocompletion=words("json", "text", "auto"),
+        ),
     ] = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,

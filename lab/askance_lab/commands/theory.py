@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from askance_lab.commands.shared.completion import words_of
 from askance_lab.commands.shared.options import JsonOption, examples
 from askance_lab.commands.shared.parse_set import parse_set
 from askance_lab.theory.theorem import Computed, Number, Theorem, readable, theorem, theorems
@@ -36,7 +37,12 @@ app = typer.Typer()
 )
 def theory(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Name of the theorem to print.  [default: list all theorems]")
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="Name of the theorem to print.  [default: list all theorems]",
+            autocompletion=words_of("askance_lab.theory.theorem", "theorems"),
+        ),
     ] = "",
     parameter: Annotated[
         list[str] | None,

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from askance_lab import cli
 from askance_lab.cli import CommandModules, main
@@ -19,6 +20,17 @@ from askance_lab.commands.shared.options import examples
 from tests.lab.commands.calls import askance
 
 COMMANDS = Path(cli.__file__).with_name("commands")
+CPU = """
+import os, sys
+def seconds(*words):
+    silent = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
+    pid = os.posix_spawn(sys.executable, [sys.executable, *words], os.environ, file_actions=silent)
+    _, status, used = os.wait4(pid, 0)
+    assert status == 0
+    return used.ru_utime + used.ru_stime
+least = lambda *words: min(seconds(*words) for _ in range(3))
+print(least("-c", "import typer"), *(least("-m", "askance_lab", *each.split()) for each in sys.argv[1:]))
+"""
 COUNT = """
 import json, sys
 from askance_lab.cli import main
@@ -46,6 +58,16 @@ def test_help_and_version_load_fewer_than_200_modules_and_no_command(option: str
     assert len(modules) < 200
     assert not {"numpy", "cryptography", "pydantic", "httpx", "rich", "askance_protocol"} & set(modules)
     assert not [name for name in modules if name.startswith("askance_lab.commands")]
+
+
+def test_help_and_version_take_little_more_processor_time_than_typer_alone() -> None:
+    """And a command that loads all of numpy and the protocol takes much more: the control."""
+    asks = ["--help", "-h", "--version", "run --help"]
+    run = subprocess.run([sys.executable, "-c", CPU, *asks], capture_output=True, text=True, check=True)
+    typer_alone, *calls, command = map(float, run.stdout.split())
+
+    assert max(calls) < 2.5 * typer_alone
+    assert command > 2.5 * typer_alone
 
 
 def test_a_command_loads_its_own_module_and_no_other_command() -> None:
@@ -130,7 +152,7 @@ def test_an_example_with_an_option_that_does_not_exist_is_found() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_option_has_help_and_no_command_offers_shell_completion(name: str) -> None:
+def test_every_option_has_help_and_completion_is_a_command_of_its_own(name: str) -> None:
     for _, command in leaves(name):
         for parameter in command.params:
             text = str(getattr(parameter, "help", None) or "")
@@ -141,6 +163,17 @@ def test_every_option_has_help_and_no_command_offers_shell_completion(name: str)
 
 def test_examples_keep_their_lines() -> None:
     assert examples("askance a", "askance b") == "\b\nExamples:\n  askance a\n  askance b"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_h_is_help_of_every_command_and_group(name: str) -> None:
+    group = cli.get_command(cli.app)
+    for words in [[], [name], *(path for path, _ in leaves(name) if len(path) > 1)]:
+        both = [CliRunner().invoke(cli.app, [*words, option]) for option in ("-h", "--help")]
+        assert both[0].exit_code == 0, words
+        assert both[0].output == both[1].output
+        assert "Usage: " in both[0].output
+    assert group.context_settings["help_option_names"] == ["-h", "--help"]
 
 
 def test_the_version_and_a_mistyped_command() -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, Final, TypeAlias
 
 import typer
 
+from askance_lab.commands.shared.completion import words
 from askance_lab.commands.shared.parse_set import parse_set
 from askance_protocol.budget import limit_from_text
 from askance_protocol.channels import CHANNELS, Channel
@@ -17,7 +18,8 @@ KINDS: Final = tuple(sorted(name for name, kind in CHANNELS.items() if kind.buil
 """The kinds that can be named by their ε and their size alone."""
 
 KindOption: TypeAlias = Annotated[
-    str, typer.Option("--kind", metavar="KIND", help=f"Which randomizer: {', '.join(KINDS)}.")
+    str,
+    typer.Option("--kind", metavar="KIND", help=f"Which randomizer: {', '.join(KINDS)}.", autocompletion=words(*KINDS)),
 ]
 ChannelEpsilonOption: TypeAlias = Annotated[
     str, typer.Option("--epsilon", help="Privacy parameter ε of the channel, in decimal; six digits of it count.")

@@ -9,6 +9,7 @@ from typing import Annotated, Final, TypeAlias
 
 import typer
 
+from askance_lab.commands.shared.completion import POPULATIONS, STRATEGIES, columns
 from askance_protocol.errors import DataError, UsageError
 from askance_protocol.text import quoted
 
@@ -32,7 +33,11 @@ ResumeOption: TypeAlias = Annotated[
 # ------------------------------------------------------------------------------------------------------------- a study
 
 StrategyArgument: TypeAlias = Annotated[
-    str, typer.Argument(help="Name of the strategy: mean, histogram, conjunction, masked-parity, decision-tree, …")
+    str,
+    typer.Argument(
+        help="Name of the strategy: mean, histogram, conjunction, masked-parity, decision-tree, …",
+        autocompletion=STRATEGIES,
+    ),
 ]
 DimensionOption: TypeAlias = Annotated[
     int | None, typer.Option("--d", min=1, help="Dimension of the examples, for strategies that learn bit vectors.")
@@ -67,6 +72,7 @@ PopulationOption: TypeAlias = Annotated[
     typer.Option(
         "--population",
         metavar="KIND",
+        autocompletion=POPULATIONS,
         help="Kind of simulated users, in place of the strategy's own; --set reaches their parameters too.",
     ),
 ]
@@ -79,7 +85,8 @@ DataOption: TypeAlias = Annotated[
     ),
 ]
 LabelOption: TypeAlias = Annotated[
-    str | None, typer.Option("--label", metavar="COL", help="Column of --data that is to be predicted.")
+    str | None,
+    typer.Option("--label", metavar="COL", help="Column of --data that is to be predicted.", autocompletion=columns),
 ]
 
 SchemaOption: TypeAlias = Annotated[

@@ -18,6 +18,7 @@ import typer
 
 from askance_client.population import Population
 from askance_client.tables import FromFile, Repairs, chosen, read_schema, repaired
+from askance_lab.commands.shared.completion import columns
 from askance_lab.data.table_file import TableFile
 from askance_protocol.errors import ProtocolError, UsageError
 from askance_protocol.examples import Columns
@@ -35,6 +36,7 @@ ColumnOption: TypeAlias = Annotated[
     typer.Option(
         "--column",
         metavar="C",
+        autocompletion=columns,
         help="Column that is asked, and has to be sound; no other is looked at, but the label. May be given again.  "
         "[default: all]",
     ),
