@@ -14,6 +14,7 @@ from askance_client import Patience, Server
 from askance_protocol import canonical
 from askance_protocol.rounds import Cohort, Part, RoundPublished, RoundSpec, StudySpec
 from askance_protocol.rounds.bulletin import GENESIS
+from tests.protocol.studies import FAR
 
 Json = dict[str, Any]
 
@@ -22,8 +23,6 @@ URL: Final = f"http://{HOST}"
 ENROLMENT: Final = "enrolment.token"
 USER: Final = 3
 TOKEN: Final = "user.token.3"
-FAR: Final = 4_000_000_000
-"""A deadline that no run of the tests comes to see."""
 RICH: Final = 100_000_000
 """A cap that the server says she has, whatever she says."""
 HASTY: Final = Patience(attempts=3, first=0, longest=0)

@@ -27,10 +27,10 @@ from askance_client.transport.patience import Polling
 from askance_lab.commands.client import exit_of
 from askance_lab.commands.shared.exit_codes import Exit
 from askance_protocol.budget import LARGEST, MICRO
-from tests.client.liar import FAR, Change, Liar, instead_of_an_answer, problem
+from tests.client.liar import Change, Liar, instead_of_an_answer, problem
 from tests.client.lies import charged, instead
 from tests.client.people import CAP, HERS, OTHERS, answers, enrolled, reasons, run, wallet_at
-from tests.protocol.studies import part, study
+from tests.protocol.studies import FAR, part, study
 
 PASSED = 1_000_000_000
 PORTAL = instead(httpx.Response(200, content=b"<html>Sign in</html>", headers={"Content-Type": "text/html"}))

@@ -33,7 +33,7 @@ from askance_protocol.schema import BitsField, IntegerField, Schema
 from tests.client.liar import ENROLMENT, HOST, TOKEN, USER, Change, Liar
 from tests.client.lies import EVIL, LIES, Lie, charged, earlier_round_cost, instead, member, redirect, says
 from tests.client.people import CAP, HERS, OTHERS, SECONDS, answers, enrolled, reasons, run, wallet_at
-from tests.protocol.studies import SCHEMA, part, study
+from tests.protocol.studies import FAR, SCHEMA, part, study
 
 BOOLEAN = SCHEMA.field("b")
 ALL = [pytest.param(lie, id=lie.name) for lie in LIES]
@@ -281,7 +281,7 @@ def rewrites_longer(liar: Liar) -> None:
 def forgets_and_goes_on(liar: Liar) -> None:
     """A new round is in the place of the one that she has answered."""
     del liar.entries[1]
-    liar.ask(part(), deadline=1_800_000_001)
+    liar.ask(part(), deadline=FAR + 1)
 
 
 def ends_instead(liar: Liar) -> None:

@@ -43,9 +43,9 @@ from askance_client.wallet.records import Owner, OwnerAccount, StoredReport
 from askance_protocol.budget import LARGEST, MICRO
 from askance_protocol.errors import Code, ProtocolError
 from askance_protocol.schema import LabelField, Schema
-from tests.client.liar import FAR, Liar, instead_of_an_answer, problem
+from tests.client.liar import Liar, instead_of_an_answer, problem
 from tests.client.people import CAP, HERS, OTHERS, SECONDS, answers, enrolled, reasons, run, wallet_at
-from tests.protocol.studies import SCHEMA, part, study
+from tests.protocol.studies import FAR, SCHEMA, part, study
 
 ROOT = Path(__file__).parent.parent.parent
 STUDY = "a" * 64

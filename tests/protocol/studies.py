@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from askance_protocol.budget import MICRO
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
@@ -23,6 +23,8 @@ from askance_protocol.rounds import (
 from askance_protocol.schema import BitsField, IntegerField, LabelField, RealField, Schema
 
 D = 8
+FAR: Final = 4_000_000_000
+"""A deadline that no run of the tests comes to see, in the year 2096."""
 SCHEMA = Schema(
     fields=(
         BitsField(name="x", width=D),
@@ -91,7 +93,7 @@ def round_of(*parts: Part, of: StudySpec | None = None, **changes: Any) -> Round
         "parts": parts,
         "cohort": Cohort(users=1_000_000),
         "target": 1000,
-        "deadline": 1_800_000_000,
+        "deadline": FAR,
     }
     return RoundSpec(**(members | changes))
 

@@ -27,6 +27,7 @@ from askance_protocol.rounds import (
     read_study,
 )
 from tests.protocol.studies import (
+    FAR,
     HEIGHT,
     LN_3,
     MASKED_BIT,
@@ -75,7 +76,7 @@ def test_white_space_and_order_do_not_change_what_a_document_names() -> None:
 def test_any_change_is_another_round() -> None:
     digests = {
         round_of(part()).digest(),
-        round_of(part(), deadline=1_800_000_001).digest(),
+        round_of(part(), deadline=FAR + 1).digest(),
         round_of(part(), target=1001).digest(),
         round_of(part(), number=2).digest(),
         round_of(part(share=2)).digest(),
