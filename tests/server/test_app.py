@@ -16,7 +16,7 @@ import askance_server
 from askance_server import create_app
 from askance_server.settings import Settings
 
-DESCRIPTION = "0fbd46d44db694c7f23cb3fb684078be1552bb7c5636c0d359ed1e87ff9fef75"
+DESCRIPTION = "bacda5bcf891a25fe0366e0d955c9aa75c3bb3493e66db925726e2762951f267"
 """SHA-256 of /openapi.json without the version of this program. A change of the contract is a change here."""
 
 

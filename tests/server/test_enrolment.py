@@ -133,6 +133,44 @@ def test_a_limited_token_is_used_up_after_a_restart_as_well(tmp_path: Path) -> N
         is_problem(enrol(api, token), "enrolment-over")
 
 
+# ------------------------------------------------------------------------------------------------------------- keys
+
+KEY: Final = "5e" * 16
+
+
+def test_an_enrolment_with_a_key_is_answered_to_the_same_key_again(tmp_path: Path) -> None:
+    """Also after a restart, and by a token that is used up. The control: the same requests without a key."""
+    with Service(tmp_path / "data") as api:
+        token = limited(api, 3, simulated=True)
+        first = enrol(api, token, users=3, key=KEY)
+        assert first.status_code == 201
+        assert enrol(api, token, users=3, key=KEY).json() == enrol(api, token, users=1, key=KEY).json() == first.json()
+        is_problem(enrol(api, token, users=3), "enrolment-over")
+        is_problem(enrol(api, token, users=3, key="5f" * 16), "enrolment-over")
+    with Service(tmp_path / "data") as api:
+        assert enrol(api, api.enrolment, users=2, key=KEY).json() == first.json()
+        assert kinds(api) == {"simulated": 3}
+        assert api.get("/v1/me", token=first.json()["tokens"][2]).json()["user"] == 2
+        assert [enrol(api, api.enrolment, users=2).json()["user"] for _ in range(2)] == [3, 5]
+
+
+def test_a_ledger_does_not_tell_the_keys_of_its_enrolments(tmp_path: Path) -> None:
+    """A copy of it is worth no tokens. The control: the id of a ticket, which brings none, stands there."""
+    with Service(tmp_path / "data") as api:
+        ticket = claims(token := limited(api, 2))["id"]
+        assert enrol(api, token, users=2, key=KEY).status_code == 201
+    kept = b"".join(path.read_bytes() for path in (tmp_path / "data").iterdir() if path.name.startswith("ledger"))
+
+    assert ticket.encode() in kept
+    assert KEY.encode() not in kept
+
+
+@pytest.mark.parametrize("wrong", ["", "5e" * 15, "5E" * 16, "5e" * 17, "5e" * 15 + "zz", 7, "5e" * 16 + "\n"])
+def test_what_is_no_key_is_refused(api: Service, wrong: object) -> None:
+    is_problem(enrol(api, api.enrolment, users=2, key=wrong), "invalid-request")
+    assert kinds(api) == {}
+
+
 def test_a_limited_token_ends_with_its_time_whether_it_was_used_or_not(api: Service) -> None:
     over = api.keys.mint(EnrolmentToken("ticket", int(time.time()) - 1, TICKET, 5, False))
 

@@ -56,6 +56,9 @@ class NewUsers(Request):
     users: Annotated[int, Field(ge=1, le=10_000_000)] = 1
     simulated: bool | None = None
     """Whether they are made up. Who does not say is taken for a person where she comes alone."""
+    key: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")] | None = None
+    """A random number of the client's own. To the same key the same users are given, however often it comes: who did
+    not get to store the answer asks again, and nobody is enrolled twice. It is as secret as these users' tokens."""
 
 
 class NewEnrolmentToken(Request):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import time
 from typing import Annotated, Final
@@ -38,6 +39,7 @@ from askance_server.problems import responses
 
 MAX_TOKENS: Final = 10_000
 """Users who are given a token each when they enrol at once."""
+_KEY: Final = b"askance enrolment 1 "
 
 router = APIRouter(prefix="/v1", route_class=GatedRoute)
 
@@ -52,11 +54,11 @@ router = APIRouter(prefix="/v1", route_class=GatedRoute)
 async def enrol(aggregator: TheAggregator, token: EnrollerOnly, new: NewUsers | None = None) -> Response:
     """Give new users their numbers, and a token each where they are few.
 
-    A token of limited number enrols all of them or nobody.
+    A token of limited number enrols all of them or nobody. An enrolment with a key is answered to the same key again.
     """
     wanted = NewUsers() if new is None else new
     kind, ticket = _kind(token, wanted), _ticket(aggregator, token)
-    return await answered(aggregator, lambda: _enrol(aggregator, wanted.users, kind, ticket), status=201)
+    return await answered(aggregator, lambda: _enrol(aggregator, wanted, kind, ticket), status=201)
 
 
 def _kind(token: EnrolmentToken, wanted: NewUsers) -> UserKind:
@@ -81,9 +83,12 @@ def _ticket(aggregator: Aggregator, token: EnrolmentToken) -> Ticket | None:
     return None
 
 
-def _enrol(aggregator: Aggregator, count: int, kind: UserKind, ticket: Ticket | None) -> Enrolment:
+def _enrol(aggregator: Aggregator, wanted: NewUsers, kind: UserKind, ticket: Ticket | None) -> Enrolment:
     cap, most = aggregator.settings.cap, aggregator.settings.user_limit
-    numbers = aggregator.ledger.enrol(count, cap, kind, ticket=ticket, most=most)
+    # A digest, so that no copy of the ledger tells what brings the tokens of these users.
+    key = None if wanted.key is None else hashlib.sha256(_KEY + wanted.key.encode()).hexdigest()[:32]
+    numbers = aggregator.ledger.enrol(wanted.users, cap, kind, ticket=ticket, most=most, key=key)
+    count = len(numbers)
     tokens = [aggregator.keys.mint(UserToken(number, 0)) for number in numbers] if count <= MAX_TOKENS else []
     return Enrolment(
         user=numbers.start,

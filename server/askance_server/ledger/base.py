@@ -24,6 +24,10 @@ A user's kind (`kinds`) decides with 1.: a study of real users does not ask simu
 A ticket is an enrolment token of limited number. Users and the count of its use are one commit, so that no race, no
 crash and no second replica lets more in than it says.
 
+An enrolment that was given a key is answered to the same key again, and enrols nobody a second time: who was killed
+before she had stored her number asks once more. It is kept as a ticket of its own that was used at once (`kept_as`),
+which needs no table.
+
 A round is closed by `close_round`: that it takes no more reports, how many it has, and the entry that says so are one
 commit. A count that was read before is out of date where others accept reports meanwhile.
 """
@@ -31,7 +35,7 @@ commit. A count that was read before is out of date where others accept reports 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -138,6 +142,19 @@ class Ticket:
         return before + count
 
 
+def kept_as(key: str, users: range) -> Ticket:
+    """The ticket by which an enrolment is known again: it has let in so many users, the last of them below its number.
+
+    No token names it, because `key` is a digest.
+    """
+    return Ticket(key, users.stop)
+
+
+def kept_users(ticket: Ticket, used: int) -> range:
+    """The users of an enrolment that was kept as this ticket."""
+    return range(ticket.users - used, ticket.users)
+
+
 @dataclass(frozen=True, slots=True)
 class UserRun:
     """Users who enrol together, as an enrolment is stored."""
@@ -149,6 +166,16 @@ class UserRun:
     ticket: Ticket | None = None
     used: int = 0
     """How many the ticket has let in, these included."""
+    kept: Ticket | None = None
+    """The ticket that keeps this enrolment, if it has a key."""
+
+    @property
+    def tickets(self) -> Iterator[tuple[Ticket, int]]:
+        """Each ticket that is written with it, and how many it has let in."""
+        if self.ticket is not None:
+            yield self.ticket, self.used
+        if self.kept is not None:
+            yield self.kept, self.count
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,10 +273,12 @@ class Ledger(ABC):
         *,
         ticket: Ticket | None = None,
         most: int = MAX_USER,
+        key: str | None = None,
     ) -> range:
         """Enrol `count` new users under the next numbers, each with this cap in micro-ε.
 
-        Nobody is enrolled if there would be more than `most`, or more than the ticket admits (TicketUsedError).
+        Nobody is enrolled if there would be more than `most`, or more than the ticket admits (TicketUsedError). Nor if
+        there was an enrolment with this `key`, a digest: its users are named again, whatever else is asked.
         """
 
     @abstractmethod

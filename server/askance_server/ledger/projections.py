@@ -64,6 +64,8 @@ from askance_server.ledger.base import (
     check_count,
     check_enrolment,
     check_room,
+    kept_as,
+    kept_users,
 )
 from askance_server.ledger.kinds import UserKind, UserKinds, admitted
 
@@ -151,6 +153,8 @@ class ProjectedLedger(Ledger):
         self._kinds = UserKinds()
         self._tickets: dict[str, int] = {}
         """How many users each ticket has let in."""
+        self._limits: dict[str, int] = {}
+        """How many each of them admits."""
         self._epochs: dict[int, int] = {}
         self._bulletins: dict[str, Bulletin] = {}
         self._states: dict[str, RoundState] = {}
@@ -217,22 +221,27 @@ class ProjectedLedger(Ledger):
         *,
         ticket: Ticket | None = None,
         most: int = MAX_USER,
+        key: str | None = None,
     ) -> range:
-        """Give new users the next numbers."""
+        """Give new users the next numbers, or name those whom this key has enrolled."""
         check_enrolment(count, cap)
         self._check_whole()
+        if key is not None and key in self._tickets:
+            return kept_users(Ticket(key, self._limits[key]), self._tickets[key])
         first = self._spending.enrolled
         check_room(first, count, min(most, MAX_USER))
         used = 0 if ticket is None else ticket.used(self._tickets.get(ticket.id, 0), count)
+        users = range(first, first + count)
         if count:
-            run = UserRun(first, count, cap, kind, ticket, used)
+            run = UserRun(first, count, cap, kind, ticket, used, None if key is None else kept_as(key, users))
             after, kinds = self._spending.extended(count, cap), self._kinds.extended(first, kind)
             self._write(lambda: self._keep_users(run), lambda: self._note_run(run, after, kinds))
-        return range(first, first + count)
+        return users
 
     def _note_run(self, run: UserRun, after: UserBudgets, kinds: UserKinds) -> None:
-        if run.ticket is not None:
-            self._tickets[run.ticket.id] = run.used
+        for ticket, used in run.tickets:
+            self._tickets[ticket.id] = used
+            self._limits.setdefault(ticket.id, ticket.users)
         # Kinds first: whoever is counted as enrolled has one.
         self._kinds = kinds
         self._note_users(after)

@@ -265,6 +265,35 @@ def test_a_ticket_lets_its_number_in_and_no_more(keeper: Keeper) -> None:
     assert ledger.verify() == []
 
 
+KEY, OTHER_KEY = "c0" * 16, "c1" * 16
+
+
+def test_an_enrolment_with_a_key_is_named_again_and_enrols_nobody_a_second_time(keeper: Keeper) -> None:
+    """Whatever else is asked, also by a ticket that is used up. The control is another key, and none."""
+    ledger = keeper.ledger
+    assert ledger.enrol(2, MICRO) == range(2)
+    assert ledger.enrol(2, MICRO, ticket=OTHER_TICKET, key=KEY) == range(2, 4)
+    assert ledger.enrol(1, MICRO, key=OTHER_KEY) == range(4, 5)
+    for _ in range(2):
+        assert ledger.enrol(2, MICRO, ticket=OTHER_TICKET, key=KEY) == range(2, 4)
+        assert ledger.enrol(7, 2 * MICRO, UserKind.REAL, most=3, key=KEY) == range(2, 4)
+        assert ledger.enrol(1, MICRO, key=OTHER_KEY) == range(4, 5)
+        assert (ledger.enrolled(), ledger.let_in(OTHER_TICKET.id)) == (5, 2)
+        assert ledger.verify() == []
+        ledger = keeper.reopen()
+    assert ledger.enrol(2, MICRO, key="c2" * 16) == range(5, 7)
+    assert ledger.enrol(2, MICRO) == range(7, 9)
+
+
+def test_a_key_whose_enrolment_was_refused_is_free(ledger: Ledger) -> None:
+    with pytest.raises(TicketUsedError):
+        ledger.enrol(3, MICRO, ticket=OTHER_TICKET, key=KEY)
+    with pytest.raises(ProtocolError):
+        ledger.enrol(3, MICRO, most=2, key=KEY)
+
+    assert ledger.enrol(1, MICRO, key=KEY) == range(1)
+
+
 def test_what_else_refuses_an_enrolment_uses_no_ticket(ledger: Ledger) -> None:
     for wrong in (lambda: ledger.enrol(2, 0, ticket=TICKET), lambda: ledger.enrol(2, MICRO, ticket=TICKET, most=1)):
         with pytest.raises(ProtocolError):

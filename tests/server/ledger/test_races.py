@@ -254,6 +254,19 @@ def test_the_same_replicas_let_more_in_where_the_use_is_read_and_written_apart(d
     assert sum(at_once(database, 8, work)) > TICKET.users
 
 
+@pytest.mark.parametrize("keyed", [True, False], ids=["one key", "control"])
+def test_of_replicas_that_enrol_with_one_key_at_once_one_does(database: str, keyed: bool) -> None:
+    """The others are told of its users. The control: each has a key of its own."""
+    given = at_once(
+        database, 8, lambda ledger, client: ledger.enrol(3, MICRO, key="c0" * 16 if keyed else f"{client:032x}")
+    )
+
+    with closing(PostgresLedger.open(database)) as ledger:
+        assert len(set(given)) == (1 if keyed else 8)
+        assert ledger.enrolled() == 3 * len(set(given))
+        assert ledger.verify() == []
+
+
 def renewals(database: str, shown: Callable[[PostgresLedger], int | None]) -> list[bool]:
     """Eight replicas renew the token of one user at once, by what each was shown; who succeeds."""
     with closing(PostgresLedger.open(database)) as ledger:

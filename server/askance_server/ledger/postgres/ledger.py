@@ -87,6 +87,8 @@ from askance_server.ledger.base import (
     check_count,
     check_enrolment,
     check_room,
+    kept_as,
+    kept_users,
     up_to,
 )
 from askance_server.ledger.digests import RowSum
@@ -195,6 +197,7 @@ class PostgresLedger(Ledger):
         *,
         ticket: Ticket | None = None,
         most: int = MAX_USER,
+        key: str | None = None,
     ) -> range:
         """Give new users the next numbers, one enrolment at a time, so that numbers have no gaps."""
         check_enrolment(count, cap)
@@ -202,11 +205,15 @@ class PostgresLedger(Ledger):
         def work(link: Link) -> range:
             # Kinds and tickets are read and written under this lock as well.
             ask(link, "SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, _ENROLLING))
+            before = ask(link, "SELECT users, used FROM tickets WHERE id = %s", (key,)).fetchall() if key else []
+            if key and before:
+                return kept_users(Ticket(key, before[0][0]), before[0][1])
             users = range(first := count_users(link), first + count)
             check_room(first, count, min(most, MAX_USER))
-            added = {"kinds": _note_kind(link, first, kind) if users else RowSum()}
-            if ticket is not None and users:
-                added["tickets"] = _use(link, ticket, count)
+            added = {"kinds": _note_kind(link, first, kind) if users else RowSum(), "tickets": RowSum()}
+            for used in (ticket, kept_as(key, users) if key else None) if users else ():
+                if used is not None:
+                    added["tickets"] += _use(link, used, count)
             insert = "INSERT INTO users (number, cap) SELECT number, %s FROM generate_series(%s, %s - 1) AS number"
             come = RowSum()
             for block in blocks(users):

@@ -107,7 +107,8 @@ class SqliteLedger(ProjectedLedger):
             self._note_users(self._spending.extended(users, cap))
         for first, kind in self._db.execute("SELECT first_user, kind FROM kinds ORDER BY first_user"):
             self._kinds = self._kinds.extended(first, UserKind.named(kind))
-        self._tickets = dict(self._db.execute("SELECT id, used FROM tickets"))
+        for id_, users, used in self._db.execute("SELECT id, users, used FROM tickets"):
+            self._tickets[id_], self._limits[id_] = used, users
         self._epochs = dict(self._db.execute("SELECT user, epoch FROM epochs"))
 
     def _load_bulletins(self) -> None:
@@ -209,8 +210,8 @@ class SqliteLedger(ProjectedLedger):
             if run.kind is not self._kinds.last:
                 db.execute("INSERT INTO kinds VALUES (?, ?)", (run.first, run.kind.value))
                 self._seals.change("kinds", new=(run.first, run.kind.value))
-            if run.ticket is not None:
-                self._keep_ticket(db, run.ticket, run.used)
+            for ticket, used in run.tickets:
+                self._keep_ticket(db, ticket, used)
 
     def _keep_budgets(self, db: sqlite3.Connection, first: int, count: int, cap: int) -> None:
         last = db.execute("SELECT * FROM enrolments ORDER BY first_user DESC LIMIT 1").fetchone()
