@@ -6,8 +6,9 @@ stand apart: nothing of what a device runs imports them.
 
 from askance_client.bulletin_reader import BulletinReader
 from askance_client.history import History, Pin
+from askance_client.news import LateRound, ShortRound, StudyNews
 from askance_client.refusals import Reason, Refusal
-from askance_client.transport import Patience, Problem, RemoteError, Server, UnreachableError
+from askance_client.transport import Patience, Problem, RemoteError, Server, UnreachableError, VersionMismatchError
 from askance_client.user import Answered, Result, Unanswered, User, count, enrol
 from askance_client.wallet import (
     BeyondCapError,
@@ -28,6 +29,7 @@ __all__ = [
     "DamagedWalletError",
     "History",
     "Identity",
+    "LateRound",
     "NotEnrolledError",
     "Patience",
     "Pin",
@@ -38,9 +40,12 @@ __all__ = [
     "ReportState",
     "Result",
     "Server",
+    "ShortRound",
+    "StudyNews",
     "Unanswered",
     "UnreachableError",
     "User",
+    "VersionMismatchError",
     "Wallet",
     "WalletError",
     "WalletFile",

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, cast
 
 from askance_client.history import History
+from askance_client.news import ShortRound, StudyNews
 from askance_client.refusals import Reason, Refusal
 from askance_client.transport import Problem, Server, Tail, UnreachableError
+from askance_protocol.budget import LARGEST
 from askance_protocol.rounds.lifecycle import ENDED
 from askance_protocol.text import printable
 
@@ -71,17 +73,27 @@ class BulletinReader:
                 return Refusal(Reason.UNREADABLE, "the bulletin is empty", passing=True)
             return self.refusal
 
-    async def paused(self) -> str:
-        """Why the server says that it has paused the study; nothing if it does not say so.
+    async def news(self) -> StudyNews:
+        """What the study waits for: reports to open rounds, or whatever the server has paused it for.
 
-        No entry of the bulletin does: a pause ends when the server can go on. So it is the server's word, for people.
+        No entry of the bulletin says so: it is the server's word, for people. Which rounds there are, how many reports
+        each wants and until when, is read off the bulletin.
         """
         try:
             study = await self.server.document(f"/v1/studies/{self.study}")
         except UnreachableError:
-            return ""
-        reason = study.get("paused") if isinstance(study, dict) else None
-        return printable(reason, _MOST_WORDS) if isinstance(reason, str) else ""
+            return StudyNews()
+        if not isinstance(study, dict):
+            return StudyNews()
+        reason, rounds = study.get("paused"), study.get("rounds")
+        received = _received(cast("list[object]", rounds) if isinstance(rounds, list) else [])
+        short = list[ShortRound]()
+        for id_ in self.history.open_rounds():
+            round_ = self.history.rounds[id_]
+            if not isinstance(round_, Refusal) and received.get(id_, LARGEST) < round_.spec.target:
+                spec = round_.spec
+                short.append(ShortRound(spec.number, received[id_], spec.target, spec.deadline))
+        return StudyNews(paused=printable(reason, _MOST_WORDS) if isinstance(reason, str) else "", short=tuple(short))
 
     async def _read_on(self) -> History | Refusal:
         """Read to the end of the bulletin, a piece at a time where it is long."""
@@ -113,3 +125,15 @@ class BulletinReader:
         if isinstance(after, Refusal) or not after.heads or after.continues(new.pin):
             return after
         return Refusal(Reason.TWO_HISTORIES, f"there are {after.pin.length} entries, and the head is that of others")
+
+
+def _received(rounds: Sequence[object]) -> dict[str, int]:
+    """How many reports the server says that each round has; what is not said so is left out."""
+    told = dict[str, int]()
+    for each in rounds:
+        match each:
+            case {"id": str(id_), "received": int(received)} if 0 <= received <= LARGEST:
+                told[id_] = received
+            case _:
+                pass
+    return told

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
+import numpy as np
+
 from askance_client.bulletin_reader import BulletinReader
 from askance_client.consent import AccountStatement, PublicFacts, decide, is_asked, refuse_late, refuse_study
 from askance_client.history import History, Pin
+from askance_client.news import StudyNews, late_rounds
 from askance_client.pace import PACE, Pace
 from askance_client.refusals import Reason, Refusal
 from askance_client.transport import Polling, Problem, Receipt, Server, UnreachableError
@@ -98,15 +101,16 @@ class User:
         study: str | BulletinReader,
         *,
         every: float = 1.0,
-        paused: Callable[[str], None] | None = None,
+        tell: Callable[[StudyNews], None] | None = None,
     ) -> list[Result]:
         """Answer until the study has ended, or is long over, or is refused; return each round's last result.
 
         `every`: seconds between two looks while there is news. While there is none they become 32 times as many. A
-        server that gives no answer, or none that can be read, is asked again for about an hour. `paused`: told, after
-        each look without news, why the server has paused the study; an empty text if it has not.
+        server that gives no answer, or none that can be read, is asked again for about an hour. `tell`: told what she
+        is too late for, and what is waited for while nothing is new, whenever that changes.
         """
         reader, results, polling = _reader(server, study), dict[str | None, Result](), Polling(every)
+        told = StudyNews()
         while True:
             before = len(reader.history.heads), results
             try:
@@ -115,17 +119,36 @@ class User:
                 # What was stored is sent when the server is back.
                 if not polling.goes_on(answered=False):
                     raise
-            else:
-                results = {round_: result for round_, result in results.items() if round_ is not None} | looked
-                refusal = looked.get(None)
-                passing = isinstance(refusal, Refusal) and refusal.passing
-                refused = refusal is not None and not passing
-                if not polling.goes_on(answered=not passing) or refused or reader.over:
-                    return list(results.values())
-            news = (len(reader.history.heads), results) != before
-            if paused is not None and not news:
-                paused(await reader.paused())
-            await asyncio.sleep(polling.pause(news=news))
+                await asyncio.sleep(polling.pause(news=False))
+                continue
+            results = {round_: result for round_, result in results.items() if round_ is not None} | looked
+            refusal = looked.get(None)
+            passing = isinstance(refusal, Refusal) and refusal.passing
+            over = not polling.goes_on(answered=not passing) or (refusal is not None and not passing) or reader.over
+            new = (len(reader.history.heads), results) != before
+            if tell is not None and refusal is None:
+                there = StudyNews() if new or over else await reader.news()
+                news = replace(self.news(reader, results), paused=there.paused, short=there.short)
+                if news and news != told:
+                    tell(news)
+                told = news
+            if over:
+                return list(results.values())
+            await asyncio.sleep(polling.pause(news=new))
+
+    def news(self, reader: BulletinReader, results: Mapping[str | None, Result]) -> StudyNews:
+        """What she has answered of a study, as far as it was read, and what she is too late for."""
+        history, identity = reader.history, self._wallet.identity
+        if identity is None or not history.heads:
+            return StudyNews()
+        mine = np.array([identity.user], np.uint64)
+        late = late_rounds(
+            history, mine, lambda id_: np.array([id_ in results or self._wallet.stored(id_) is not None])
+        )
+        came = any(self._wallet.stored(id_) is not None for id_ in history.rounds)
+        answered = [each.charged for each in results.values() if isinstance(each, Answered)]
+        over = "" if came or not reader.ended else history.bulletin.state.value
+        return StudyNews(answered=len(answered), charged=sum(answered), over=over, late=late)
 
     async def answer(self, reader: BulletinReader, *, refresh: bool = True, via: Server | None = None) -> list[Result]:
         """Send the stored unacknowledged reports, and answer the open rounds.

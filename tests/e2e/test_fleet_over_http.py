@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -28,6 +29,7 @@ from askance_protocol.errors import UsageError
 from askance_protocol.tally import Tally
 from askance_server.core.estimators import estimate
 from askance_server.ledger.sqlite import SqliteLedger
+from tests.harness.marks import SECONDS
 from tests.harness.ports import lasting_port
 from tests.harness.servers import Json, ServerProcess, is_problem, prepared, serving
 
@@ -72,51 +74,128 @@ def test_ten_thousand_users_finish_a_round_and_the_tally_is_what_they_were_ackno
         assert_estimated(server, study, population, users)
 
 
+HELD = """
+import asyncio, sys
+from pathlib import Path
+
+from askance_client.simulation import fleet
+from askance_lab.cli import main
+
+most, mark = int(sys.argv.pop(1)), Path(sys.argv.pop(1))
+sent, send = 0, fleet.TimedServer.send
+
+async def held(self, *report):
+    global sent
+    answer = await send(self, *report)
+    sent += 1
+    if sent >= most:
+        mark.touch()
+        await asyncio.Event().wait()
+    return answer
+
+fleet.TimedServer.send = held
+main()
+"""
+"""The command, which leaves a mark when the server has acknowledged so many reports, and takes no receipt from then on.
+So whoever kills it then kills it in the middle of its run."""
+
+
 @pytest.mark.slow
 def test_a_fleet_that_is_killed_goes_on_with_its_wallets_and_nobody_sends_another_report(tmp_path: Path) -> None:
-    users = 1_200
+    users, connections, sends = 300, 8, 80
     with serving(tmp_path / "data") as server:
         # A user who does not report keeps the round open.
         server.post("/v1/enrolments", token=server.enrolment, json={"simulated": True})
-        command = [
-            *COMMAND,
-            "fleet",
-            "--server",
-            server.url,
-            "--users",
-            str(users),
-            "--wallets",
-            str(tmp_path / "fleet"),
-        ]
-        command += ["--enrolment-token", str(tmp_path / "data" / "enrolment.token"), "--wait", "60", "--json"]
-        study = None
-        for received in (200, 700, users):
+        arguments = ["fleet", "--server", server.url, "--users", users, "--wallets", tmp_path / "fleet"]
+        arguments += ["--enrolment-token", tmp_path / "data" / "enrolment.token", "--wait", SECONDS, "--json"]
+        arguments += ["--connections", connections]
+        study, received, ends = None, 0, list[int]()
+        # The control is the last one: nothing holds it, it leaves no mark, and ends by itself.
+        for run, most in enumerate((sends, sends, 10**9)):
+            mark = tmp_path / f"mark{run}"
+            command = [sys.executable, "-c", HELD, str(most), str(mark), *map(str, arguments)]
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
             try:
                 if study is None:
-                    wait_until(lambda: "askance_users 1201" in server.get("/metrics").text)
+                    wait_until(lambda: f"askance_users {users + 1}" in server.get("/metrics").text)
                     study = server.study(simulated=True)
                 round_ = study["rounds"][0]["id"]
-                wait_until(
-                    lambda round_=round_, least=received: server.get(f"/v1/rounds/{round_}").json()["received"] >= least
-                )
-                if received < users:
+                if most < users:
+                    wait_until(mark.exists)
+                    assert process.poll() is None
                     process.send_signal(signal.SIGKILL)
-                said, _ = process.communicate(timeout=120)
+                said, _ = process.communicate(timeout=SECONDS)
             finally:
                 process.kill()
                 process.wait()
+            ends.append(process.returncode)
+            before, received = received, server.get(f"/v1/rounds/{round_}").json()["received"]
+            # Each was killed with reports behind it and before it: what was on its way when it was held comes again.
+            assert before + sends - connections <= received <= before + sends + connections or most > users
 
+        assert ends == [-signal.SIGKILL, -signal.SIGKILL, 0]
+        assert not mark.exists()
         # All but those whose receipts an earlier fleet had seen.
         [last] = json.loads(said)["studies"]
         assert set(last["results"]) <= {"answered"}
-        assert server.get(f"/v1/rounds/{round_}").json()["received"] == users
+        assert received == users
         verdicts = server.get("/metrics").text
-        assert 'verdict="accepted"} 1200.0' in verdicts
+        assert 'verdict="accepted"} 300.0' in verdicts
+        # Each of the two that were killed had taken no notice of at least one receipt.
+        assert int(re.findall(r'verdict="repeated"} (\d+)', verdicts)[0]) >= 2
         assert 'verdict="conflict"} 0.0' in verdicts or 'verdict="conflict"' not in verdicts
 
 
-def wait_until(condition: Any, seconds: float = 120) -> None:
+DIES = """
+import os, signal, sys
+
+from askance_client.simulation.fleet import WalletFile
+from askance_client.transport import Server
+from askance_lab.cli import main
+
+what = sys.argv.pop(1)
+if "dies" in what:
+    WalletFile.add_all = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+if "forgets" in what:
+    enrol = Server.enrol
+    Server.enrol = lambda self, *told, key="", **more: enrol(self, *told, **more)
+main()
+"""
+"""The command, killed when the server has enrolled its users and before their wallets are on disk; or as it was in
+version 0.1, which named no key."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("forgets", [False, True], ids=["as it is", "control"])
+def test_a_fleet_that_is_killed_while_it_enrols_leaves_nobody_behind(tmp_path: Path, forgets: bool) -> None:
+    """A round of all users waits for nobody who lost her number. The next fleet is asked to be larger, too."""
+    more = "forgets" if forgets else ""
+    with serving(tmp_path / "data") as server:
+        token = tmp_path / "data" / "enrolment.token"
+        told = ["fleet", "--server", server.url, "--wallets", tmp_path / "fleet", "--enrolment-token", token, "--json"]
+
+        def run(what: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+            command = [sys.executable, "-c", DIES, what + more, *map(str, [*told, *arguments])]
+            return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+
+        killed = [run("dies", "--users", 40) for _ in range(2)]
+        assert [each.returncode for each in killed] == [-signal.SIGKILL] * 2
+        assert not list(WalletFile.open(tmp_path / "fleet" / "crew-0-of-1.wallets").owners())
+        enrolled = server.get("/v1/users", token=server.operator).json()["users"]
+        assert enrolled == (80 if forgets else 40)
+
+        nobody = run("", "--users", 60, "--wait", 0)
+        assert (nobody.returncode, "no study appeared" in nobody.stderr) == (2, True)
+        study = server.study(simulated=True)
+        came = run("", "--users", 60, "--study", study["id"][:8])
+
+        assert json.loads(came.stdout)["studies"][0]["results"] == {"answered": 60}
+        there = server.get(f"/v1/studies/{study['id']}").json()
+        assert there["rounds"][0]["round"]["target"] == (140 if forgets else 60)
+        assert (there["state"] == "finished") is not forgets
+
+
+def wait_until(condition: Any, seconds: float = SECONDS) -> None:
     """Wait; what takes longer is stuck."""
     end = time.monotonic() + seconds
     while not condition():

@@ -24,10 +24,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from askance_client.bulletin_reader import BulletinReader
+from askance_client.history import History
+from askance_client.news import LateRound, StudyNews, late_rounds
 from askance_client.pace import AT_ONCE
 from askance_client.population import Population
 from askance_client.refusals import Refusal
-from askance_client.transport import Enrolled, Patience, Problem, Receipt, RemoteError, Server, UnreachableError
+from askance_client.transport import (
+    Enrolled,
+    Patience,
+    Polling,
+    Problem,
+    Receipt,
+    RemoteError,
+    Server,
+    UnreachableError,
+)
 from askance_client.user import Result, User, count
 from askance_client.wallet import Identity, Wallet, WalletFile
 from askance_client.wallet.durable import make_folder
@@ -43,8 +54,9 @@ _TOKENS: Final = 10_000
 _EXAMPLES: Final = 1_000
 """How many examples are made at a time."""
 _POLL: Final = 0.1
-_QUIET: Final = 5.0
-"""Seconds after which a shard that nobody asks wants to know whether the study is paused."""
+"""Seconds between two looks while there is news, at most; 32 times as many while there is none."""
+_QUIET: Final = 3
+"""Looks in a row without news, after which a shard that nobody asks wants to know what the study waits for."""
 _TELL_EVERY: Final = 0.2
 _FRUITLESS: Final = 3
 """Rounds of visits in which nobody reached the server, before it is given up."""
@@ -62,8 +74,8 @@ class FleetProgress:
     spent: int = 0
     """The most that one of them has spent, in micro-ε."""
     ended: bool = False
-    paused: str = ""
-    """Why the server has paused the study, if it says so while nobody is asked."""
+    news: StudyNews = field(default_factory=StudyNews)
+    """What the study waits for, while nobody is asked."""
 
     def __add__(self, other: FleetProgress) -> FleetProgress:
         return FleetProgress(
@@ -72,7 +84,7 @@ class FleetProgress:
             self.latencies + other.latencies,
             max(self.spent, other.spent),
             self.ended and other.ended,
-            self.paused or other.paused,
+            self.news or other.news,
         )
 
 
@@ -128,16 +140,21 @@ async def run_shard(
 
 
 async def _enrol(shard: FleetShard, server: Server, file: WalletFile) -> None:
-    for begin in range(len(file.owners()), len(shard.rows), _TOKENS):
-        some = range(begin, min(begin + _TOKENS, len(shard.rows)))
-        enrolled = await server.enrol(shard.enrolment, len(some), simulated=shard.simulated)
-        if not isinstance(enrolled, Enrolled) or len(enrolled.tokens) != len(some):
+    """Enrol who has no wallet yet, some at a time.
+
+    A fleet may be killed after the server has enrolled some and before their wallets are on disk. Each such request has
+    a key that the file gives again: the next fleet is given the same users, and none are left behind for whom a round
+    of all users would wait. If she is asked to run more users or fewer by then, they are as many as they were.
+    """
+    while (begin := len(file.owners())) < len(shard.rows):
+        wanted = min(_TOKENS, len(shard.rows) - begin)
+        key = file.enrolment_key(f"{server.url} {begin} {shard.simulated}")
+        enrolled = await server.enrol(shard.enrolment, wanted, simulated=shard.simulated, key=key)
+        if not isinstance(enrolled, Enrolled) or not enrolled.tokens:
             why = enrolled.detail if isinstance(enrolled, Problem | Refusal) else "too few tokens"
             raise RemoteError(f"the server enrols nobody: {why}", where="enrolment", remedy="see the token for it")
-        people = zip(some, enrolled.tokens, strict=True)
-        file.add_all(
-            [(owner, shard.cap, Identity(server.url, enrolled.first + owner - begin, token)) for owner, token in people]
-        )
+        people = enumerate(enrolled.tokens)
+        file.add_all([(begin + k, shard.cap, Identity(server.url, enrolled.first + k, token)) for k, token in people])
     file.moved(server.url)
 
 
@@ -180,20 +197,23 @@ class _ShardRun:
     resent: bool = False
 
     def __post_init__(self) -> None:
-        self.numbers = np.array(self.file.numbers(), np.uint64)
+        # A file may have wallets of more users than are run now: these are left in peace.
+        self.numbers = np.array(self.file.numbers()[: len(self.shard.rows)], np.uint64)
         self.progress = FleetProgress(len(self.shard.rows))
         for connection in self.connections:
             connection.latencies = self.progress.latencies
 
     async def run(self) -> FleetProgress:
         """Visit users, round after round, until the study has ended."""
-        fruitless, looked = 0, time.monotonic()
+        fruitless, quiet, polling = 0, 0, Polling(_POLL)
         while fruitless < _FRUITLESS:
+            before = len(self.reader.history.heads)
             refusal = await self.reader.refresh()
             if refusal is not None and refusal.passing:
                 fruitless += 1
-                await asyncio.sleep(_POLL)
+                await asyncio.sleep(polling.pause(news=False))
                 continue
+            quiet = quiet + 1 if len(self.reader.history.heads) == before else 0
             if refusal is not None:
                 self.progress.results[refusal.reason.value] += len(self.shard.rows)
                 break
@@ -201,15 +221,15 @@ class _ShardRun:
             await self.file.group_commit(self._note_history, durable=False)
             owners = self._to_visit()
             if len(owners):
-                fruitless = 0 if await self._visit_all(owners) else fruitless + 1
+                fruitless, quiet = 0 if await self._visit_all(owners) else fruitless + 1, 0
             elif self.reader.over or not self.reader.history.study.interactive:
                 break
             else:
                 fruitless = 0
-                if time.monotonic() - looked > _QUIET:
-                    self.progress.paused, looked = await self.reader.paused(), time.monotonic()
+                if quiet >= _QUIET:
+                    self.progress.news = await self.reader.news()
                     self.tell(self.progress)
-                await asyncio.sleep(_POLL)
+                await asyncio.sleep(polling.pause(news=quiet <= 1))
         else:
             raise UnreachableError(
                 "answers nobody; what was drawn is stored, and sent another time", where=self.shard.url
@@ -233,14 +253,17 @@ class _ShardRun:
         if not self.resent:
             # Also to rounds that have closed: the server may have heard it, and the receipt was lost.
             self.resent = True
-            todo[self.file.waiting()] = True
+            todo[self._here(self.file.waiting())] = True
         return np.flatnonzero(todo)
 
     def _visited(self, id_: str) -> Truths:
         if id_ not in self.visited:
             self.visited[id_] = np.zeros(len(self.numbers), np.bool)
-            self.visited[id_][self.file.reported(id_)] = True
+            self.visited[id_][self._here(self.file.reported(id_))] = True
         return self.visited[id_]
+
+    def _here(self, owners: Sequence[int]) -> list[int]:
+        return [owner for owner in owners if owner < len(self.numbers)]
 
     async def _visit_all(self, owners: NDArray[np.intp]) -> bool:
         """Visit each of them once, as many at a time as there are connections; whether one reached the server."""
@@ -299,6 +322,23 @@ class _Examples:
             self._begin = owner - owner % _EXAMPLES
             self._columns = self._population.columns(self._rows[self._begin : self._begin + _EXAMPLES])
         return self._columns.example(owner - self._begin)
+
+
+def late_of(shards: Sequence[FleetShard], history: History) -> tuple[LateRound, ...]:
+    """The rounds for which users of these shards are too late, by their wallets. No shard may be running."""
+    numbers, reported = list[int](), dict[str, list[Truths]]()
+    for shard in shards:
+        file = WalletFile.open(shard.wallets)
+        try:
+            run = file.numbers()[: len(shard.rows)]
+            numbers += run
+            for id_ in history.rounds:
+                answered = np.zeros(len(run), np.bool)
+                answered[[owner for owner in file.reported(id_) if owner < len(run)]] = True
+                reported.setdefault(id_, []).append(answered)
+        finally:
+            file.close()
+    return late_rounds(history, np.array(numbers, np.uint64), lambda id_: np.concatenate(reported[id_]))
 
 
 # ----------------------------------------------------------------------------------------------------- several shards
@@ -374,7 +414,7 @@ def _at_times(tell: Tell) -> Tell:
         nonlocal last
         if time.monotonic() - last > _TELL_EVERY and not progress.ended:
             last = time.monotonic()
-            tell(FleetProgress(progress.users, Counter(progress.results), paused=progress.paused))
+            tell(FleetProgress(progress.users, Counter(progress.results), news=progress.news))
 
     return sometimes
 

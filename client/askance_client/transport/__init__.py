@@ -5,8 +5,19 @@ refusal. What is private, token and report, appears in no error and no log.
 """
 
 from askance_client.transport.documents import Enrolled, Problem, Receipt, Tail
-from askance_client.transport.errors import RemoteError, UnreachableError
+from askance_client.transport.errors import RemoteError, UnreachableError, VersionMismatchError
 from askance_client.transport.patience import Patience, Polling
 from askance_client.transport.server import Server
 
-__all__ = ["Enrolled", "Patience", "Polling", "Problem", "Receipt", "RemoteError", "Server", "Tail", "UnreachableError"]
+__all__ = [
+    "Enrolled",
+    "Patience",
+    "Polling",
+    "Problem",
+    "Receipt",
+    "RemoteError",
+    "Server",
+    "Tail",
+    "UnreachableError",
+    "VersionMismatchError",
+]

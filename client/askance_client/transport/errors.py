@@ -11,6 +11,12 @@ class RemoteError(AskanceError):
     code = Code.REMOTE
 
 
+class VersionMismatchError(RemoteError):
+    """The server speaks another version of the protocol."""
+
+    code = Code.VERSION_MISMATCH
+
+
 class UnreachableError(AskanceError):
     """The server did not answer any attempt. Stored reports are sent another time."""
 

@@ -15,7 +15,7 @@ from askance_client.refusals import Refusal
 from askance_client.transport import documents as answers
 from askance_client.transport.body import AS_IT_IS, read_body
 from askance_client.transport.documents import Enrolled, JsonObject, Problem, Receipt, Tail
-from askance_client.transport.errors import UnreachableError
+from askance_client.transport.errors import UnreachableError, VersionMismatchError
 from askance_client.transport.patience import PATIENCE, Patience, seconds_of
 from askance_protocol import canonical
 from askance_protocol.errors import UsageError
@@ -34,6 +34,8 @@ _APART: Final = 1 << 15
 """Bytes from which an answer is read in a thread, so that other users of the process go on meanwhile."""
 _HEADER: Final = "Askance-Protocol"
 T = TypeVar("T")
+_GREETINGS: Final = 6
+"""Attempts to find a server at all, in a second or two: somebody waits who may have mistyped its address."""
 _PERMANENT: Final = frozenset({400, 401, 403, 404, 405, 409, 413, 415, 422})
 """Statuses after which it is of no use to ask again."""
 _LOST: Final = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError)
@@ -79,6 +81,20 @@ class Server:
 
     # ---------------------------------------------------------------------------------------------------- requests
 
+    async def check(self) -> None:
+        """Raise an error unless a server of this protocol answers here. Ask before anything is made or stored."""
+        answer = await self._ask("GET", "/healthz", attempts=min(self._patience.attempts, _GREETINGS))
+        if isinstance(answer, Problem) and answer.name == "version-mismatch":
+            raise VersionMismatchError(answer.detail, where=self.url, remedy="install the same version on both sides")
+        match answers.read(answer, answers.read_document):
+            case {"status": str(), "protocol": int(version)} if version == VERSION:
+                return
+            case {"status": str(), "protocol": int(version)}:
+                what = f"speaks version {version} of the protocol, this side {VERSION}"
+                raise VersionMismatchError(what, where=self.url, remedy="install the same version on both sides")
+            case _:
+                raise UnreachableError("answers, but is no Askance server", where=self.url, remedy="check the URL")
+
     async def entries(self, study: str, after: int) -> Tail | Problem | Refusal:
         """Read the entries of a study's bulletin that follow entry `after`."""
         answer = await self._ask("GET", f"/v1/studies/{study}/bulletin?after={after}", most=MOST_BYTES)
@@ -94,9 +110,16 @@ class Server:
         answer = await self._ask("POST", f"/v1/rounds/{round_}/reports", token=token, body=body)
         return await _read(answer, answers.read_receipt)
 
-    async def enrol(self, token: str, users: int = 1, *, simulated: bool = False) -> Enrolled | Problem | Refusal:
-        """Enrol new users. A server is told of simulated ones; who enrols alone and says nothing is a person."""
+    async def enrol(
+        self, token: str, users: int = 1, *, simulated: bool = False, key: str = ""
+    ) -> Enrolled | Problem | Refusal:
+        """Enrol new users. A server is told of simulated ones; who enrols alone and says nothing is a person.
+
+        With a `key` of 32 hexadecimal digits it is asked for the users whom this key has enrolled, if it has: as many
+        as they were then.
+        """
         asked: dict[str, canonical.Json] = {"users": users, "simulated": True} if simulated else {"users": users}
+        asked |= {"key": key} if key else {}
         body, most = canonical.dumps(asked), min(SMALL_BYTES + users * _TOKEN_BYTES, MOST_BYTES)
         answer = await self._ask("POST", "/v1/enrolments", token=token, body=body, most=most)
         return await _read(answer, answers.read_enrolled)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import sqlite3
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -27,6 +28,8 @@ _SECONDS: Final = 60.0
 """How long to wait for another process that writes."""
 _HELD: Final = 1024
 """Number of accounts that are held in memory: of the owners that are being visited."""
+
+_KEY: Final = b"askance enrolment of wallets 1 "
 
 _STATES: Final = {state.value: state for state in ReportState}
 
@@ -339,6 +342,13 @@ class WalletFile:
                 self.insert(OWNERS, row)
             ((one, id_, count, heads),) = self.read(FILE)
             self.update(FILE, (one, id_, count + len(rows), heads))
+
+    def enrolment_key(self, what: str) -> str:
+        """A secret by which a server knows an enrolment of this file again: the same one whenever it is asked for.
+
+        It comes from what the file has held on disk from its first moment, so nothing is stored for it.
+        """
+        return hashlib.sha256(_KEY + self._id + what.encode()).hexdigest()[:32]
 
     def moved(self, server: str) -> None:
         """Change the address of the server that knows all owners: it is found elsewhere now."""

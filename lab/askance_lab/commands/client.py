@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -48,7 +49,15 @@ from askance_lab.commands.shared.options import (
     examples,
     read_token,
 )
-from askance_lab.commands.shared.participation import PauseTeller, next_study, population_for, study_name, told_ending
+from askance_lab.commands.shared.participation import (
+    NewsTeller,
+    close_command,
+    next_study,
+    population_for,
+    study_name,
+    told_ending,
+    typed_again,
+)
 from askance_lab.commands.shared.table_options import (
     ColumnOption,
     HighOption,
@@ -151,27 +160,41 @@ def client(
     table = TableOptions.of(data, schema, column, low, high, missing)
     table.check_present()
     options = ClientOptions(server, name, table, row, wallet, cap, enrolment, wait, simulated, once, moved, yes)
-    results, ended = asyncio.run(_take_part(options))
+    chosen = list[str]()
+    try:
+        results, ended = asyncio.run(_take_part(options, chosen))
+    except KeyboardInterrupt:
+        say(f"stopped; your wallet is whole, and goes on with what it has drawn: {typed_again(*chosen)}")
+        raise
     echo_results(results, as_json=as_json)
     raise typer.Exit(exit_of(results) or ended)
 
 
-async def _take_part(options: ClientOptions) -> tuple[list[Result], Exit]:
-    """The results of her rounds, and the exit code for how the study has ended."""
+async def _take_part(options: ClientOptions, chosen: list[str]) -> tuple[list[Result], Exit]:
+    """The results of her rounds, and the exit code for how the study has ended.
+
+    `chosen`: where the option that names the study is put, once it is known, if she has named none.
+    """
     declared = options.table.declared()
-    wallet = Wallet.open(options.wallet, cap=None if options.cap is None else limit_from_text(options.cap))
+    cap = None if options.cap is None else limit_from_text(options.cap)
+    if options.yes and not options.study and declared is None and not options.wallet.exists():
+        raise _agrees_to_nothing()
+    async with Server(options.server) as server:
+        # Before a wallet is made.
+        await server.check()
+    wallet = Wallet.open(options.wallet, cap=cap)
     try:
         if declared is not None:
             wallet.declare(declared)
         if options.yes and not options.study and wallet.declared is None:
-            remedy = "say what you may be asked about: --schema FILE; or which study you agree to: --study ID"
-            raise UsageError("agrees to nothing that you have named", where="--yes", remedy=remedy)
+            raise _agrees_to_nothing()
         async with Server(options.server) as server:
             if options.moved:
                 wallet.moved(server.url)
             # First, because a round is planned over users who are there.
             identity = unwrap(await enrol(wallet, server, read_token(options.enrolment, "enrolment token")))
             reader = BulletinReader(server, options.study or await next_study(options.server, set(), options.wait))
+            chosen += [] if options.study else ["--study", reader.study]
             refusal = await reader.refresh()
             if refusal is not None and refusal.reason is Reason.UNREADABLE:
                 raise_refused(refusal)
@@ -184,6 +207,11 @@ async def _take_part(options: ClientOptions) -> tuple[list[Result], Exit]:
             return await _answer(server, reader, wallet, options), await told_ending(reader)
     finally:
         wallet.close()
+
+
+def _agrees_to_nothing() -> UsageError:
+    remedy = "say what you may be asked about: --schema FILE; or which study you agree to: --study ID"
+    return UsageError("agrees to nothing that you have named", where="--yes", remedy=remedy)
 
 
 def _refuse(reader: BulletinReader, wallet: Wallet, identity: Identity, *, simulated: bool) -> Refusal | None:
@@ -199,7 +227,18 @@ def _agreed(reader: BulletinReader, wallet: Wallet, identity: Identity, *, yes: 
     if any(wallet.stored(id_) is not None for id_ in history.rounds):
         return True
     typer.echo(consent_text(history, identity.user, wallet.spending), err=True)
-    return yes or typer.confirm("Take part?", err=True)
+    return yes or _confirmed()
+
+
+def _confirmed() -> bool:
+    """Ask on the terminal. Ctrl-C is heard at once: the event loop would wait for an answer first."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return typer.confirm("Take part?", err=True)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 async def _answer(server: Server, reader: BulletinReader, wallet: Wallet, options: ClientOptions) -> list[Result]:
@@ -209,9 +248,12 @@ async def _answer(server: Server, reader: BulletinReader, wallet: Wallet, option
         wallet.declare(study.example)
     example = population_for(study, 0, options.table, wallet.declared).example(options.row - 1)
     user = User(example, wallet, simulated=options.simulated)
-    if options.once:
-        return await user.take_part(server, reader)
-    return await user.follow(server, reader, paused=PauseTeller())
+    tell = NewsTeller(f"its operator may close it: {close_command(options.server, reader.study, None)}")
+    if not options.once:
+        return await user.follow(server, reader, tell=tell)
+    results = await user.take_part(server, reader)
+    tell(replace(user.news(reader, {each.round: each for each in results}), answered=0))
+    return results
 
 
 def echo_results(results: Sequence[Result], *, as_json: bool) -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
+from askance_client import BulletinReader, History, Server, StudyNews
 from askance_client.population import Population
-from askance_client.simulation.fleet import FleetProgress, FleetShard, enrol_shard, run_fleet, shards_of
+from askance_client.simulation.fleet import FleetProgress, FleetShard, enrol_shard, late_of, run_fleet, shards_of
+from askance_client.tables import column_names, count_rows
 from askance_lab.commands.shared.exit_codes import Exit, say
 from askance_lab.commands.shared.options import (
     DEFAULT_SERVER,
@@ -25,12 +28,16 @@ from askance_lab.commands.shared.options import (
     read_token,
 )
 from askance_lab.commands.shared.participation import (
-    PauseTeller,
+    NewsTeller,
+    StudyOverThereError,
+    close_command,
     next_study,
     percentiles,
     population_for,
-    published_study,
+    published_history,
+    running_study,
     told_ending_of,
+    typed_again,
 )
 from askance_lab.commands.shared.progress import ProgressBar
 from askance_lab.commands.shared.table_options import (
@@ -41,10 +48,15 @@ from askance_lab.commands.shared.table_options import (
     MissingOption,
     TableOptions,
 )
+from askance_lab.remote.management import find_study
+from askance_lab.remote.study_client import raise_refused
 from askance_protocol.budget import limit_from_text
-from askance_protocol.errors import UsageError
-from askance_protocol.rounds import StudySpec
+from askance_protocol.coins import MAX_USER
+from askance_protocol.errors import DataError, UsageError
+from askance_protocol.rounds import ENDED, StudySpec
+from askance_protocol.schema import Schema
 from askance_protocol.text import printable, quoted
+from askance_server.auth import TokenFiles
 
 SCHEMA_VERSION: Final = 1
 
@@ -54,7 +66,7 @@ app = typer.Typer()
 @app.command(
     epilog=examples(
         "askance fleet --users 1000 --enrolment-token askance-data/enrolment.token",
-        "askance fleet --users 100000 --share 2/4 --studies 2 --processes 4",
+        "askance fleet --users 100000 --share 2/4 --processes 4 --study 1f2e3d4c",
         "askance fleet --users 500 --data people.csv --schema fields.json --column minutes --cap 2 --json",
     )
 )
@@ -82,9 +94,16 @@ def fleet(
     high: HighOption = None,
     missing: MissingOption = None,
     cap: Annotated[str, typer.Option("--cap", help="ε that each user's own wallet will ever spend.")] = "1",
+    study: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--study", metavar="ID", help="Study to take part in, by the first digits of its id. May be given again."
+        ),
+    ] = None,
     studies: Annotated[
-        int, typer.Option("--studies", min=1, help="Number of studies to take part in, before it stops.")
-    ] = 1,
+        int | None,
+        typer.Option("--studies", min=1, help="Number of studies to take part in, before it stops.  [default: 1]"),
+    ] = None,
     processes: ProcessesOption = 1,
     connections: ConnectionsOption = 32,
     rate: Annotated[
@@ -98,10 +117,14 @@ def fleet(
     They are made up and take part in simulated studies only; with --data they are yours, and --schema says what a
     study may ask of their rows.
 
-    Run it again after an interruption: the same wallets send the same reports, and nobody spends twice.
+    A study that runs already has to fit them before anybody is enrolled. Run it again after an interruption: the same
+    wallets send the same reports, and nobody enrols or spends twice.
 
     Exit code 6 means that a study has failed or was cancelled, 7 that it had too few users.
     """
+    if study and studies:
+        remedy = "name the studies, or give their number"
+        raise UsageError("exclude each other", where="--study, --studies", remedy=remedy)
     token = read_token(enrolment, "enrolment token")
     table = TableOptions.of(data, schema, column, low, high, missing)
     table.check_table()
@@ -111,24 +134,91 @@ def fleet(
     whole = FleetShard(
         server.rstrip("/"), rows, wallets, limit_from_text(cap), token, connections, rate, simulated=data is None
     )
-    shards = shards_of(whole, processes)
-    done, code = list[dict[str, Any]](), Exit.OK
-    for shard in shards:
-        asyncio.run(enrol_shard(shard))
-    say(f"{len(rows):,} users are enrolled and wait for studies")
-    for _ in range(studies):
-        name = asyncio.run(next_study(server, {each["study"] for each in done}, wait))
-        study = asyncio.run(published_study(server, name))
-        say(asked_of(study))
-        done.append(_take_part(shards, study, population_for(study, seed, table, declared)))
-        code = code or asyncio.run(told_ending_of(server, name))
+    source = _Source(table, declared, seed, rows)
+    try:
+        # Before anybody is enrolled: whom a study cannot ask would be waited for by every round of all users.
+        named = asyncio.run(_first_look(server, study or [], source))
+        shards = shards_of(whole, processes)
+        for shard in shards:
+            asyncio.run(enrol_shard(shard))
+        say(f"{len(rows):,} users are enrolled")
+        done, code = list[dict[str, Any]](), Exit.OK
+        for number in range(len(named) or studies or 1):
+            seen = {each["study"] for each in done}
+            name = named[number] if named else asyncio.run(next_study(server, seen, wait))
+            done.append(_take_part(shards, name, source, _closing(server, name, enrolment)))
+            code = code or asyncio.run(told_ending_of(server, name))
+    except KeyboardInterrupt:
+        say(f"stopped; the same wallets go on with what they have drawn: {typed_again()}")
+        raise
     if as_json:
         typer.echo(json.dumps({"schema_version": SCHEMA_VERSION, "users": len(rows), "studies": done}))
     else:
         for each in done:
-            counts = ", ".join(f"{name} {number:,}" for name, number in each["results"].items())
+            counts = ", ".join(f"{name} {number:,}" for name, number in each["results"].items()) or "nobody was asked"
             typer.echo(f"{each['strategy']} ({each['study'][:8]}): {counts} in {each['seconds']:.1f} s")
     raise typer.Exit(code)
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where the examples of these users come from."""
+
+    table: TableOptions
+    declared: Schema | None
+    seed: int
+    rows: range
+
+    def population(self, history: History) -> Population:
+        """These users as a study asks for them; an error if it cannot ask them."""
+        study, name = history.study, f"study {history.id[:8]}"
+        if self.table.data is None and not study.simulated:
+            remedy = "give the people's rows with --data FILE, or open a study with --simulated"
+            raise UsageError("asks people, and these users are made up", where=name, remedy=remedy)
+        population = population_for(study, self.seed, self.table, self.declared)
+        self._check_number(MAX_USER if population.size is None else population.size)
+        return population
+
+    def check(self) -> None:
+        """Check what can be known of a table as long as nobody asks about it: its columns' names, and its rows."""
+        if self.table.data is not None:
+            found = set(column_names(self.table.data))
+            asked = self.table.columns or (() if self.declared is None else self.declared.position)
+            if missing := [name for name in asked if name not in found]:
+                where, remedy = str(self.table.data), "name columns as the first row of the file does"
+                raise DataError(f"has no column {quoted(missing[0])}", where=where, remedy=remedy)
+            self._check_number(count_rows(self.table.data))
+
+    def _check_number(self, there: int) -> None:
+        if self.rows.stop > there:
+            where = "users" if self.table.data is None else str(self.table.data)
+            what = f"has {there:,} rows, and rows {self.rows.start + 1:,} to {self.rows.stop:,} are to take part"
+            remedy = "give fewer --users, or a smaller --first"
+            raise UsageError(what, where=where, remedy=remedy)
+
+
+async def _first_look(url: str, named: Sequence[str], source: _Source) -> list[str]:
+    """The ids of the studies that were named. They, or the one that runs now, have to fit these users."""
+    async with Server(url) as server:
+        await server.check()
+        names = [str((await find_study(server, name))["id"]) for name in named]
+        first = names or [each for each in [await running_study(server, frozenset())] if each is not None]
+    for name in first:
+        history = await published_history(url, name)
+        if names and history.bulletin.state in ENDED:
+            what, remedy = f"has ended: it is {history.bulletin.state.value}", f"askance study result {name[:8]}"
+            raise StudyOverThereError(what, where=f"study {name[:8]}", remedy=remedy)
+        source.population(history)
+    if not first:
+        source.check()
+    return names
+
+
+def _closing(server: str, study: str, enrolment: Path | None) -> str:
+    """How an open round of this study is closed by who has its operator's token, in a file beside that of enrolment."""
+    beside = None if enrolment is None else TokenFiles.of(enrolment.parent).operator
+    operator = beside if beside is not None and beside.exists() else None
+    return f"to close it now: {close_command(server, study, operator)}"
 
 
 def share_of(rows: range, share: str) -> range:
@@ -147,23 +237,39 @@ def asked_of(study: StudySpec) -> str:
     return f"study {study.digest()[:8]} ({printable(study.title)}) asks about {fields}"
 
 
-def _take_part(shards: Sequence[FleetShard], study: StudySpec, population: Population) -> dict[str, Any]:
-    name = study.digest()
+def _take_part(shards: Sequence[FleetShard], name: str, source: _Source, closing: str) -> dict[str, Any]:
+    url = shards[0].url
+    before = asyncio.run(published_history(url, name))
+    population, study, news = source.population(before), before.study, NewsTeller(closing)
+    say(asked_of(study))
+    late = late_of(shards, before)
+    news(StudyNews(over=before.bulletin.state.value if before.bulletin.state in ENDED else "", late=late))
     with ProgressBar(study.strategy, sum(len(shard.rows) for shard in shards)) as bar:
-        paused = PauseTeller()
 
         def tell(progress: FleetProgress) -> None:
             bar.at(progress.results.total(), progress.results)
-            paused(progress.paused)
+            news(replace(progress.news, late=late))
 
         ended = run_fleet(shards, name, population, tell)
         bar.at(ended.results.total())
         bar.end(ended.results)
+    after, there = asyncio.run(_last_look(url, name))
+    late = late_of(shards, after)
+    news(replace(there, late=late))
     return {
         "study": name,
         "strategy": study.strategy,
         "results": dict(ended.results),
+        "late": [{"round": each.number, "opened": each.opened, "closed": each.closed} for each in late],
         "max_spent_micro_epsilon": ended.spent,
         "seconds": round(bar.seconds, 3),
         **percentiles(ended.latencies),
     }
+
+
+async def _last_look(url: str, name: str) -> tuple[History, StudyNews]:
+    """The study as it stands when these users are through, and what it waits for."""
+    async with Server(url) as server:
+        reader = BulletinReader(server, name)
+        raise_refused(await reader.refresh())
+        return reader.history, StudyNews() if reader.ended else await reader.news()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from askance_client import BulletinReader, Problem, Refusal, RemoteError, Server
+from askance_client import BulletinReader, Problem, Refusal, RemoteError, Server, VersionMismatchError
 from askance_protocol import canonical
 from askance_protocol.canonical import Json
 from askance_protocol.errors import Code, UsageError
@@ -25,12 +25,6 @@ _WRONG_PARAMETER: Final = re.compile(
 """How a server says what is wrong with a study that was asked for."""
 _MOST_AT_ONCE: Final = 10_000_000
 """Users that one request can enrol."""
-
-
-class VersionMismatchError(RemoteError):
-    """The server speaks another version of the protocol."""
-
-    code = Code.VERSION_MISMATCH
 
 
 class TooFewUsersThereError(RemoteError):

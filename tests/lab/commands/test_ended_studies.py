@@ -79,7 +79,7 @@ def test_a_pause_is_told_once_while_one_waits(
 ) -> None:
     """She has answered, and nothing new comes. The control is a server that says nothing of a pause."""
     monkeypatch.setattr(user, "Polling", lambda _: Polling(0.02))
-    monkeypatch.setattr(fleet, "_QUIET", 0.01)
+    monkeypatch.setattr(fleet, "_POLL", 0.02)
     monkeypatch.setattr(fleet, "_TELL_EVERY", 0.0)
     liar, asked = keeps(VALUE, ASKS_VALUE), list[None]()
 

@@ -9,11 +9,11 @@ from typing import get_args
 
 import pytest
 
-from askance_client import Problem, Reason, Refusal, UnreachableError
+from askance_client import Problem, Reason, Refusal, UnreachableError, VersionMismatchError
 from askance_lab.commands.shared import extras
 from askance_lab.commands.shared.exit_codes import EXIT_OF, Exit, as_typed, exit_of_cause, report
 from askance_lab.commands.shared.extras import EXTRAS, missing_extra, require
-from askance_lab.remote.study_client import RemoteError, VersionMismatchError, cause_of, raise_refused, unwrap
+from askance_lab.remote.study_client import RemoteError, cause_of, raise_refused, unwrap
 from askance_protocol.errors import AskanceError, Code, DataError, MissingExtraError, ProtocolError, UsageError
 from askance_protocol.rounds import Cause, RoundClosed, StudyEnded, bulletin
 

@@ -14,6 +14,7 @@ from askance_protocol.budget import MICRO
 from askance_protocol.queries import BooleanQuery, RealQuery
 from askance_protocol.queries.language import Bit, FieldValue
 from askance_protocol.rounds import BinarySpec, Part
+from askance_protocol.rounds.spec import VERSION
 from askance_protocol.schema import BitsField, RealField, Schema
 from tests.client.liar import HOST, Liar
 from tests.protocol.studies import study
@@ -50,7 +51,9 @@ def serving_liar(
             path = self.path.partition("?")[0]
             told = listed or liar
             document = {"id": told.id, "study": told.study, "state": "running", "rounds": []}
-            if path == "/v1/studies":
+            if path == "/healthz":
+                answer = httpx.Response(200, json={"status": "alive", "version": "0", "protocol": VERSION})
+            elif path == "/v1/studies":
                 answer = httpx.Response(200, json=[document])
             elif path.startswith("/v1/studies/") and path.count("/") == 3:
                 answer = httpx.Response(200, json={**document, "paused": paused()})

@@ -8,22 +8,28 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shlex
+import sys
 import time
 from collections.abc import Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from askance_client import BulletinReader, RemoteError, Server
+from askance_client import BulletinReader, RemoteError, Server, StudyNews
 from askance_client.consent import undeclared_fields
+from askance_client.history import History
 from askance_client.population import Population
+from askance_client.transport import Polling
 from askance_lab.commands.shared.exit_codes import Exit, exit_of_cause, say
+from askance_lab.commands.shared.options import DEFAULT_SERVER
 from askance_lab.commands.shared.table_options import TableOptions
 from askance_lab.data.made_up import made_up
 from askance_lab.remote.study_client import last_notice, raise_refused, unwrap
-from askance_protocol.errors import UsageError
+from askance_protocol.errors import AskanceError, Code, UsageError
 from askance_protocol.rounds import ENDED, StudyEnded, StudySpec, StudyState
 from askance_protocol.schema import Schema
 from askance_protocol.text import printable
@@ -31,7 +37,14 @@ from askance_server.core.study import strategy_named
 from askance_server.strategies.registry import registry
 
 _POLL: Final = 0.2
+"""Seconds between two looks for a study at first, at most; 32 times as many where none comes."""
 _NAME: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
+
+class StudyOverThereError(AskanceError):
+    """The study that was named takes no reports any more."""
+
+    code = Code.STUDY_OVER
 
 
 def study_name(text: str) -> str:
@@ -42,25 +55,40 @@ def study_name(text: str) -> str:
 
 
 async def next_study(url: str, done: Set[str], wait: float) -> str:
-    """Name of the oldest study that takes reports and is not among those done; waits until there is one."""
-    end = time.monotonic() + wait
+    """Name of the oldest study that takes reports and is not among those done; says so, and waits, until there is one.
+
+    It looks less and less often. The first look is at once, however short the wait.
+    """
+    end, polling = time.monotonic() + wait, Polling(_POLL)
     async with Server(url) as server:
+        if (found := await running_study(server, done)) is not None:
+            return found
+        if wait:
+            say(f"waits {wait:g} s at most for a study of {server.url} (its operator opens one: askance study create)")
         while time.monotonic() < end:
-            for study in unwrap(await server.studies()):
-                if study["state"] in {"running", "sealed"} and study["id"] not in done:
-                    if not isinstance(study["id"], str) or _NAME.fullmatch(study["id"]) is None:
-                        raise RemoteError("lists a study without a name", where="server", remedy="is it another one?")
-                    return study["id"]
-            await asyncio.sleep(_POLL)
-    raise UsageError(f"no study appeared in {wait:g} s", where="--wait", remedy="open one: askance demo --server URL")
+            await asyncio.sleep(min(polling.pause(news=False), max(end - time.monotonic(), 0)))
+            if (found := await running_study(server, done)) is not None:
+                return found
+    remedy = "open one, askance study create, or wait longer"
+    raise UsageError(f"no study appeared in {wait:g} s", where="--wait", remedy=remedy)
 
 
-async def published_study(url: str, name: str) -> StudySpec:
+async def running_study(server: Server, done: Set[str]) -> str | None:
+    """Name of the oldest study that takes reports and is not among those done, if there is one now."""
+    for study in unwrap(await server.studies()):
+        if study["state"] in {"running", "sealed"} and study["id"] not in done:
+            if not isinstance(study["id"], str) or _NAME.fullmatch(study["id"]) is None:
+                raise RemoteError("lists a study without a name", where="server", remedy="is it another one?")
+            return study["id"]
+    return None
+
+
+async def published_history(url: str, name: str) -> History:
     """The study of this name, from its bulletin. Its digest is the name, whatever the server says beside it."""
     async with Server(url) as server:
         reader = BulletinReader(server, name)
         raise_refused(await reader.refresh())
-        return reader.history.study
+        return reader.history
 
 
 def population_for(study: StudySpec, seed: int, table: TableOptions, declared: Schema | None = None) -> Population:
@@ -75,16 +103,37 @@ def population_for(study: StudySpec, seed: int, table: TableOptions, declared: S
 
 
 @dataclass(slots=True)
-class PauseTeller:
-    """Says on standard error that, and why, a server has paused a study: once, until it goes on."""
+class NewsTeller:
+    """Says on standard error what one is too late for and what the study waits for: once, and again if it changes."""
 
-    _told: bool = False
+    closing: str
+    """Who closes the open round before its time, and by which command."""
+    _late: set[str] = field(default_factory=set[str])
+    _last: StudyNews = field(default_factory=StudyNews)
 
-    def __call__(self, reason: str) -> None:
-        """Hear why it is paused; an empty text if it is not."""
-        if reason and not self._told:
-            say(f"the server has paused the study, and may go on later: {reason}")
-        self._told = bool(reason)
+    def __call__(self, news: StudyNews) -> None:
+        """Hear how the study stands."""
+        late = [line for line in news.lateness() if line not in self._late]
+        answered = [] if news.answered == self._last.answered else [*news.progress()]
+        paused = [] if news.paused == self._last.paused else [*news.pause()]
+        short = [] if news.short == self._last.short else [*news.waiting(time.time())]
+        for line in (*late, *answered, *paused, *(f"{each}; {self.closing}" for each in short)):
+            say(line)
+        self._late.update(late)
+        self._last = news
+
+
+def close_command(server: str, study: str, operator: Path | None) -> str:
+    """The command that closes the open round of a study, as it can be typed here."""
+    words = ["askance", "study", "close", study[:8]]
+    words += [] if server == DEFAULT_SERVER else ["--server", server]
+    words += [] if operator is None else ["--operator-token", str(operator)]
+    return shlex.join(words)
+
+
+def typed_again(*more: str) -> str:
+    """The command that was typed, to be typed again with these words behind it."""
+    return shlex.join(["askance", *sys.argv[1:], *more])
 
 
 async def told_ending(reader: BulletinReader) -> Exit:
