@@ -7,10 +7,12 @@ command is one new file, and `askance --help` loads no command at all.
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -121,16 +123,38 @@ def common(
 
 def main() -> None:
     """Run the command; turn an error into one line and its exit code."""
+    _write_any_text()
     try:
         if COMPLETE in os.environ:
             untyped: Any = import_module("typer.completion")  # its scripts have no types for us
             untyped.completion_init()
-        app()
-    except KeyboardInterrupt:
+        ended: Any = app(prog_name="askance", standalone_mode=False)
+    except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
     except Exception as error:  # this is where every error of every command ends
         if COMPLETE in os.environ:
             sys.exit(1)  # nothing is completed; a message would stand in the midst of a line that is typed
         from askance_lab.commands.shared.exit_codes import report  # noqa: PLC0415 - it loads the protocol, for the codes
 
-        sys.exit(report(error))
+        sys.exit(report(error, *_called(sys.argv[1:])))
+    sys.exit(ended if isinstance(ended, int) else 0)
+
+
+def _write_any_text() -> None:
+    """Let ε be printed where the locale has no such letter: as an escape, as on standard error, and not as a fault."""
+    out: Any = sys.stdout
+    if isinstance(out, io.TextIOWrapper):
+        out.reconfigure(errors="backslashreplace")
+
+
+def _called(words: Sequence[str]) -> tuple[str, frozenset[str]]:
+    """The command that was called, with the words of its groups, and its options. It has been imported by then."""
+    path, command = ["askance"], get_command(app)
+    with suppress(ImportError):  # of a module whose packages are not installed, which is told already
+        for word in words:
+            inner: Mapping[str, Any] = getattr(command, "commands", {})
+            if word not in inner:
+                break
+            command = inner[word]
+            path.append(word)
+    return " ".join(path), frozenset(option for parameter in command.params for option in parameter.opts)

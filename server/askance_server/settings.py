@@ -286,9 +286,13 @@ def _wanted(name: str) -> str:
 
 
 def _refused(error: ValidationError, given: Mapping[str, _Given]) -> SettingsError:
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    first = error.errors(include_url=False, include_input=False)[0]
     name = str(first["loc"][0])
     if name not in Settings.model_fields:
         return SettingsError("is not a setting", where=given[name].source)
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, AskanceError):
+        # Its place is that of a document; here the place is where it was given.
+        return SettingsError(cause.what, where=given[name].source, remedy=_wanted(name))
     what = first["msg"].removeprefix("Value error, ").replace("Input should", "should")
     return SettingsError(what, where=given[name].source, remedy=_wanted(name))

@@ -184,7 +184,7 @@ def test_the_version_and_a_mistyped_command() -> None:
 
 
 def test_an_interruption_ends_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted() -> None:
+    def interrupted(**_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cli, "app", interrupted)

@@ -9,11 +9,11 @@ import errno
 import re
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from contextlib import suppress
 from enum import IntEnum
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Protocol, runtime_checkable
 
 import typer
 
@@ -81,9 +81,30 @@ _NEXT: Final[Mapping[Code, str]] = {
 }
 """What to do about errors whose own room cannot know it."""
 
-_STUDY_OPTIONS: Final = frozenset({"d", "epsilon", "alpha", "beta", "eta", "tolerance"})
-"""Parameters of a study that have an option of their own; the others are given by --set."""
+_STUDY_OPTIONS: Final = frozenset({"--d", "--epsilon", "--alpha", "--beta", "--eta", "--tolerance"})
+"""Parameters of a study that most commands have an option for; the others are given by --set."""
 _PARAMETER: Final = re.compile(r"parameters\.(\w+)")
+_SAME: Final[Mapping[str, tuple[str, ...]]] = {
+    "ε": ("epsilon", "cap", "claim"),
+    "dimension": ("d",),
+    "failure": ("beta",),
+    "error": ("alpha",),
+    "micro_epsilon": ("epsilon",),
+}
+"""Names that a formula or a document has for what a command has an option for."""
+
+_FILE_REMEDY: Final[Mapping[int, str]] = {
+    errno.ENOENT: "check the path: it, or a folder of it, is not there",
+    errno.EISDIR: "name a file, not a folder",
+    errno.ENOTDIR: "a part of the path is a file: name another",
+    errno.EEXIST: "name another, or move it away",
+    errno.EACCES: "name another, or let its owner do it",
+    errno.EPERM: "name another, or let its owner do it",
+    errno.EROFS: "name one on a disk that can be written",
+    errno.ENOSPC: "free some space, then run it again",
+    errno.ENAMETOOLONG: "give a shorter name",
+    errno.ELOOP: "its links lead in a circle: name another",
+}
 
 
 def exit_of_cause(cause: str | None, *, finished: bool) -> Exit:
@@ -104,16 +125,62 @@ def code_of(error: Exception) -> Code:
             return Code.INTERNAL
 
 
-def report(error: Exception) -> Exit:
-    """Say in one line on standard error what went wrong and what to do next; the exit code for it."""
+def report(error: Exception, command: str = "", options: Set[str] = _STUDY_OPTIONS) -> Exit:
+    """Say in one line on standard error what went wrong and what to do next; the exit code for it.
+
+    `command` and `options`: what was called, such as `askance study create`, and the options that it has.
+    """
     if isinstance(error, ModuleNotFoundError):
         error = missing_extra(error) or error
+    if isinstance(error, _Mistyped):
+        return _report_mistyped(error, command)
     code = code_of(error)
     # The texts of our own errors are printable already; the names of files and others' texts are not.
-    say(printable(_line(error, code), 4 * LONGEST))
+    say(printable(_line(error, code, command, options), 4 * LONGEST))
     if code is Code.INTERNAL and sys.flags.dev_mode:
         traceback.print_exception(error)
     return EXIT_OF[code]
+
+
+@runtime_checkable
+class _Mistyped(Protocol):
+    """What typer raises of words that it cannot read; its classes are not public."""
+
+    message: str
+    exit_code: int
+
+    def format_message(self) -> str: ...
+
+
+def _report_mistyped(error: _Mistyped, command: str) -> Exit:
+    """Say what of the command line cannot be read. A group that is called by its name alone shows its help."""
+    ctx: Any = getattr(error, "ctx", None)
+    words, parameter = error.message, getattr(error, "param", None)
+    if ctx is not None and words == ctx.get_help():
+        typer.echo(words, err=True)
+        return Exit.USAGE
+    remedy = f"see {command} --help" if command else "see --help"
+    where = str(getattr(error, "option_name", "") or (parameter and _shown(parameter)) or "")
+    if possible := getattr(error, "possibilities", None):
+        remedy = f"did you mean {' or '.join(sorted(possible))}?"
+    elif ". Did you mean " in words:
+        words, _, meant = words.partition(". Did you mean ")
+        remedy = f"did you mean {meant}"
+    if parameter is not None and not words:
+        words, remedy = "is missing", f"give it: {parameter.help.rstrip('.')}" if parameter.help else remedy
+    elif hasattr(error, "possibilities"):
+        words = "is no option here"
+    # What pydantic says of a number, without its own view of texts.
+    words = words.removeprefix(f"Option {where!r} ").removeprefix("Input ").partition(", unable to parse")[0]
+    words = words[:1].lower() + words[1:].rstrip(".")
+    say(printable(f"{where}: {words} ({remedy})" if where else f"{words} ({remedy})"))
+    return Exit.USAGE
+
+
+def _shown(parameter: Any) -> str:
+    """An option as it is typed, an argument as the usage shows it."""
+    name: str = parameter.opts[0]
+    return name if name.startswith("-") else str(parameter.metavar or name)
 
 
 def say(what: str) -> None:
@@ -122,12 +189,14 @@ def say(what: str) -> None:
         typer.echo(f"askance: {what}", err=True)
 
 
-def _line(error: Exception, code: Code) -> str:
+def _line(error: Exception, code: Code, command: str, options: Set[str]) -> str:
     match error:
         case AskanceError():
-            what, remedy = ": ".join(part for part in (as_typed(error.where), error.what) if part), error.remedy
+            where = as_typed(error.where, options)
+            what, remedy = ": ".join(part for part in (where, error.what) if part), error.remedy
         case OSError(filename=str(path)):
-            what, remedy = f"{path}: {error.strerror}", ""
+            what = f"{path}: {error.strerror}"
+            remedy = _FILE_REMEDY.get(error.errno or 0, "name another file or folder")
         case OSError(strerror=str(why)) if code is Code.DATA:
             # The text of a system call on a file that was open already, standard output for one.
             what, remedy = f"what was to be written could not be: {why}", "free some space, then run it again"
@@ -137,19 +206,23 @@ def _line(error: Exception, code: Code) -> str:
             remedy = "a fault of this program: please report it; python -X dev -m askance_lab … shows where"
         case _:
             what, remedy = str(error), ""
-    remedy = remedy or _NEXT.get(code, "")
+    remedy = remedy or _NEXT.get(code, "") or (f"see {command} --help" if command else "")
     return f"{what} ({remedy})" if remedy else what
 
 
-def as_typed(where: str) -> str:
+def as_typed(where: str, options: Set[str] = _STUDY_OPTIONS) -> str:
     """A place in the input as it is typed: `parameters.d` as `--d`, `parameters.cells` as `--set cells`."""
     if found := _PARAMETER.fullmatch(where):
         if found[1].startswith("ask") and found[1][3:].isdecimal():
             return f"--ask, number {found[1][3:]}"
-        return f"--{found[1]}" if found[1] in _STUDY_OPTIONS else f"--set {found[1]}"
-    option = "--" + where.replace("_", "-")
+        option = "--" + found[1].replace("_", "-")
+        return option if option in options else f"--set {found[1]}"
     typed = {word.partition("=")[0] for word in sys.argv[1:]}
-    return option if option in typed else where
+    for name in (where, *_SAME.get(where, ())):
+        if (option := "--" + name.replace("_", "-")) in typed:
+            return option
+    pairs = zip(sys.argv, sys.argv[1:], strict=False)
+    return f"--set {where}" if any(two == ("--set", f"{where}={two[1].partition('=')[2]}") for two in pairs) else where
 
 
 def _place(error: Exception) -> str:
