@@ -13,8 +13,10 @@ from askance_lab.commands.shared.channels import KINDS, KOption, RangeOption, bu
 from askance_lab.commands.shared.completion import words
 from askance_lab.commands.shared.exit_codes import Exit
 from askance_lab.commands.shared.options import JsonOption, examples
+from askance_lab.commands.shared.progress import ProgressBar
 from askance_lab.experiments.audit import FAILURE, Audit, AuditVerdict, Sampler, audit_channel, sampler_of
 from askance_lab.experiments.float_laplace import witness_samplers
+from askance_protocol.arrays import Integers
 from askance_protocol.budget import MICRO, limit_from_text, to_text
 from askance_protocol.errors import UsageError
 from askance_protocol.randomness import OsRandom, SimulatedRandom
@@ -94,10 +96,24 @@ def audit(
     else:
         audited = _channel(kind, epsilon, k, range_, inputs, seed)
     claimed = audited.claimed if claim is None else limit_from_text(claim)
-    found, verdict = audit_channel(*audited.samplers, samples, claimed, outcomes=audited.outcomes, failure=failure)
+    with ProgressBar("reports", 2 * samples, quiet=True) as bar:
+        u, v = (_counted(each, bar) for each in audited.samplers)
+        found, verdict = audit_channel(u, v, samples, claimed, outcomes=audited.outcomes, failure=failure)
     answer = _answer(audited, epsilon, claimed, found, verdict)
     typer.echo(json.dumps(answer, ensure_ascii=False) if as_json else _text(answer))
     raise typer.Exit(Exit.CHECK_FAILED if verdict is AuditVerdict.VIOLATED else Exit.OK)
+
+
+def _counted(sampler: Sampler, bar: ProgressBar) -> Sampler:
+    """The sampler, whose reports are shown as they are drawn."""
+
+    def sample(reports: int) -> Integers:
+        bar.at(bar.done)
+        drawn = sampler(reports)
+        bar.at(bar.done + reports)
+        return drawn
+
+    return sample
 
 
 def _check(kind: str | None, k: int | None, range_: int | None, inputs: str | None, *, floating: bool) -> None:

@@ -13,6 +13,7 @@ from askance_lab.commands.shared.channels import ChannelEpsilonOption, KindOptio
 from askance_lab.commands.shared.completion import words
 from askance_lab.commands.shared.exit_codes import Exit
 from askance_lab.commands.shared.options import JsonOption, examples
+from askance_lab.commands.shared.progress import ProgressBar
 from askance_lab.experiments.converse import (
     LIE_SCHEDULES,
     QueryOracle,
@@ -123,7 +124,11 @@ def _sampled(
 ) -> dict[str, float]:
     oracle = QueryOracle(users, LIE_SCHEDULES[lie])
     simulation = Simulation(oracle, accuracy, np.random.default_rng([seed, 2]))
-    drawn = [simulation.report(randomizer) for _ in range(reports)]
+    drawn = list[int]()
+    with ProgressBar("reports", reports, quiet=True) as bar:
+        for number in range(reports):
+            bar.at(number)
+            drawn.append(simulation.report(randomizer))
     seen = np.bincount(drawn, minlength=randomizer.probabilities.shape[1]) / reports
     return {
         "reports": reports,

@@ -19,6 +19,7 @@ from askance_lab.commands.shared.options import (
     SchemaOption,
     examples,
 )
+from askance_lab.commands.shared.progress import ProgressBar
 from askance_lab.commands.shared.table_options import (
     ColumnOption,
     HighOption,
@@ -208,7 +209,8 @@ def curator(
     )
     _refuse_misplaced(options)
     begin = time.perf_counter()
-    result = _run(chosen, options)
+    with ProgressBar(chosen.name, quiet=True):
+        result = _run(chosen, options)
     if data is None or result.not_private:
         result = replace(result, seconds=round(time.perf_counter() - begin, 3))
     typer.echo(json.dumps(result.to_json()) if as_json else result.lines())

@@ -25,6 +25,7 @@ import typer
 from askance_lab.commands.shared.exit_codes import Exit
 from askance_lab.commands.shared.extras import require
 from askance_lab.commands.shared.options import ConfigOption, DatabaseOption, JsonOption, examples
+from askance_lab.commands.shared.progress import ProgressBar
 from askance_lab.commands.shared.tables import echo_table
 from askance_protocol.errors import AskanceError
 from askance_server import auth
@@ -218,7 +219,8 @@ def _deep(settings: Settings) -> Iterator[Check]:
         if (absent := _absent(settings)) is not None:
             yield absent
             return
-        faults = audit_ledger(settings.database, _fingerprint(settings))
+        with ProgressBar("looking at all that the ledger holds", quiet=True):
+            faults = audit_ledger(settings.database, _fingerprint(settings))
     except Exception as error:  # as above
         yield replace(_unread(error), where=_place(settings))
         return

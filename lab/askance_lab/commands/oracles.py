@@ -9,8 +9,10 @@ from typing import Annotated, Final
 import typer
 
 from askance_lab.commands.shared.options import EpsilonOption, JsonOption, SeedOption, examples
+from askance_lab.commands.shared.progress import ProgressBar
 from askance_lab.commands.shared.tables import echo_table
-from askance_lab.experiments.oracle_table import COLUMNS, rows
+from askance_lab.experiments.oracle_table import COLUMNS, TableEntry, rows
+from askance_server.strategies.registry import registry
 
 SCHEMA_VERSION: Final = 1
 
@@ -31,7 +33,12 @@ def oracles(
 ) -> None:
     """Run every strategy against every oracle on small examples, and print the table of what was learned."""
     columns = [name for name in COLUMNS if over_http or name != "http"]
-    table = dict(rows(columns, epsilon, users, seed))
+    table: dict[str, dict[str, TableEntry]] = {}
+    with ProgressBar("strategies", len(registry()), quiet=True) as bar:
+        bar.at(0)
+        for name, row in rows(columns, epsilon, users, seed):
+            table[name] = row
+            bar.at(len(table))
     if as_json:
         said = {name: {column: row[column].to_json() for column in columns} for name, row in table.items()}
         typer.echo(json.dumps({"schema_version": SCHEMA_VERSION, "users": users, "epsilon": epsilon, "rows": said}))

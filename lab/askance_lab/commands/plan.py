@@ -27,6 +27,7 @@ from askance_lab.commands.shared.options import (
     parse_asks,
 )
 from askance_lab.commands.shared.parse_set import parse_set
+from askance_lab.commands.shared.progress import ProgressBar
 from askance_lab.commands.shared.tables import echo_table
 from askance_lab.experiments.planned_users import PlannedRound, planned_rounds
 from askance_lab.experiments.survey_plan import ExpectedSurvey
@@ -82,7 +83,8 @@ def plan(
         if given is not None and not survey:
             raise UsageError(f"does not go with {strategy}", where=option, remedy="leave it out, or plan a survey")
     terms = {**asked, "epsilon": epsilon, "beta": beta}
-    planned = planned_rounds(strategy, terms, population, example)
+    with ProgressBar("planning", quiet=True):
+        planned = planned_rounds(strategy, terms, population, example)
     answer = _answer(strategy, asked, epsilon, beta, planned)
     if survey:
         answer |= _widths(ExpectedSurvey.of(terms, population, example), float(asked.get("width", "0.1")), users)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -38,6 +38,7 @@ from askance_lab.commands.shared.options import (
     read_token,
 )
 from askance_lab.commands.shared.parse_set import parse_set
+from askance_lab.commands.shared.progress import CountedEngine, ProgressBar
 from askance_lab.commands.shared.table_options import (
     ColumnOption,
     HighOption,
@@ -205,12 +206,22 @@ def run(
     options = RunOptions(runs, study, others, population, users, seed, eta, kind, engine, workers, rows, found)
     _check(options)
     begin = time.perf_counter()
-    with engine_of(engine, workers) as processes:
-        setting, table = _setting(options, processes)
-        ended = run_once(setting, kind)
+    with ProgressBar("users", quiet=True) as bar, engine_of(engine, workers) as processes:
+        setting, table = _setting(options, CountedEngine(processes, bar, runs.rounds))
+        ended = run_once(replace(setting, tell=_telling(bar, setting.users)), kind)
     answer = _answer(options, setting, ended, table) | {"seconds": round(time.perf_counter() - begin, 3)}
     typer.echo(json.dumps(answer) if as_json else _text(runs, answer, ended))
     raise typer.Exit(Exit.OK if ended.code is None else EXIT_OF[ended.code])
+
+
+def _telling(bar: ProgressBar, users: int) -> Callable[[int], None]:
+    """Show how many users have answered, where an oracle knows."""
+
+    def tell(answered: int) -> None:
+        bar.label, bar.total = "reports", users
+        bar.at(answered)
+
+    return tell
 
 
 # ----------------------------------------------------------------------------------------------------- what is asked

@@ -10,6 +10,7 @@ import typer
 
 from askance_client.tables import infer_schema, written_schema
 from askance_lab.commands.shared.options import JsonOption, LabelOption, examples
+from askance_lab.commands.shared.progress import ProgressBar
 from askance_lab.commands.shared.table_options import (
     ColumnOption,
     HighOption,
@@ -18,6 +19,7 @@ from askance_lab.commands.shared.table_options import (
     TableOptions,
 )
 from askance_protocol.errors import DataError
+from askance_protocol.text import printable
 
 SCHEMA_VERSION: Final = 1
 OUTSIDE: Final = "inferred from the rows, so no ε covers what it says: edit it to what is publicly known"
@@ -50,7 +52,8 @@ def schema(
     are those of the rows that are there. Columns that no field can hold are left out, each with the reason.
     """
     table = TableOptions.of(data, None, column, low, high, missing, label)
-    found = infer_schema(data, label=label, columns=table.columns, repairs=table.repairs)
+    with ProgressBar(f"reading {printable(data.name, 40)}", quiet=True):
+        found = infer_schema(data, label=label, columns=table.columns, repairs=table.repairs)
     text = written_schema(found.schema)
     if out is not None:
         _write(out, text)

@@ -41,6 +41,7 @@ from askance_lab.commands.shared.options import (
 )
 from askance_lab.commands.shared.parse_set import parse_set
 from askance_lab.commands.shared.private_files import PrivateFile
+from askance_lab.commands.shared.progress import ProgressBar
 from askance_lab.commands.shared.table_options import (
     ColumnOption,
     HighOption,
@@ -479,15 +480,18 @@ def export(
     if out.exists():
         raise DataError("is there already", where=str(out), remedy="name a new folder or file: --out")
 
-    async def read() -> tuple[list[Entry], Mapping[str, Any]]:
+    async def read(bar: ProgressBar) -> tuple[list[Entry], Mapping[str, Any]]:
         async with Server(server) as there:
             found = await find_study(there, study)
-            return await entries_of(there, str(found["id"])), await result_of(there, found)
+            bar.total = int(found["length"])
+            return await entries_of(there, str(found["id"]), bar.at), await result_of(there, found)
 
-    entries, told = asyncio.run(read())
+    with ProgressBar("reading the bulletin", quiet=True) as bar:
+        entries, told = asyncio.run(read(bar))
     strategies = registry()
-    files = export_files(entries, strategies)
-    found = verify_files(files, strategies)
+    with ProgressBar("verifying", quiet=True):
+        files = export_files(entries, strategies)
+        found = verify_files(files, strategies)
     _compare_result(found, told)
     write_export(out, files)
     _tell_verified(found, as_json=as_json, path=out)
@@ -530,7 +534,9 @@ def verify(
     same history is told by its head alone: compare it, by --head or with the line that is printed.
     """
     pinned = Pinned(_digest(study, "--study"), _digest(head, "--head"))
-    _tell_verified(verify_files(read_export(path), registry(), pinned), as_json=as_json, path=path)
+    with ProgressBar("verifying", quiet=True):
+        found = verify_files(read_export(path), registry(), pinned)
+    _tell_verified(found, as_json=as_json, path=path)
 
 
 def _digest(text: str, option: str) -> str | None:

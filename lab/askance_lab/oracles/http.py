@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,6 +64,8 @@ class Http(Oracle):
     folder: Path
     example: Schema | None = None
     """What examples are made of, for a strategy that asks about whatever fields there are."""
+    tell: Callable[[int], None] = lambda _: None
+    """Is told how many users have answered so far."""
     rounds: list[PreparedRound] = field(default_factory=list[PreparedRound])
     _runner: asyncio.Runner = field(default_factory=asyncio.Runner, repr=False)
     _server: Server = field(init=False, repr=False)
@@ -110,6 +112,7 @@ class Http(Oracle):
         self._reader = BulletinReader(self._server, study.id)
         self._sent = SentBatches(self.folder / f"{study.id}.book")
         self._gateway = Gateway(self._server, study.gateway_token, self.population, numbers, self._sent, self.seed)
+        self._gateway.tell = lambda: self.tell(self._gateway.verdicts.total())
 
     def learn(self, strategy: Strategy, parameters: Parameters) -> Learned:  # noqa: ARG002 - the study has them
         """Report for the users until the study has ended; then check the server's result against the bulletin."""
@@ -209,7 +212,7 @@ def _http(setting: OracleSetting) -> Generator[Oracle]:
         with own as found:
             whom = setting.population, setting.users, setting.seed
             example = setting.population.schema if setting.strategy.over else None
-            with Http(found, name, setting.parameters, *whom, Path(folder), example) as oracle:
+            with Http(found, name, setting.parameters, *whom, Path(folder), example, setting.tell) as oracle:
                 yield oracle
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -236,9 +236,11 @@ async def _changes(server: Server, name: str) -> AsyncGenerator[asyncio.Event]:
 # --------------------------------------------------------------------------------------------------------- exporting
 
 
-async def entries_of(server: Server, name: str) -> list[Entry]:
-    """All entries of a study's bulletin, read to its head."""
+async def entries_of(server: Server, name: str, tell: Callable[[int], None] = lambda _: None) -> list[Entry]:
+    """All entries of a study's bulletin, read to its head; `tell` is told how many are read."""
     entries: list[Entry] = []
+    tell(0)
     while more := unwrap(await server.entries(name, len(entries) - 1)).entries:
         entries += more
+        tell(len(entries))
     return entries

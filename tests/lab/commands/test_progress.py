@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
+import os
+import pty
+import re
+import struct
+import subprocess
 import sys
+import termios
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 import pytest
+from rich.console import Console
 
-from askance_lab.commands.shared.progress import ProgressBar
+from askance_lab.commands import run as run_command
+from askance_lab.commands.shared.progress import CountedEngine, ProgressBar
 from askance_lab.commands.shared.tables import echo_table
+from tests.lab.commands.calls import invoke
 
 
 class Terminal(io.StringIO):
@@ -59,6 +71,206 @@ def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
         coloured.append("\x1b[38;5" in out.getvalue())
 
     assert coloured == [True, False]
+
+
+def drawn(bar: ProgressBar, width: int) -> str:
+    """The one line that is drawn in a window so wide."""
+    out = io.StringIO()
+    Console(file=out, width=width, color_system=None).print(bar.line(width))
+    lines = [line.rstrip() for line in out.getvalue().splitlines()]
+    assert len(lines) == 1, lines
+    assert len(lines[0]) < width
+    return re.sub(r"[━╸╺ ]+", " ", lines[0])
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def left_of(line: str) -> int:
+    """Seconds left, as the line says them."""
+    found = re.search(r"(\d+):(\d\d):(\d\d) left", line)
+    assert found, line
+    hours, minutes, seconds = map(int, found.groups())
+    return 3600 * hours + 60 * minutes + seconds
+
+
+def shown_while(paces: Sequence[float], kept: int, width: int = 80) -> Iterator[tuple[int, float]]:
+    """What is said of the time left, and what is true, where each step takes so many seconds; some were kept."""
+    clock = Clock()
+    bar = ProgressBar("separation", kept + len(paces), io.StringIO(), clock=clock)
+    bar.at(kept)
+    for number, seconds in enumerate(paces, 1):
+        clock.now += seconds
+        bar.at(kept + number)
+        if number < len(paces):
+            yield left_of(drawn(bar, width)), sum(paces[number:])
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+@pytest.mark.parametrize("kept", [0, 500])
+def test_the_time_left_is_near_the_truth_also_where_much_was_kept_from_before(kept: int, width: int) -> None:
+    paces = [3.0, 2.0, 4.0, 3.0] * 25
+    assert all(abs(said - true) <= 2 + true / 2 for said, true in shown_while(paces, kept, width))
+
+
+def test_a_pace_that_counts_what_was_kept_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control: the planted pace takes what lay there already for work of this run."""
+
+    def planted(self: ProgressBar) -> float:
+        return (self.total - self.done) * self.seconds / self.done
+
+    monkeypatch.setattr(ProgressBar, "seconds_left", property(planted))
+    said = list(shown_while([3.0] * 100, 500))
+    assert any(abs(told - true) > 2 + true / 2 for told, true in said)
+
+
+def test_between_two_steps_the_time_runs_down_to_zero_and_never_below() -> None:
+    clock = Clock()
+    bar = ProgressBar("x", 3, io.StringIO(), clock=clock)
+    bar.at(0)
+    assert "left" not in drawn(bar, 80), "nothing is known before the first step"
+    clock.now += 10
+    bar.at(1)
+    told = list[int]()
+    for _ in range(5):
+        told.append(left_of(drawn(bar, 80)))
+        clock.now += 7
+
+    assert told == [20, 13, 6, 0, 0]
+    bar.at(3)
+    assert "0:00:45" in drawn(bar, 80), "at the end the time that it took"
+
+
+def test_another_part_has_a_pace_of_its_own_and_what_cannot_be_known_shows_the_time_so_far() -> None:
+    clock = Clock()
+    bar = ProgressBar("reading", out=io.StringIO(), quiet=True, clock=clock)
+    clock.now += 65
+    assert drawn(bar, 40) == "reading 0:01:05"
+    bar.begin("round 1", 10)
+    bar.at(0)
+    clock.now += 1
+    bar.at(5)
+    assert drawn(bar, 60) == "round 1 50 % 0:00:01 left"
+
+
+@pytest.mark.parametrize("width", range(20, 130, 5))
+def test_one_line_fits_any_window_and_what_matters_least_goes_first(width: int) -> None:
+    clock = Clock()
+    bar = ProgressBar("masked-parity-noninteractive", 1_000_000, io.StringIO(), clock=clock)
+    bar.at(0)
+    clock.now += 50
+    bar.at(250_000, {"accepted": 249_990, "repeated": 10})
+    line = drawn(bar, width)
+
+    assert "0:02:30 left" in line
+    assert ("250,000/1,000,000" in line) == (width >= 40)
+    assert ("repeated 10" in line) == (width >= 105)
+
+
+def test_a_quiet_bar_says_nothing_off_a_terminal() -> None:
+    out = io.StringIO()
+    with ProgressBar("x", 2, out, quiet=True) as bar:
+        bar.at(1)
+        bar.at(2)
+    assert out.getvalue() == ""
+
+
+ON_A_TERMINAL = """
+import sys, time
+from askance_lab.commands import run as run_command
+from askance_lab.commands.shared.progress import ProgressBar
+with ProgressBar("reading people.csv", 30, quiet=True) as bar:
+    for number in range(31):
+        bar.at(number)
+        time.sleep(float(sys.argv[1]))
+print("the result")
+"""
+
+
+def on_a_terminal(seconds: float, columns: int) -> tuple[str, str]:
+    """Standard output, and what came to a terminal of so many columns that standard error is."""
+    terminal, end = pty.openpty()
+    fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "NO_COLOR"}}
+    run = subprocess.Popen(
+        [sys.executable, "-c", ON_A_TERMINAL, str(seconds)],
+        stdin=end,
+        stdout=subprocess.PIPE,
+        stderr=end,
+        env={**environment, "TERM": "xterm-256color"},
+    )
+    os.close(end)
+    told = b""
+    with suppress(OSError):  # the terminal's own way to say that the other end is closed
+        while more := os.read(terminal, 65536):
+            told += more
+    os.close(terminal)
+    out, _ = run.communicate()
+    return out.decode(), told.decode()
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_on_a_real_terminal_a_quiet_bar_comes_fits_and_goes(columns: int) -> None:
+    out, told = on_a_terminal(0.06, columns)
+    frames = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", part) for part in re.split(r"[\r\n]", told)]
+
+    assert out == "the result\n"
+    assert any("left" in frame and "reading" in frame for frame in frames)
+    assert all(len(frame) < columns for frame in frames)
+    assert told.count("\n") <= 1, "it is one line, drawn anew"
+    # What is done last: the line is gone, and the cursor is back.
+    assert told.rindex("\x1b[2K") > told.rindex("reading")
+    assert "\x1b[?25h" in told
+
+
+def test_on_a_real_terminal_what_is_done_at_once_shows_no_bar() -> None:
+    out, told = on_a_terminal(0.0, 80)
+    assert (out, "reading" in told) == ("the result\n", False)
+
+
+def test_rounds_are_counted_by_the_tasks_of_an_engine_and_begin_anew() -> None:
+    clock = Clock()
+    bar = ProgressBar("users", out=io.StringIO(), quiet=True, clock=clock)
+    told = list[str]()
+
+    def work(tasks: Sequence[int], function: Callable[[int], int]) -> Iterator[int]:
+        for task in tasks:
+            clock.now += 2
+            yield function(task)
+
+    counted = CountedEngine(lambda function, tasks: work(tasks, function), bar, rounds=2)
+    for needed in (3, 4):  # the first round has enough after three of its four tasks
+        for done, _ in enumerate(counted(abs, range(4)), 1):
+            told.append(drawn(bar, 60))
+            if done == needed:
+                break
+
+    assert told[0] == "round 1 12 % 0:00:14 left"
+    assert told[3].startswith("round 2 62 % 0:00:0")
+    assert told[-1] == "round 2 100 % 0:00:14"
+
+
+def test_a_run_shows_its_rounds_with_the_time_left_and_a_run_over_http_its_reports(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = list[tuple[str, int, int]]()
+
+    class Recorded(ProgressBar):
+        def at(self, done: int, counts: Mapping[str, int] | None = None) -> None:
+            super().at(done, counts)
+            told.append((self.label, self.done, self.total))
+
+    monkeypatch.setattr(run_command, "ProgressBar", Recorded)
+    invoke("run", "mean", "--users", 250_000, "--seed", 1)
+    assert told == [("round 1", done, 3) for done in range(4)]
+
+    told.clear()
+    invoke("run", "mean", "--users", 300, "--oracle", "http")
+    assert told == [("reports", 300, 300)]
 
 
 ROWS = (("mean", "1,200", "[0.10, 0.20]"), ("k-ary", "-", "learned"))

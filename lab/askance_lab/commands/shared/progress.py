@@ -1,6 +1,7 @@
-"""Progress of a long command on standard error: a bar on a terminal, JSON lines elsewhere.
+"""Progress of a long command on standard error: a bar with the time left on a terminal, JSON lines elsewhere.
 
-Results go to standard output, and never through here.
+Results go to standard output, and never through here. A `quiet` bar is for what is often done before anybody looks: it
+appears after half a second, goes when the work is done, and leaves nothing elsewhere than on a terminal.
 """
 
 from __future__ import annotations
@@ -8,84 +9,190 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final, Self, TextIO
+from threading import Timer
+from typing import Final, Self, TextIO, TypeVar
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar as DrawnBar
+from rich.table import Table
+from rich.text import Text
 
-_SECONDS_ON_TERMINAL: Final = 0.1
+from askance_lab.engines import Engine
+
+_DRAWN_PER_SECOND: Final = 8
+_SECONDS_BEFORE_A_QUIET_ONE: Final = 0.5
 _SECONDS_ELSEWHERE: Final = 2.0
+_LONGEST_BAR, _SHORTEST_BAR, _SHORTEST_LABEL = 40, 6, 8
+
+Result = TypeVar("Result")
+Task = TypeVar("Task")
 
 
 @dataclass(slots=True)
 class ProgressBar:
-    """Shows how much of a total is done. Use it in a `with` statement, which gives the terminal back."""
+    """Shows how much of a total is done, and the time left. Use it in a `with` statement: it gives the terminal back.
+
+    Without a total, or before anything is done, it shows the time since it began.
+    """
 
     label: str
-    total: int
+    total: int = 0
     out: TextIO = field(default_factory=lambda: sys.stderr)
-    begun: float = field(default_factory=time.monotonic)
+    quiet: bool = False
+    clock: Callable[[], float] = time.monotonic
+    begun: float = field(init=False)
     done: int = 0
-    _shown: float = 0.0
-    _bar: Progress | None = None
+    _counts: Mapping[str, int] = field(init=False, default_factory=dict[str, int])
+    _told: float = field(init=False, default=float("-inf"))
+    _first: tuple[float, int] | None = field(init=False, default=None)
+    """When it was first told how much is done, and how much: what was kept from an earlier run took no time now."""
+    _due: float | None = field(init=False, default=None)
+    """When all will be done, at the pace so far."""
+    _live: Live | None = field(init=False, default=None)
+    _timer: Timer | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self.begun = self.clock()
 
     def __enter__(self) -> Self:
         if self.out.isatty():
-            self._bar = _bar_on(self.out)
-            self._bar.add_task(self.label, total=self.total, rate="", counts="")
-            self._bar.start()
+            self._live = Live(
+                console=Console(file=self.out),
+                get_renderable=self.line,
+                refresh_per_second=_DRAWN_PER_SECOND,
+                transient=self.quiet,
+                redirect_stdout=False,  # results go where they go
+            )
+            if self.quiet:
+                self._timer = Timer(_SECONDS_BEFORE_A_QUIET_ONE, self._live.start)
+                self._timer.daemon = True
+                self._timer.start()
+            else:
+                self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer.join()
+        if self._live is not None:
+            self._live.stop()
+
+    def begin(self, label: str, total: int = 0) -> None:
+        """Begin another part of the work, with a pace and a time of its own."""
+        self.label, self.total, self.done = label, total, 0
+        self.begun, self._first, self._due = self.clock(), None, None
 
     def at(self, done: int, counts: Mapping[str, int] | None = None) -> None:
         """Note how much is done; it is shown now and then."""
-        self.done = done
-        seconds = _SECONDS_ELSEWHERE if self._bar is None else _SECONDS_ON_TERMINAL
-        if time.monotonic() - self._shown >= seconds:
-            self._show(counts or {})
+        now = self.clock()
+        self.done, self._counts = done, counts or {}
+        if self._first is None or done < self._first[1]:
+            self._first = now, done
+        since, before = self._first
+        self._due = now + (now - since) * (self.total - done) / (done - before) if done > before else None
+        if self._live is None and now - self._told >= _SECONDS_ELSEWHERE:
+            self._tell()
 
     def end(self, counts: Mapping[str, int] | None = None) -> None:
         """Show the last state, which stays."""
-        self._show(counts or {})
+        self._counts = counts or {}
+        if self._live is None:
+            self._tell()
 
     @property
     def seconds(self) -> float:
         """Seconds since it began."""
-        return time.monotonic() - self.begun
+        return self.clock() - self.begun
 
     @property
     def rate(self) -> float:
         """How much was done in a second, on average."""
         return self.done / self.seconds if self.seconds else 0.0
 
-    def _show(self, counts: Mapping[str, int]) -> None:
-        self._shown = time.monotonic()
-        if self._bar is None:
-            news = {"event": "progress", "what": self.label, "done": self.done, "of": self.total}
-            with suppress(OSError):  # A log on a disk that is full ends no long work.
-                self.out.write(json.dumps({**news, "per_second": round(self.rate, 1), **counts}) + "\n")
-                self.out.flush()
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds until all is done, at the pace so far; None: nothing is known of it."""
+        if not self.total or self._due is None:
+            return None
+        # Between two steps the time runs down, as a clock does; what is overdue may end at any moment.
+        return max(0.0, self._due - self.clock())
+
+    def line(self, width: int | None = None) -> RenderableType:
+        """What is drawn: one line in so many columns, in which what matters least goes first."""
+        width = Console(file=self.out).width if width is None else width
+        known = self.total > 0
+        left = None if self.done >= self.total else self.seconds_left
+        shown = [_hours(self.seconds) if left is None else f"{_hours(left)} left"]
+        room = width - 2 - len(shown[0])
+        if known and room - 1 - len(self._amount()) >= min(_SHORTEST_LABEL, cell_len(self.label)):
+            shown.insert(0, self._amount())
+            room -= 1 + len(shown[0])
+        label = self.label if cell_len(self.label) <= room else f"{set_cell_size(self.label, max(room - 1, 0))}…"
+        room -= cell_len(label)
+        more = [] if self.quiet or not known else [f"{self.rate:,.0f}/s", *self._named_counts()]
+        for text in more:
+            if room - 1 - len(text) <= _SHORTEST_BAR:
+                break
+            shown.append(text)
+            room -= 1 + len(text)
+        cells: list[RenderableType] = [Text(label), *map(Text, shown)]
+        if known and room > _SHORTEST_BAR:
+            cells.insert(1, DrawnBar(self.total, min(self.done, self.total), width=min(_LONGEST_BAR, room - 1)))
+        grid = Table.grid(padding=(0, 1, 0, 0))
+        for _ in cells:
+            grid.add_column(no_wrap=True)
+        grid.add_row(*cells)
+        return grid
+
+    def _amount(self) -> str:
+        if self.quiet:
+            return f"{min(100, 100 * self.done // self.total)} %"
+        return f"{self.done:,}/{self.total:,}"
+
+    def _named_counts(self) -> list[str]:
+        return [f"{name} {number:,}" for name, number in self._counts.items()]
+
+    def _tell(self) -> None:
+        """Write a line, where nothing is drawn."""
+        self._told = self.clock()
+        if self.quiet:
             return
-        words = " ".join(f"{name} {number:,}" for name, number in counts.items())
-        [task] = self._bar.task_ids
-        self._bar.update(task, completed=self.done, rate=f"{self.rate:,.0f}/s", counts=words, refresh=True)
+        news = {"event": "progress", "what": self.label, "done": self.done, "of": self.total}
+        with suppress(OSError):  # A log on a disk that is full ends no long work.
+            self.out.write(json.dumps({**news, "per_second": round(self.rate, 1), **self._counts}) + "\n")
+            self.out.flush()
 
 
-def _bar_on(out: TextIO) -> Progress:
-    """A bar that is drawn when it is told to, by no thread of its own. Rich honours NO_COLOR."""
-    return Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(elapsed_when_finished=True),
-        TextColumn("{task.fields[counts]}", markup=False),
-        console=Console(file=out),
-        auto_refresh=False,
-    )
+def _hours(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
+
+
+@dataclass(slots=True)
+class CountedEngine:
+    """An engine whose tasks are shown on a bar: each call of it is a round, which may need fewer tasks than it has."""
+
+    engine: Engine
+    bar: ProgressBar
+    rounds: int
+    """Number of calls that are expected."""
+    _round: int = 0
+
+    def __call__(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
+        """As the engine does, and count."""
+        before, self._round = self._round * len(tasks), self._round + 1
+        total = max(self.rounds, self._round) * len(tasks)
+        if self._round == 1:
+            self.bar.begin(self.bar.label)
+        # One task by itself tells nothing of the time that it takes.
+        self.bar.label, self.bar.total = f"round {self._round}", total if total > 1 else 0
+        self.bar.at(before)
+        for number, result in enumerate(self.engine(function, tasks), before + 1):
+            self.bar.at(number)
+            yield result
