@@ -24,7 +24,7 @@ CLIENTS = [f"client-{number}" for number in range(1, 5)]
 DOCKERFILES = ["server/Dockerfile", "client/Dockerfile"]
 ROOMS = ["client", "server"]
 LEARNERS = ["masked-parity-pooled", "masked-parity-noninteractive"]
-SPENT = "users who can still pay ε = 1, and 0 are left"
+SPENT = "the users of this server have spent their ε"
 
 
 # ------------------------------------------------------------------------------------------------- what compose reads
@@ -194,9 +194,9 @@ class Absent(MetaPathFinder):
 
 sys.meta_path.insert(0, Absent())
 import askance_lab.commands.client, askance_lab.commands.fleet, askance_lab.commands.demo
-from askance_lab.commands.demo import _planned
-from askance_client.simulation.population import synthetic
-assert _planned() and synthetic("masked-parity", {"d": 8}, 1).truth
+from askance_lab.commands.demo import planned_users
+from askance_lab.experiments.second_round import ConceptTask, learn_in_process
+assert planned_users() and learn_in_process(ConceptTask(8, "1", 100), "masked-parity-pooled", 1, 1).truth
 """
     run = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
@@ -264,10 +264,12 @@ def test_the_demo_goes_on_after_an_interruption_and_comes_up_again_until_the_bud
         assert (metric(stand_in, "askance_users"), finished(stand_in)) == (1000, studies)
         stand_in.stop()
     table = stand_in.output("demo")
-    for learner in LEARNERS:
-        row = rf"^{learner} +[1-6] +[0-9,]+ +[0-9.]+ +1 .*r = [01]{{8}}, a = [01]$"
+    for name in ("in rounds", "at once"):
+        row = rf"^{name} +(right|wrong, error [.0-9]+) +[0-9,]+ users, [1-6] rounds? +r = [01]{{8}}, a = [01]$"
         assert re.search(row, table, re.MULTILINE), table
+    assert table.startswith(f"in a browser: http://127.0.0.1:{stand_in.port}/"), "the first address is a page"
     assert f"every endpoint: http://127.0.0.1:{stand_in.port}/docs" in table
+    assert "of 40 (" in table.replace("\n", " "), "forty concepts, of which one was asked over HTTP"
     assert "answered 250" in stand_in.output("client-4")
 
     # A learner that is sure early leaves users who can still pay: the next `up` asks them, and them alone.
@@ -281,3 +283,6 @@ def test_the_demo_goes_on_after_an_interruption_and_comes_up_again_until_the_bud
             break
         stand_in.stop()
     assert refused
+    shown = " ".join(stand_in.output("demo").split())
+    assert "nothing learned: needs 1 users who can still pay ε = 1, and 0 are left" in shown, shown
+    assert "A second round is worth it" in shown, "what was learned in its own process is shown all the same"

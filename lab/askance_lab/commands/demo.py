@@ -1,7 +1,10 @@
-"""`askance demo`: a server, client processes, and what a second round is worth.
+"""`askance demo`: what a second round is worth, shown on many concepts; the last of them live, over HTTP.
 
-The same users answer two learners of MASKED-PARITY, each at ε = 1: A_MP, which asks in rounds, and the strongest
-learner we know that asks everything at once (KLNRS11, §5.3). With `--server` it conducts clients that run elsewhere.
+Two learners of MASKED-PARITY answer for the same users, each at ε = 1: A_MP, which asks in rounds, and the strongest
+learner we know that asks everything at once (KLNRS11, §5.3). One concept tells little, as a guess is right half of the
+time. So all concepts but one are learned in this process, by the server's own plans and the users' own channels; for
+the last there is a server, and client processes in which each user has a wallet of her own. With `--server` it conducts
+clients that run elsewhere.
 """
 
 from __future__ import annotations
@@ -10,38 +13,69 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
+import httpx
 import typer
+from rich.console import Console
+from rich.text import Text
 
-from askance_client import BulletinReader, RemoteError, Server
-from askance_client.simulation.population import synthetic
-from askance_lab.commands.shared.exit_codes import exit_of_cause
+from askance_client import BulletinReader, RemoteError, Server, UnreachableError
+from askance_lab.commands.shared.exit_codes import Exit, exit_of_cause, say
 from askance_lab.commands.shared.options import EpsilonOption, JsonOption, OperatorOption, examples, read_token
 from askance_lab.commands.shared.progress import ProgressBar
-from askance_lab.commands.shared.tables import echo_table
-from askance_lab.evaluation.exact import exact_error
+from askance_lab.commands.shared.scratch import ScratchFolder, ended_in_order, scratch_folder
+from askance_lab.commands.shared.second_round_text import (
+    NARROW,
+    concept_text,
+    conclusion,
+    error_grid,
+    introduction,
+    learner_lines,
+    mean_bars,
+    quarter_note,
+)
+from askance_lab.experiments.second_round import (
+    FAILURE,
+    ConceptResult,
+    ConceptTask,
+    SecondRound,
+    check_task,
+    conclude,
+    learn_in_process,
+    truth_of,
+)
+from askance_lab.experiments.separation.measurement import LEARNERS
 from askance_lab.remote.local_server import LocalServer, local_server
-from askance_lab.remote.study_client import StudyResult, create, ended, unwrap
+from askance_lab.remote.study_client import (
+    StudyResult,
+    TooFewUsersThereError,
+    create,
+    ended,
+    unwrap,
+)
 from askance_lab.theory.masked_parity import users_masked_parity_noninteractive, users_masked_parity_pooled
 from askance_protocol.budget import charge_from_text, to_text
+from askance_protocol.errors import AskanceError
 from askance_protocol.rounds import StudyState
-from askance_server.strategies.registry import registry
 
 SCHEMA_VERSION: Final = 1
-LEARNERS: Final = ("masked-parity-pooled", "masked-parity-noninteractive")
 _SECONDS: Final = 600
 _POLL: Final = 0.2
 _PLANNED: Final = (8, 16, 32, 64)
 _COMMAND: Final = (sys.executable, "-m", "askance_lab", "fleet", "--json")
+_ENDS: Final = frozenset({Exit.OK, Exit.CHECK_FAILED, Exit.TOO_FEW_USERS})
+"""How a fleet ends that has done its work: a study that failed is told of by the study."""
+
+T = TypeVar("T")
 
 app = typer.Typer()
 
@@ -50,34 +84,43 @@ app = typer.Typer()
 class DemoOptions:
     """Options of the command line."""
 
-    users: int
-    d: int
-    epsilon: str
+    task: ConceptTask
+    concepts: int
     seed: int
     clients: int
+    as_json: bool
     begun: float
 
 
 @dataclass(frozen=True, slots=True)
 class DemoResult:
-    """One learner's study, how it ended, and when."""
+    """What one learner came to on one concept, and how its study ended."""
 
-    study: str
-    end: StudyResult
+    learned: ConceptResult
     seconds: float
+    study: str = ""
+    """Of the server that was asked; nothing where a study ran in this process, or was refused."""
+    end: StudyResult | None = None
+    refused: str = ""
+    """Why the server would not open the study."""
 
 
 @app.command(
     epilog=examples(
         "askance demo",
-        "askance demo --users 20000 --d 16 --seed 2",
+        "askance demo --users 14000 --d 16 --concepts 20",
         "askance demo --server http://127.0.0.1:8080 --operator-token askance-data/operator.token --json",
     )
 )
 def demo(
-    users: Annotated[int, typer.Option("--users", min=100, help="Number of users who take part.")] = 8000,
+    users: Annotated[
+        int, typer.Option("--users", min=100, max=1_000_000, help="Number of users of each concept.")
+    ] = 3000,
     d: Annotated[int, typer.Option("--d", min=2, max=64, help="Number of bits of an example, a power of two.")] = 8,
     epsilon: EpsilonOption = "1",
+    concepts: Annotated[
+        int, typer.Option("--concepts", min=1, max=1000, help="Number of concepts that both learners learn.")
+    ] = 40,
     seed: Annotated[
         int, typer.Option("--seed", min=0, help="Seed of the simulated population: its examples and its truth.")
     ] = 1,
@@ -85,7 +128,10 @@ def demo(
         int, typer.Option("--clients", min=1, max=16, help="Number of client processes that share the users.")
     ] = 4,
     port: Annotated[
-        int, typer.Option("--port", help="Port of the server; the next free one if it is taken, 0 for any.")
+        int,
+        typer.Option(
+            "--port", min=0, max=65535, help="Port of the server; the next free one if it is taken, 0 for any."
+        ),
     ] = 8080,
     server: Annotated[
         str | None,
@@ -108,62 +154,122 @@ def demo(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the protocol at work: many clients, two learners, one table.
+    """Show what a second round is worth: two learners, many concepts, the same users.
 
-    One learner asks in rounds, the other asks everything at once; the table says what each learned from the same users.
+    One learner asks in rounds, the other asks everything at once. The errors of both on each concept are shown, what
+    follows from them, and the number of users that no learner at once can do without.
     """
-    asked = DemoOptions(users, d, epsilon, seed, clients, time.monotonic())
+    asked = DemoOptions(ConceptTask(d, epsilon, users), concepts, seed, clients, as_json, time.monotonic())
+    check_task(asked.task)
+    with ended_in_order():
+        if server is None:
+            code = _with_own_server(asked, port)
+        else:
+            code = _with_server(asked, server.rstrip("/"), (public or server).rstrip("/"), operator)
+    raise typer.Exit(code)
+
+
+def _with_own_server(asked: DemoOptions, port: int) -> Exit:
+    """The demo with a server and clients of its own; both end with it, and leave nothing behind."""
     with contextlib.ExitStack() as stack:
-        if server is not None:
-            ends = asyncio.run(_conduct(asked, server.rstrip("/"), read_token(operator, "operator token")))
-            _print(asked, (public or server).rstrip("/"), ends, {}, as_json=as_json)
-            return
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="askance-demo-")))
-        found = stack.enter_context(local_server(folder / "server", _cap(epsilon), port))
+        folder = stack.enter_context(scratch_folder("demo"))
+        found = stack.enter_context(local_server(folder.path / "server", _cap(asked), port, keep=folder.descriptors))
+        if port and httpx.URL(found.url).port != port:
+            say(f"port {port} is taken: the demo's server has port {httpx.URL(found.url).port}")
         fleet = stack.enter_context(_clients(asked, found, folder))
-        ends = asyncio.run(_conduct(asked, found.url, found.operator))
-        _print(asked, found.url, ends, _results(fleet), as_json=as_json)
-        if sys.stdin.isatty() and sys.stdout.isatty():
+        # The server ends with this command, unless somebody at a terminal says when.
+        stays = not asked.as_json and sys.stdin.isatty() and sys.stdout.isatty()
+        shown = Shown(asked, found.url if stays else "")
+        shown.begin()
+        shown.learn_in_process()
+        try:
+            _while_alive(_conduct(shown, found.url, found.operator), lambda: _check_alive(found, fleet))
+        except UnreachableError:
+            _check_alive(found, fleet)
+            raise
+        code = shown.end(_results(fleet))
+        if stays:
             typer.echo("\nThe server runs until you press Enter.")
             sys.stdin.readline()
+    return code
 
 
-def _cap(epsilon: str) -> str:
+def _with_server(asked: DemoOptions, url: str, public: str, operator: Path | None) -> Exit:
+    """The demo on a server that somebody else has started, with the fleets that are connected to it."""
+    token = read_token(operator, "operator token")
+    shown = Shown(asked, public, own=False)
+    shown.begin(url)
+    asyncio.run(_reached(url))
+    shown.learn_in_process()
+    asyncio.run(_conduct(shown, url, token))
+    return shown.end({})
+
+
+async def _reached(url: str) -> None:
+    """Raise an error if the server cannot be asked: before anything is computed for it."""
+    async with Server(url) as server:
+        await server.metric("askance_users")
+
+
+def _cap(asked: DemoOptions) -> str:
     """A lifetime's budget: one report to each learner."""
-    return to_text(len(LEARNERS) * charge_from_text(epsilon))
+    return to_text(len(LEARNERS) * charge_from_text(asked.task.epsilon))
 
 
 # ---------------------------------------------------------------------------------------------------------- clients
 
 
 @contextlib.contextmanager
-def _clients(asked: DemoOptions, found: LocalServer, folder: Path) -> Generator[list[subprocess.Popen[str]]]:
+def _clients(asked: DemoOptions, found: LocalServer, folder: ScratchFolder) -> Generator[list[subprocess.Popen[str]]]:
     """The client processes, each with its share of the users, and a log of its own."""
-    token = found.directory / "enrolment.token"
     fleet: list[subprocess.Popen[str]] = []
     with contextlib.ExitStack() as stack:
-        for number in range(asked.clients):
-            begin, end = (asked.users * k // asked.clients for k in (number, number + 1))
-            options = _options(asked, found.url, token, folder / f"client-{number}", range(begin, end))
-            log = stack.enter_context((folder / f"client-{number}.log").open("w"))
-            fleet.append(subprocess.Popen(options, stdout=subprocess.PIPE, stderr=log, text=True, env=_environment()))  # noqa: S603 - our own command
         try:
+            for number in range(asked.clients):
+                begin, end = (asked.task.users * k // asked.clients for k in (number, number + 1))
+                options = _options(asked, found, folder.path / f"client-{number}", range(begin, end))
+                log = stack.enter_context((_log_of(folder.path, number)).open("w"))
+                fleet.append(
+                    subprocess.Popen(  # noqa: S603 - our own command
+                        options,
+                        stdout=subprocess.PIPE,
+                        stderr=log,
+                        text=True,
+                        env=_environment(),
+                        pass_fds=folder.descriptors,
+                    )
+                )
             yield fleet
         finally:
             for process in fleet:
                 process.terminate()
-                process.wait()
+            for process in fleet:
+                _make_end(process)
 
 
-def _options(asked: DemoOptions, url: str, token: Path, wallets: Path, rows: range) -> list[str]:
+def _make_end(process: subprocess.Popen[str]) -> None:
+    try:
+        process.wait(5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
+
+
+def _log_of(folder: Path, number: int) -> Path:
+    return folder / f"client-{number}.log"
+
+
+def _options(asked: DemoOptions, found: LocalServer, wallets: Path, rows: range) -> list[str]:
     options = {
-        "--server": url,
-        "--enrolment-token": str(token),
+        "--server": found.url,
+        "--enrolment-token": str(found.directory / "enrolment.token"),
         "--wallets": str(wallets),
         "--users": str(len(rows)),
         "--first": str(rows.start),
         "--seed": str(asked.seed),
-        "--cap": _cap(asked.epsilon),
+        "--cap": _cap(asked),
         "--studies": str(len(LEARNERS)),
     }
     return [*_COMMAND, *(text for pair in options.items() for text in pair)]
@@ -171,6 +277,40 @@ def _options(asked: DemoOptions, url: str, token: Path, wallets: Path, rows: ran
 
 def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("ASKANCE_")}
+
+
+def _check_alive(found: LocalServer, fleet: Sequence[subprocess.Popen[str]]) -> None:
+    """Raise an error if the server or a client has ended before its time: what it was to do will not be done."""
+    remedy = "run askance demo again"
+    if found.process is not None and found.process.poll() is not None:
+        what = f"has ended {_how(found.process.returncode)}: {found.last_words}"
+        raise UnreachableError(what, where="the demo's server", remedy=remedy)
+    for number, process in enumerate(fleet):
+        if process.poll() not in {None, *_ENDS}:
+            log = _log_of(found.directory.parent, number)
+            lines = log.read_text("utf-8", "replace").splitlines() or ["its log is empty"]
+            what = f"has ended {_how(process.returncode)}, its users answer no more: {lines[-1]}"
+            raise RemoteError(what, where=f"client {number + 1} of {len(fleet)}", remedy=remedy)
+
+
+def _how(code: int) -> str:
+    return f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
+
+
+def _while_alive(work: Coroutine[Any, Any, T], check: Callable[[], None]) -> T:
+    """Run this to its end; `check` is called a few times a second, and may raise an error."""
+
+    async def watched() -> T:
+        task = asyncio.create_task(work)
+        try:
+            while not (await asyncio.wait({task}, timeout=_POLL))[0]:
+                check()
+            return task.result()
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    return asyncio.run(watched())
 
 
 def _results(fleet: Sequence[subprocess.Popen[str]]) -> dict[str, Counter[str]]:
@@ -188,21 +328,28 @@ def _results(fleet: Sequence[subprocess.Popen[str]]) -> dict[str, Counter[str]]:
 # -------------------------------------------------------------------------------------------------------- conducting
 
 
-async def _conduct(asked: DemoOptions, url: str, token: str) -> dict[str, DemoResult]:
-    """Wait for the users, then open one study after the other; each learner's study and what it came to."""
-    ends: dict[str, DemoResult] = {}
+async def _conduct(shown: Shown, url: str, token: str) -> None:
+    """Wait for the users, then open one study after the other; what each came to is shown as it ends."""
+    asked = shown.asked
     async with Server(url) as server:
         going = await _going(server)
-        await _enrolled(server, asked.users)
+        await _enrolled(server, asked.task.users)
+        shown.begin_live()
         for learner in LEARNERS:
-            parameters = {"d": asked.d, "users": "all", "epsilon": asked.epsilon}
-            study = going.get(learner) or (await create(server, token, learner, parameters, _title(learner))).id
-            with ProgressBar(learner, asked.users) as bar:
+            try:
+                study = going.get(learner) or (await _opened(server, token, asked, learner))
+            except TooFewUsersThereError as error:
+                shown.refuse(learner, error)
+                continue
+            with ProgressBar(learner, asked.task.users) as bar:
                 end = await ended(BulletinReader(server, study), bar.at)
                 bar.at(sum(end.received))
                 bar.end()
-            ends[learner] = DemoResult(study, end, time.monotonic() - asked.begun)
-    return ends
+            shown.add_live(learner, study, end)
+
+
+async def _opened(server: Server, token: str, asked: DemoOptions, learner: str) -> str:
+    return (await create(server, token, learner, asked.task.parameters, _title(learner))).id
 
 
 def _title(learner: str) -> str:
@@ -229,87 +376,208 @@ async def _enrolled(server: Server, users: int) -> None:
         bar.end()
 
 
-# --------------------------------------------------------------------------------------------------------- the table
+# ------------------------------------------------------------------------------------------------------- what is shown
 
 
-def _print(
-    asked: DemoOptions, url: str, ends: Mapping[str, DemoResult], results: Mapping[str, Counter[str]], *, as_json: bool
-) -> None:
-    rows = [_row(asked, url, learner, ends[learner], results.get(learner)) for learner in LEARNERS]
-    if as_json:
-        answer = {"schema_version": SCHEMA_VERSION, "server": url, "d": asked.d, "truth": _truth(asked)}
-        typer.echo(json.dumps({**answer, "learners": rows, "planned": _planned()}))
-    else:
-        _echo(asked, url, rows)
-    for end in (ends[learner].end for learner in LEARNERS):
-        if end.state is not StudyState.FINISHED:
-            raise typer.Exit(exit_of_cause(end.cause, finished=False))
+class Shown:
+    """What was learned so far. As text it is printed as it comes; as JSON, at the end."""
+
+    def __init__(self, asked: DemoOptions, url: str, *, own: bool = True) -> None:
+        self.asked = asked
+        self.url = url
+        """Of the server, for readers; nothing if it ends with this command."""
+        self.own = own
+        self.results = list[DemoResult]()
+        self._console = Console(highlight=False, soft_wrap=True)
+        self._width = max(NARROW, self._console.width) if self._console.is_terminal else NARROW
+
+    def _print(self, *lines: Text | str) -> None:
+        if not self.asked.as_json:
+            for line in lines:
+                self._console.print(line, markup=False)
+            sys.stdout.flush()
+
+    @property
+    def _live(self) -> int:
+        """Number of the concept that is learned over HTTP."""
+        return self.asked.concepts
+
+    def begin(self, reached: str = "") -> None:
+        """Say what will be seen, and where to look meanwhile."""
+        if self.url and not self.asked.as_json:
+            self._print(f"in a browser: {self.url}{first_page(reached or self.url)}", "")
+        self._print(*introduction(self.asked.task, self.asked.concepts, self._width))
+
+    def learn_in_process(self) -> None:
+        """Let both learners learn all concepts but the last; seeds are those after the last one's."""
+        asked, several = self.asked, range(1, self._live)
+        if not several:
+            return
+        with ProgressBar("concepts", len(several)) as bar:
+            for concept in several:
+                for learner in LEARNERS:
+                    learned = learn_in_process(asked.task, learner, concept, asked.seed + concept)
+                    self.results.append(DemoResult(learned, self._seconds()))
+                bar.at(concept)
+            bar.end()
+        self._print("", f"error on concepts 1 to {len(several)}, learned in this process (0: exactly right)")
+        self._print(*error_grid([each.learned for each in self.results], self._width))
+
+    def begin_live(self) -> None:
+        """Say whose answers are waited for now."""
+        where = f"{self.asked.clients} client processes" if self.own else "the fleets"
+        said = f"concept {self._live}, live: a server, {where}, {self.asked.task.users:,} users with a wallet each"
+        self._print("", Text(said, "bold"))
+
+    def refuse(self, learner: str, error: AskanceError) -> None:
+        """Note that the server opened no study, as too few users can pay."""
+        learned = self._learned(learner, {}, 0, 0, f"{error.what}")
+        self.results.append(DemoResult(learned, self._seconds(), refused=str(error)))
+        self._print(*learner_lines(learned, self._width))
+
+    def add_live(self, learner: str, study: str, end: StudyResult) -> None:
+        """Note how a study on the server has ended."""
+        learned = self._learned(learner, end.hypothesis, sum(end.received), end.rounds, end.reason)
+        self.results.append(DemoResult(learned, self._seconds(), study, end))
+        self._print(*learner_lines(learned, self._width))
+
+    def _learned(
+        self, learner: str, hypothesis: Mapping[str, Any], users: int, rounds: int, reason: str
+    ) -> ConceptResult:
+        seed, truth = self.asked.seed, truth_of(self.asked.task, self.asked.seed)
+        return ConceptResult(self._live, seed, learner, truth, dict(hypothesis), users, rounds, reason)
+
+    def _seconds(self) -> float:
+        return time.monotonic() - self.asked.begun
+
+    def end(self, clients: Mapping[str, Counter[str]]) -> Exit:
+        """Say what follows from all of it; the exit code."""
+        shown = conclude(self.asked.task, [each.learned for each in self.results])
+        live = [each for each in self.results if each.learned.concept == self._live]
+        if self.asked.as_json:
+            typer.echo(json.dumps(self._document(shown, clients)))
+        else:
+            self._print(f"{'':11}the truth: {concept_text(truth_of(self.asked.task, self.asked.seed))}")
+            self._print(*_spent(live, clients))
+            if shown is not None:
+                self._print("", *mean_bars(shown), *quarter_note(shown, self._width))
+                self._print("", *conclusion(shown, self._width))
+            self._print(*self._addresses(live))
+        if any(each.refused for each in live):
+            say(
+                "the users of this server have spent their ε, or too few are left who can pay: enrol new ones, or "
+                "begin with a new server; in containers: docker compose down --volumes"
+            )
+            return Exit.TOO_FEW_USERS
+        ends = [each.end for each in live if each.end is not None and each.end.state is not StudyState.FINISHED]
+        return exit_of_cause(ends[0].cause, finished=False) if ends else Exit.OK
+
+    def _addresses(self, live: Sequence[DemoResult]) -> list[str]:
+        """Where to look at it: nowhere, if the server is gone when somebody reads this."""
+        opened = [each for each in live if each.study]
+        if not self.url or not opened:
+            return []
+        lines = ["", f"every endpoint: {self.url}/docs"]
+        lines += [f"{each.learned.learner}: {self.url}/v1/studies/{each.study}" for each in opened]
+        export = f"askance study export {opened[0].study[:12]} --server {self.url} --out demo-study"
+        return [*lines, f"take one with you and check it without the server: {export}"]
+
+    def _document(self, shown: SecondRound | None, clients: Mapping[str, Counter[str]]) -> dict[str, Any]:
+        asked = self.asked
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "server": self.url or None,
+            "d": asked.task.d,
+            "epsilon": asked.task.epsilon,
+            "users": asked.task.users,
+            "concepts": asked.concepts,
+            "truth": dict(truth_of(asked.task, asked.seed)),
+            "learners": [self._row(each, clients) for each in self.results],
+            "conclusion": None if shown is None else shown.sentence,
+            "separation": None if shown is None else _separation(shown),
+            "limit": None if shown is None else _limit(shown),
+            "planned": planned_users(),
+        }
+
+    def _row(self, result: DemoResult, clients: Mapping[str, Counter[str]]) -> dict[str, Any]:
+        learned, end = result.learned, result.end
+        live = learned.concept == self._live
+        counted = clients.get(learned.learner) if live else None
+        finished = learned.error is not None
+        state = end.state.value if end is not None else "finished" if finished else "failed"
+        charge = charge_from_text(self.asked.task.epsilon) if learned.users else 0
+        return {
+            "concept": learned.concept,
+            "learner": learned.learner,
+            "over": "http" if live else "process",
+            "seed": learned.seed,
+            "truth": dict(learned.truth),
+            "rounds": learned.rounds,
+            "users": learned.users,
+            "hypothesis": dict(learned.hypothesis),
+            "error": learned.error,
+            "max_spent_micro_epsilon": charge if end is None else end.charge,
+            "refusals": None if counted is None else counted.total() - counted["answered"],
+            "state": state,
+            "reason": result.refused or learned.text,
+            "seconds_since_the_start": round(result.seconds, 1),
+            "study": result.study or None,
+            "url": f"{self.url}/v1/studies/{result.study}" if self.url and result.study else None,
+        }
 
 
-def _truth(asked: DemoOptions) -> dict[str, Any]:
+def first_page(url: str) -> str:
+    """Path of the first page that a browser can open on this server: its own, or else that of its endpoints."""
+    with contextlib.suppress(httpx.HTTPError):
+        found = httpx.get(f"{url}/", headers={"accept": "text/html"}, timeout=5)
+        if found.is_success and found.headers.get("content-type", "").startswith("text/html"):
+            return "/"
+    return "/docs"
 
-    return dict(synthetic("masked-parity", {"d": asked.d}, asked.seed).truth)
+
+def _spent(live: Sequence[DemoResult], clients: Mapping[str, Counter[str]]) -> list[str]:
+    """What a user paid for it, and whether a wallet refused."""
+    charge = max((each.end.charge for each in live if each.end is not None), default=0)
+    if not charge:
+        return []
+    refused = sum(counted.total() - counted["answered"] for counted in clients.values())
+    told = f"; the wallets refused {refused:,} questions" if clients else ""
+    return [f"{'':11}nobody paid more than ε = {to_text(charge)} to a learner{told}"]
 
 
-def _row(
-    asked: DemoOptions, url: str, learner: str, learned: DemoResult, results: Counter[str] | None
-) -> dict[str, Any]:
-
-    end = learned.end
+def _separation(shown: SecondRound) -> dict[str, Any]:
+    many, once = shown.right
     return {
-        "learner": learner,
-        "rounds": end.rounds,
-        "users": sum(end.received),
-        "hypothesis": dict(end.hypothesis),
-        "error": exact_error(registry()[learner], end.hypothesis, _truth(asked)),
-        "max_spent_micro_epsilon": end.charge,
-        "refusals": None if results is None else results.total() - results["answered"],
-        "state": end.state.value,
-        "reason": end.reason,
-        "seconds_since_the_start": round(learned.seconds, 1),
-        "url": f"{url}/v1/studies/{learned.study}",
+        "right_in_rounds": many.with_interval,
+        "right_at_once": once.with_interval,
+        "concepts": many.total,
+        "difference": shown.difference,
+        "mean_error_in_rounds": shown.in_rounds.error,
+        "mean_error_at_once": shown.at_once.error,
+        "level": many.confidence,
     }
 
 
-def _planned() -> list[dict[str, int]]:
-    """Users that each learner needs, by the formulas."""
+def _limit(shown: SecondRound) -> dict[str, Any]:
+    return {
+        "kind": "lower limit for every learner at once, one report of each user; in the normal limit",
+        "theorem": "at-once-limit",
+        "success": 1 - FAILURE,
+        "at_once": shown.needed.at_once_limit,
+        "asked_in_rounds": {"mean": sum(shown.asked) / len(shown.asked), "most": max(shown.asked)},
+        "higher": [
+            {"d": each.d, "at_once": each.at_once_limit, "enough_in_rounds": each.in_rounds} for each in shown.higher
+        ],
+    }
+
+
+def planned_users() -> list[dict[str, int]]:
+    """Users that each learner needs at ε = 1, by the formulas."""
     return [
         {
             "d": d,
-            "two_rounds": users_masked_parity_pooled(dimension=d, epsilon=1, failure=0.05),
-            "one_round": users_masked_parity_noninteractive(dimension=d, epsilon=1, failure=0.05),
+            "two_rounds": users_masked_parity_pooled(dimension=d, epsilon=1, failure=FAILURE),
+            "one_round": users_masked_parity_noninteractive(dimension=d, epsilon=1, failure=FAILURE),
         }
         for d in _PLANNED
     ]
-
-
-_COLUMNS: Final = ("learner", "rounds", "users", "error", "largest ε", "refusals", "learned")
-
-
-def _echo(asked: DemoOptions, url: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    truth, cells = _truth(asked), [_cells(row) for row in rows]
-    title = f"MASKED-PARITY, d = {asked.d}: the concept is r = {truth['r']}, a = {truth['a']}"
-    below = ["", "users that each needs to be right 19 times in 20, at ε = 1 (by the formulas):"]
-    below += [
-        f"  d = {each['d']:<3} two rounds {each['two_rounds']:>12,}   one round {each['one_round']:>12.2g}"
-        for each in _planned()
-    ]
-    below += ["", *(f"{row['learner']}: {row['url']}" for row in rows), f"every endpoint: {url}/docs"]
-    plain = [
-        f"{name:<30}{rounds:>7}{users:>10}{error:>8}{spent:>11}{refusals:>10}  {learned}"
-        for name, rounds, users, error, spent, refusals, learned in (_COLUMNS, *cells)
-    ]
-    echo_table("\n".join([title, "", *plain, *below]), _COLUMNS, cells, title=title, below=below)
-
-
-def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
-    learned = row["hypothesis"]
-    return (
-        row["learner"],
-        str(row["rounds"]),
-        f"{row['users']:,}",
-        "-" if row["error"] is None else f"{row['error']:.3f}",
-        to_text(row["max_spent_micro_epsilon"]),
-        "-" if row["refusals"] is None else f"{row['refusals']:,}",
-        f"r = {learned['r']}, a = {learned['a']}" if learned else row["reason"],
-    )

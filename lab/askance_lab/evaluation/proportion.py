@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -40,3 +40,13 @@ class Proportion:
     def with_interval(self) -> tuple[float, float, float]:
         """Share and both ends of its interval, as reports list them."""
         return (self.rate, *self.interval)
+
+
+def difference_interval(first: Proportion, second: Proportion) -> tuple[float, float]:
+    """Interval for the difference of two probabilities, first minus second, with at least the first one's confidence.
+
+    Each has half of the failure (Bonferroni), so it holds also where the trials of one depend on the other's.
+    """
+    confidence = (1 + first.confidence) / 2
+    (low, high), (other_low, other_high) = (replace(each, confidence=confidence).interval for each in (first, second))
+    return low - other_high, high - other_low

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,16 +28,28 @@ class LocalServer:
     directory: Path
     operator: str = field(repr=False)
     enrolment: str = field(repr=False)
+    process: subprocess.Popen[bytes] | None = field(default=None, repr=False, compare=False)
+    """The server itself, where it was started here."""
+
+    @property
+    def last_words(self) -> str:
+        """The last line of its log: why it ended, if it has."""
+        return _last_words(self.directory / "server.log")
 
 
 @contextmanager
-def local_server(directory: Path, cap: str, port: int = 0) -> Generator[LocalServer]:
-    """Run a server on a data directory during a `with` block; its log is `server.log` there."""
+def local_server(directory: Path, cap: str, port: int = 0, *, keep: Sequence[int] = ()) -> Generator[LocalServer]:
+    """Run a server on a data directory during a `with` block; its log is `server.log` there.
+
+    `keep`: descriptors that it holds as long as it lives.
+    """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     log = directory / "server.log"
     options = ("--database", str(directory), "--cap", cap, "--port", str(port))
     with log.open("ab") as errors:
-        process = subprocess.Popen([*_COMMAND, *options], stdout=subprocess.PIPE, stderr=errors, env=_environment())  # noqa: S603 - our own command
+        process = subprocess.Popen(  # noqa: S603 - our own command
+            [*_COMMAND, *options], stdout=subprocess.PIPE, stderr=errors, env=_environment(), pass_fds=keep
+        )
     try:
         yield _announced(process, log)
     finally:
@@ -55,12 +67,18 @@ def _announced(process: subprocess.Popen[bytes], log: Path) -> LocalServer:
     assert process.stdout is not None  # noqa: S101 - told the type checker: it was asked for
     line = process.stdout.readline()
     if not line:
-        lines = log.read_text("utf-8", "replace").splitlines()
-        why = lines[-1] if lines else "its log is empty"
-        raise RemoteError(f"did not start: {why}", where="server", remedy=f"see {log}")
+        # Its folder is often a temporary one, which is gone when somebody reads this.
+        raise RemoteError(
+            f"did not start: {_last_words(log)}", where="server", remedy="askance doctor looks for the cause"
+        )
     announced = json.loads(line)
     operator, enrolment = (Path(announced[name]).read_text("ascii").strip() for name in _FILES)
-    return LocalServer(announced["url"], Path(announced["data_directory"]), operator, enrolment)
+    return LocalServer(announced["url"], Path(announced["data_directory"]), operator, enrolment, process)
+
+
+def _last_words(log: Path) -> str:
+    lines = log.read_text("utf-8", "replace").splitlines()
+    return lines[-1] if lines else "its log is empty"
 
 
 def _environment() -> dict[str, str]:

@@ -296,7 +296,7 @@ def check_up(demo: Demo, came: Mapping[str, Any], studies: int) -> None:
     """What has to be so after each `up`."""
     print(came["table"], file=sys.stderr)
     expect(came["exit_codes"] == dict.fromkeys(["tokens", "demo", *CLIENTS], 0), f"all end well: {came['exit_codes']}")
-    expect(demo.metric("askance_users") == 8000, "8000 users are enrolled")
+    expect(demo.metric("askance_users") == 3000, "3000 users are enrolled")
     expect(demo.metric('askance_studies{state="finished"}') == studies, f"{studies} studies are finished")
     expect(f"http://127.0.0.1:{demo.port}/docs" in came["table"], "the table names a URL of this machine")
 

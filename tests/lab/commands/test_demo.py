@@ -1,28 +1,95 @@
-"""`askance demo`: it ends by itself, with a row for each learner, whose error is that of the definition."""
+"""`askance demo`: it ends by itself, with a row for each learner and concept, whose error is that of the definition."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from askance_lab.commands.shared.exit_codes import Exit
 from askance_lab.evaluation.exact import exact_error
 from askance_server.strategies.masked_parity import MASKED_PARITY
-from tests.lab.commands.calls import json_of
+from tests.lab.commands.calls import at_home, json_of
+
+LEARNERS = ["masked-parity-pooled", "masked-parity-noninteractive"]
 
 
 @pytest.mark.slow
-def test_the_demo_ends_by_itself_with_a_table_of_both_learners() -> None:
-    shown = json_of("demo", "--users", 600, "--d", 4, "--clients", 3, "--port", 0)
+def test_the_demo_ends_by_itself_with_a_row_of_each_learner_on_each_concept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
 
-    assert [row["learner"] for row in shown["learners"]] == ["masked-parity-pooled", "masked-parity-noninteractive"]
-    for row, interactive in zip(shown["learners"], (True, False), strict=True):
-        assert (row["rounds"] > 1, row["refusals"]) == (interactive, 0)
+    shown = json_of("demo", "--users", 600, "--d", 4, "--clients", 3, "--concepts", 4, "--port", 0)
+
+    assert [(row["concept"], row["learner"]) for row in shown["learners"]] == [
+        (concept, learner) for concept in (1, 2, 3, 4) for learner in LEARNERS
+    ]
+    for row in shown["learners"]:
+        live = row["concept"] == 4
+        assert (row["over"], row["refusals"]) == (("http", 0) if live else ("process", None))
+        assert (row["rounds"] > 1) == (row["learner"] == "masked-parity-pooled")
         assert row["users"] <= 600
         assert row["max_spent_micro_epsilon"] == 1_000_000
         assert row["state"] == "finished"
         assert 0 <= row["error"] <= 0.75
+        # The server is gone: no address is one.
+        assert row["url"] is None
+    assert shown["server"] is None
+    assert shown["truth"] == shown["learners"][-1]["truth"]
+    assert " of 4 concepts were learned" in shown["conclusion"]
     assert [each["d"] for each in shown["planned"]] == [8, 16, 32, 64]
+    assert list(tmp_path.iterdir()) == [], "nothing is left behind"
+
+
+@pytest.mark.parametrize(
+    ("options", "named", "why"),
+    [
+        (["--epsilon", "50"], "--epsilon", "50 is more than channels are certified for"),
+        (["--epsilon", "0"], "--epsilon", "below one micro-ε"),
+        (["--epsilon", "-1"], "--epsilon", "is not a positive decimal number"),
+        (["--epsilon", "nan"], "--epsilon", "is not a positive decimal number"),
+        (["--epsilon", "0.000001"], "--epsilon", "is less than clients answer"),
+        (["--d", "7"], "--d", "is not a power of two"),
+        (["--d", "128"], "--d", "64"),
+        (["--users", "10"], "--users", "100"),
+        (["--users", "10000000"], "--users", "1000000"),
+        (["--clients", "0"], "--clients", "1"),
+        (["--concepts", "0"], "--concepts", "1"),
+        (["--port", "99999"], "--port", "65535"),
+        (["--seed", "-1"], "--seed", "0"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused_before_anything_starts(
+    options: list[str], named: str, why: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def started(*_: object, **__: object) -> Any:
+        raise AssertionError("something was started")
+
+    monkeypatch.setattr("askance_lab.commands.demo.scratch_folder", started)
+
+    code, printed, said = at_home(capsys, "demo", *options)
+
+    assert (code, printed) == (Exit.USAGE, "")
+    assert named in said
+    assert why in said
+    assert "Traceback" not in said
+
+
+def test_the_control_would_have_started(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same call without a wrong option comes as far as its folder."""
+    begun: list[str] = []
+
+    def started(kind: str) -> Any:
+        begun.append(kind)
+        raise OSError("no folder")
+
+    monkeypatch.setattr("askance_lab.commands.demo.scratch_folder", started)
+
+    at_home(capsys, "demo")
+
+    assert begun == ["demo"]
 
 
 def test_errors_of_masked_parity_are_those_of_the_definition() -> None:

@@ -1,0 +1,152 @@
+"""What a second round is worth, in lines for a terminal or a pipe: errors of each concept, their means, the limit.
+
+Nothing here is told by a colour alone, and no line is longer than the given width.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from rich.text import Text
+
+from askance_lab.experiments.second_round import ConceptResult, ConceptTask, SecondRound
+from askance_lab.experiments.separation.measurement import BLIND, LEARNERS, name_of
+
+NARROW: Final = 80
+_LABEL: Final = 11
+_CELL: Final = 5
+_BAR: Final = 40
+"""Characters of a bar of error ½."""
+_RIGHT, _WRONG, _STRONG = "green", "red", "bold"
+
+
+def introduction(task: ConceptTask, concepts: int, width: int) -> list[Text]:
+    """What is going to be seen, for somebody who has not read the paper."""
+    told = (
+        f"Each of {task.users:,} users holds a labelled example and never sends it. She sends one bit, randomized with "
+        f"ε = {task.epsilon}, to each of two learners, who look for the concept behind the labels (MASKED-PARITY: "
+        f"{task.d} bits r, and a mask bit a). One asks in rounds: its next question depends on the answers so far. The "
+        f"other asks the same users, but everything at once."
+    )
+    many = f" So it goes for {concepts} concepts, each with users of its own." if concepts > 1 else ""
+    return [Text("What is a second round worth?", _STRONG), *_wrapped(told + many, width)]
+
+
+def error_grid(results: Sequence[ConceptResult], width: int) -> list[Text]:
+    """The error of each learner on each concept, as many concepts in a line as there is room for."""
+    concepts = sorted({each.concept for each in results})
+    errors = {(each.concept, each.learner): each.error for each in results}
+    most = max(5, (width - _LABEL) // _CELL // 5 * 5)
+    lines = list[Text]()
+    for begin in range(0, len(concepts), most):
+        some = concepts[begin : begin + most]
+        lines += [Text(), _line("concept", [(str(concept), "") for concept in some])]
+        for learner in LEARNERS:
+            cells = [(_error(errors.get((concept, learner))), concept) for concept in some]
+            lines.append(
+                _line(name_of(learner), [(text, _looks(errors.get((concept, learner)))) for text, concept in cells])
+            )
+    return lines
+
+
+def learner_lines(result: ConceptResult, width: int) -> list[Text]:
+    """What one learner came to on one concept: a line, or two where it is long."""
+    label = f"{name_of(result.learner):<{_LABEL}}"
+    if result.error is None:
+        told = _wrapped(f"nothing learned: {result.text}", width - _LABEL, _WRONG)
+        return [Text((label if number == 0 else " " * _LABEL) + line.plain, _WRONG) for number, line in enumerate(told)]
+    right = result.error == 0
+    said = "right" if right else f"wrong, error {_error(result.error)}"
+    asked = f"{result.users:,} users, {result.rounds} round{'s' if result.rounds > 1 else ''}"
+    found = concept_text(result.hypothesis)
+    line = Text(label).append(f"{said:<18}", _RIGHT if right else _WRONG).append(f"{asked:<24}")
+    return [line.append(found)] if len(line) + len(found) <= width else [line, Text(f"   {found}")]
+
+
+def concept_text(concept: Mapping[str, object]) -> str:
+    """A concept, or a hypothesis."""
+    return f"r = {concept['r']}, a = {concept['a']}"
+
+
+def mean_bars(shown: SecondRound) -> list[Text]:
+    """The mean error of each learner beside the line at ¼."""
+    edge = round(_BAR * BLIND / 0.5)
+    scale = Text(f"{'mean error':<{_LABEL}}0{'¼':>{edge}}{'½':>{_BAR - edge}}   mean (95 % interval)")
+    lines = [scale]
+    for point in (shown.in_rounds, shown.at_once):
+        assert point.error is not None  # noqa: S101 - told the type checker: all errors are known
+        mean, low, high = point.error
+        filled = min(_BAR, math.ceil(2 * _BAR * mean))
+        cells = ["█" if place < filled else " " for place in range(_BAR + 1)]
+        if filled <= edge:
+            cells[edge] = "│"
+        ends = f"{_down(low)} to {_up(high)}"
+        lines.append(Text(f"{name_of(point.learner):<{_LABEL}}{''.join(cells)}   {mean:.3f} ({ends})"))
+    return lines
+
+
+def quarter_note(shown: SecondRound, width: int) -> list[Text]:
+    """What the line at ¼ means, and whether the learner at once may stand there."""
+    told = "¼ is the mean error of who knows r and only guesses a: half of all examples are masked."
+    if shown.guesses:
+        told += " At once, no better than that is shown."
+    return _wrapped(told, width)
+
+
+def conclusion(shown: SecondRound, width: int) -> list[Text]:
+    """The sentence, and beside it the users that were asked and those that no learner can do without."""
+    needed, asked = shown.needed, shown.asked
+    mean = round(sum(asked) / len(asked))
+    lines = [*_wrapped(shown.sentence, width, _STRONG), Text()]
+    told = f"In rounds {mean:,} users a concept were asked, and never more than {max(asked):,}."
+    if needed.at_once_limit is not None:
+        limit = _count(needed.at_once_limit)
+        told += (
+            f" At once, no learner whatever is right 19 times in 20 with fewer than {limit} users (d = {needed.d}, "
+            f"ε = {shown.task.epsilon}): a lower limit, derived under the normal limit; askance theory at-once-limit."
+        )
+    lines += _wrapped(told, width)
+    if shown.higher:
+        lines += [Text(), Text("users, to be right 19 times in 20   enough in rounds   fewer never do at once")]
+    for each in shown.higher:
+        limit = "-" if each.at_once_limit is None else _count(each.at_once_limit)
+        lines.append(Text(f"{'d = ' + str(each.d):>34}{each.in_rounds:>19,}{limit:>25}"))
+    return lines
+
+
+def _wrapped(text: str, width: int, style: str = "") -> list[Text]:
+    return [Text(line, style) for line in textwrap.wrap(text, min(width, 100), break_on_hyphens=False)]
+
+
+def _line(label: str, cells: Sequence[tuple[str, str]]) -> Text:
+    line = Text(f"{label:<{_LABEL}}")
+    for text, style in cells:
+        line.append(f"{text:>{_CELL}}", style)
+    return line
+
+
+def _error(error: float | None) -> str:
+    """0 where it is exactly that; otherwise two digits."""
+    if error is None:
+        return "-"
+    return "0" if error == 0 else f"{error:.2f}".removeprefix("0")
+
+
+def _looks(error: float | None) -> str:
+    return "" if error is None else _RIGHT if error == 0 else _WRONG
+
+
+def _down(value: float) -> str:
+    return f"{math.floor(1000 * value) / 1000:.3f}"
+
+
+def _up(value: float) -> str:
+    return f"{math.ceil(1000 * value) / 1000:.3f}"
+
+
+def _count(number: int) -> str:
+    """In full, as long as a line holds it."""
+    return f"{number:,}" if number < 10**15 else f"{number:.1e}"

@@ -1,0 +1,197 @@
+"""What a second round is worth: two learners of MASKED-PARITY on several concepts, what came of it, and the limit.
+
+A concept is drawn for each population anew, so one concept is one trial: a learner that has to guess the mask bit is
+right on half of them. KLNRS11, §5.3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from askance_lab.data.made_up import made_up
+from askance_lab.evaluation.exact import exact_error
+from askance_lab.evaluation.proportion import Proportion, difference_interval
+from askance_lab.experiments.separation.measurement import BLIND, LEARNERS, SeparationPoint
+from askance_lab.oracles.local import LocalReports, study_for
+from askance_lab.oracles.shared.oracle import run
+from askance_lab.theory.limits import users_at_once_limit
+from askance_lab.theory.masked_parity import users_masked_parity_pooled
+from askance_protocol.errors import AskanceError, Code, ProtocolError
+from askance_protocol.parameters import Parameters
+from askance_server.core.study import check_answerable
+from askance_server.strategies.registry import registry
+
+FAILURE: Final = 0.05
+"""Who succeeds is right 19 times in 20."""
+HIGHER: Final = (16, 32, 64)
+"""Dimensions that are told beside the one that was shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConceptTask:
+    """What is shown: dimension, ε of each report as text, and the number of users of each concept."""
+
+    d: int
+    epsilon: str
+    users: int
+
+    @property
+    def parameters(self) -> Parameters:
+        """Parameters of each study: of all its users, as every one of them can pay."""
+        return {"d": self.d, "users": "all", "epsilon": self.epsilon}
+
+
+@dataclass(frozen=True, slots=True)
+class ConceptResult:
+    """What one learner came to on one concept."""
+
+    concept: int
+    """Its number, from 1."""
+    seed: int
+    """Of its users: their examples, and the concept itself."""
+    learner: str
+    truth: Mapping[str, Any]
+    hypothesis: Mapping[str, Any]
+    users: int
+    """How many were asked, of those that there were."""
+    rounds: int
+    text: str
+    """What was learned, or why nothing was, in words."""
+
+    @property
+    def error(self) -> float | None:
+        """The error under the distribution itself; None where nothing was learned."""
+        return exact_error(registry()[self.learner], self.hypothesis, self.truth)
+
+
+def truth_of(task: ConceptTask, seed: int) -> Mapping[str, Any]:
+    """The concept of the users with this seed."""
+    return made_up(registry()[LEARNERS[0]], {"d": task.d}, seed).truth
+
+
+def check_task(task: ConceptTask) -> None:
+    """Refuse a dimension or an ε that a server would refuse, before there is one."""
+    for learner in LEARNERS:
+        check_answerable(study_for(registry()[learner], task.parameters, 0), registry())
+
+
+def learn_in_process(task: ConceptTask, learner: str, concept: int, seed: int) -> ConceptResult:
+    """One study in this process: the server's own plan and the users' own channels, by `run_study`."""
+    strategy, own = registry()[learner], {"d": task.d}
+    population = made_up(strategy, own, seed)
+    study = study_for(strategy, task.parameters, seed)
+    oracle = LocalReports(study, strategy, population, task.users, seed)
+    try:
+        learned = run(strategy, own, oracle)
+    except AskanceError as error:
+        if error.code not in {Code.TOO_FEW_USERS, Code.STRATEGY}:
+            raise
+        asked = sum(oracle.received)
+        return ConceptResult(concept, seed, learner, population.truth, {}, asked, len(oracle.rounds), str(error))
+    found = learned.hypothesis
+    return ConceptResult(
+        concept, seed, learner, population.truth, found.value, learned.users, learned.rounds, found.text
+    )
+
+
+# ------------------------------------------------------------------------------------------------------ what came of it
+
+
+@dataclass(frozen=True, slots=True)
+class RoundsAndLimit:
+    """Users for one dimension: so many suffice in rounds, and with fewer than so many nobody succeeds at once."""
+
+    d: int
+    in_rounds: int
+    """By the formula of the learner in two rounds, `users_masked_parity_pooled`: enough, not the least."""
+    at_once_limit: int | None
+    """By `users_at_once_limit`, for every learner with one report of each user; None where ε is too large for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecondRound:
+    """What both learners came to on the concepts whose errors are known."""
+
+    task: ConceptTask
+    in_rounds: SeparationPoint
+    at_once: SeparationPoint
+    asked: Sequence[int]
+    """Users that the learner in rounds asked, for each concept."""
+
+    @property
+    def right(self) -> tuple[Proportion, Proportion]:
+        """The concepts that each has learned exactly: in rounds, at once."""
+        return _right(self.in_rounds), _right(self.at_once)
+
+    @property
+    def difference(self) -> tuple[float, float, float]:
+        """How much larger the share is in rounds, with an interval at 95 %."""
+        many, once = self.right
+        return (many.rate - once.rate, *difference_interval(many, once))
+
+    @property
+    def sentence(self) -> str:
+        """The conclusion."""
+        many, once = self.right
+        difference, low, high = (100 * share for share in self.difference)
+        learned = f"in rounds {many.count} of {many.total} concepts were learned, at once {once.count} of {once.total}"
+        # An interval is shown as wide as it is: its ends are rounded outwards.
+        interval = f"{difference:+.0f} points, {math.floor(low):+d} to {math.ceil(high):+d} at 95 %"
+        if low > 0:
+            return f"A second round is worth it: {learned} ({interval})."
+        if high < 0:
+            return f"Here asking at once was better: {learned} ({interval})."
+        return f"No difference is shown: {learned} ({interval})."
+
+    @property
+    def needed(self) -> RoundsAndLimit:
+        """Users for the dimension that was shown."""
+        return users_needed(self.task.d, self.task.epsilon)
+
+    @property
+    def higher(self) -> list[RoundsAndLimit]:
+        """Users for higher dimensions."""
+        return [users_needed(d, self.task.epsilon) for d in HIGHER if d > self.task.d]
+
+    @property
+    def guesses(self) -> bool:
+        """Whether the learner at once may be one that knows r and guesses the mask bit: ¼ is in its interval."""
+        assert self.at_once.error is not None  # noqa: S101 - told the type checker: all errors are known
+        return self.at_once.error[1] <= BLIND <= self.at_once.error[2]
+
+
+def _right(point: SeparationPoint) -> Proportion:
+    assert point.success is not None  # noqa: S101 - told the type checker: all errors are known
+    return point.success
+
+
+def users_needed(d: int, epsilon: str) -> RoundsAndLimit:
+    """Users for one dimension, to be right 19 times in 20."""
+    enough = users_masked_parity_pooled(dimension=d, epsilon=float(epsilon), failure=FAILURE)
+    try:
+        limit = users_at_once_limit(dimension=d, epsilon=float(epsilon), failure=FAILURE)
+    except ProtocolError:  # its search for the best channel ends at some ε, where nothing is private any more
+        limit = None
+    return RoundsAndLimit(d, enough, limit)
+
+
+def conclude(task: ConceptTask, results: Sequence[ConceptResult]) -> SecondRound | None:
+    """What came of it, by the concepts on which both learners ended; None where there is none."""
+    errors: dict[int, dict[str, float]] = {}
+    for each in results:
+        if (error := each.error) is not None:
+            errors.setdefault(each.concept, {})[each.learner] = error
+    both = {concept for concept, of in errors.items() if len(of) == len(LEARNERS)}
+    if not both:
+        return None
+    points = [
+        SeparationPoint(
+            learner, task.d, task.epsilon, task.users, tuple(errors[concept][learner] for concept in sorted(both))
+        )
+        for learner in LEARNERS
+    ]
+    asked = [each.users for each in results if each.learner == LEARNERS[0] and each.concept in both]
+    return SecondRound(task, points[0], points[1], asked)
