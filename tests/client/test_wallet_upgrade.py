@@ -214,6 +214,44 @@ def test_an_old_wallet_with_a_flipped_bit_ends_in_no_raw_error(old: Path) -> Non
             whole(old)
 
 
+COLUMNS: Final = [(table, column) for table, columns in {
+    "owners": ("cap", "elsewhere", "server", "user_number", "token"),
+    "pins": ("owner", "study", "length", "head"),
+    "reports": ("owner", "round", "charge", "body", "state"),
+    "heard": ("owner", "round", "charge"),
+}.items() for column in columns]  # fmt: skip
+OTHER_KIND: Final = "CASE typeof({0}) WHEN 'text' THEN CAST({0} AS BLOB) WHEN 'blob' THEN 'text' ELSE 'x' || {0} END"
+
+
+def of_another_kind(path: Path, table: str, column: str) -> None:
+    """Make values of a column another kind of value, as a bit does that flips in the head of a row."""
+    triggers = OLD_TRIGGERS(path)
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("PRAGMA ignore_check_constraints = ON")
+        for trigger in triggers:
+            db.execute(f"DROP TRIGGER {trigger.split()[2]}")
+        db.execute(f"UPDATE {table} SET {column} = {OTHER_KIND.format(column)}")
+        for trigger in triggers:
+            db.execute(trigger)
+
+
+@pytest.mark.parametrize(("table", "column"), COLUMNS)
+def test_an_old_wallet_with_a_value_of_another_kind_is_refused(old: Path, table: str, column: str) -> None:
+    of_another_kind(old, table, column)
+    with pytest.raises(DamagedWalletError):
+        WalletFile.open(old)
+
+
+def test_a_charge_that_is_a_text_would_be_nothing_spent(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control: SQLite adds a text as zero, so what the triggers count is less than what was spent."""
+    monkeypatch.setattr(layout, "_check_kinds", lambda *_: None)
+    of_another_kind(old, "reports", "charge")
+    with closing(WalletFile.open(old)) as file:
+        assert file.most_spent() == 0
+        with pytest.raises(TypeError):
+            assert Wallet(file, 0).spending.spent
+
+
 # ------------------------------------------------------------------------------------------------------ killed
 
 

@@ -199,6 +199,7 @@ def upgrade(db: sqlite3.Connection, path: Path) -> None:
     """Bring a file of version 1 to version 2, within a transaction that is open."""
     if db.execute("PRAGMA integrity_check(1)").fetchall() != [("ok",)]:
         raise damaged(path, "its pages do not fit together")
+    _check_kinds(db, path)
     for (trigger,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'").fetchall():
         db.execute(f"DROP TRIGGER {trigger}")
     for table in ("owners", "pins", "reports", "heard"):
@@ -213,6 +214,18 @@ def upgrade(db: sqlite3.Connection, path: Path) -> None:
     # Last, because the cap is for new reports: copies may have spent more since these were drawn.
     _make(db, "TRIGGER")
     _stamp(db)
+
+
+def _check_kinds(db: sqlite3.Connection, path: Path) -> None:
+    """Refuse a value of another kind than its column: SQLite keeps it, and takes a charge that is a text for zero."""
+    columns = """
+        SELECT tables.name, columns.name, lower(columns.type)
+        FROM sqlite_schema AS tables, pragma_table_info(tables.name) AS columns WHERE tables.type = 'table'
+    """
+    for table, column, kind in db.execute(columns).fetchall():
+        other = f"SELECT 1 FROM {table} WHERE typeof({column}) NOT IN (?, 'null') LIMIT 1"  # noqa: S608 -- its own names
+        if db.execute(other, (kind,)).fetchone():
+            raise damaged(path, f"{table} holds a {column} that is no {kind}")
 
 
 def _copy_from_1(db: sqlite3.Connection) -> None:
