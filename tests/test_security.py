@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Final
+
+import pytest
 
 from tests.harness.figures import kept, said
 
@@ -61,3 +66,16 @@ def test_a_later_run_replaces_what_it_counted_and_nothing_else(tmp_path: Path) -
 
     told: dict[str, Any] = json.loads(path.read_text("utf-8"))
     assert told["items"] == {"cuts": {"lost": 0}, "kills": {"lost": 1}}
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_figures_are_kept_of_a_run_in_which_no_worker_has_failed(tmp_path: Path, fails: bool) -> None:
+    for number in range(2):
+        test = f"def test(figures): figures('kills', lost={number}); assert not ({fails} and {number})"
+        (tmp_path / f"test_{number}.py").write_text(test, "utf-8")
+    options = ["-n", "2", "--dist", "loadfile", "-c", os.devnull, "--rootdir", str(tmp_path), "-p", "no:cacheprovider"]
+    options += ["-p", "tests.harness.figures", "--figures", str(tmp_path / "kept.json"), str(tmp_path)]
+    ended = subprocess.run([sys.executable, "-m", "pytest", *options], cwd=ROOT, check=False, capture_output=True)
+
+    assert ended.returncode == int(fails), ended.stdout.decode()
+    assert (tmp_path / "kept.json").exists() is not fails

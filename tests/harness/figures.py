@@ -70,5 +70,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         for item, counts in sorted(sums.items()):
             terminalreporter.write_line(f"{item:{width}}  {said(counts)}")
         path: Path | None = config.getoption("--figures")
-        if path is not None and not terminalreporter.stats.get("failed"):
+        # A worker has run a part, and knows nothing of the failures of the others.
+        whole = not hasattr(config, "workerinput")
+        if path is not None and whole and not terminalreporter.stats.get("failed"):
             kept(path, sums)

@@ -55,6 +55,7 @@ from askance_protocol.rounds import (
     RoundClosed,
     RoundState,
     StudyState,
+    read_entry,
 )
 from askance_protocol.tally import Tally
 from askance_server.ledger.kinds import UserKind, UserKinds
@@ -97,6 +98,17 @@ class LedgerAwayError(LedgerError):
 
 class OtherKeyError(LedgerError):
     """The servers that share this ledger have another key."""
+
+
+def written_entry(body: bytes, ledger: str) -> Entry:
+    """An entry as a ledger holds it: it was checked before it was written, so what cannot be read has been damaged."""
+    try:
+        return read_entry(body)
+    except ProtocolError as error:
+        raise LedgerError(
+            f"{ledger} is damaged, one of its entries is not what was written ({error}). Look with askance doctor"
+            " --deep, and restore it from a backup."
+        ) from None
 
 
 class NotOpenError(ProtocolError):

@@ -5,21 +5,25 @@ Tables and columns are read from the file: one that is added to the schema and n
 
 from __future__ import annotations
 
+import lzma
 import random
 import shutil
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
+from collections import Counter
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from askance_protocol.rounds import read_entry
 from askance_server.ledger import Fault, LedgerError, audit_ledger
-from askance_server.ledger.sqlite import FILE, SqliteLedger, seals
+from askance_server.ledger.sqlite import FILE, SqliteLedger, opening, seals
 from askance_server.ledger.sqlite import audit as audit_module
 from askance_server.ledger.sqlite import ledger as sqlite
 from tests.server.ledger.damaging import RUNNING, Hand, TakenError, damages, fill
+from tests.server.ledger.upgrading import FIXTURES
 
 FLIPS: Final = 250
 KEY: Final = "c" * 64
@@ -51,6 +55,15 @@ def crashed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with closing(filled(folder / "open")):
         shutil.copytree(folder / "open", folder / "data")
     return folder / "data"
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """A data directory of version 0.1, which sealed nothing."""
+    directory = tmp_path / "old"
+    directory.mkdir(mode=0o700)
+    (directory / FILE).write_bytes(lzma.decompress((FIXTURES / "ledger_of_0_1.sqlite.xz").read_bytes()))
+    return directory
 
 
 @pytest.fixture
@@ -257,6 +270,59 @@ def test_a_bit_that_flips_in_the_write_ahead_log_is_found_or_changes_nothing(cra
     told = flipped(crashed, tmp_path, f"{FILE}-wal", seed=2)
     assert [bit for bit, found in told if not found] == []
     assert len(told) > FLIPS // 10
+
+
+def starts(directory: Path, folder: Path, seed: int) -> Counter[str]:
+    """How a ledger opens of which one bit was flipped, by the kind of the error; of so many bits."""
+    body, seen = (directory / FILE).read_bytes(), Counter[str]()
+    dice, written = random.Random(seed), [place for place, byte in enumerate(body) if byte]
+    for _ in range(FLIPS):
+        changed = bytearray(body)
+        changed[dice.choice(written)] ^= 1 << dice.randrange(8)
+        shutil.rmtree(folder / "start", ignore_errors=True)
+        shutil.copytree(directory, folder / "start")
+        (folder / "start" / FILE).write_bytes(changed)
+        try:
+            SqliteLedger.open(folder / "start").close()
+        except Exception as error:
+            seen[type(error).__name__] += 1
+    return seen
+
+
+def test_a_start_with_a_bit_flipped_opens_or_is_refused_as_damaged(whole: Path, old: Path, tmp_path: Path) -> None:
+    """Also of version 0.1, which has no seals: what flips there shows in any way, as a key that is missing, as a text
+    in a number's place.
+    """
+    for directory in (whole, old):
+        seen = starts(directory, tmp_path, seed=3)
+        assert set(seen) == {"LedgerError"}
+        assert seen["LedgerError"] > FLIPS // 10
+
+
+def test_a_start_that_knows_errors_of_sqlite_only_ends_in_others(
+    old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control."""
+
+    @contextmanager
+    def refusing(path: Path) -> Generator[None]:
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            raise LedgerError(f"{path} is damaged") from error
+
+    monkeypatch.setattr(opening, "refusing", refusing)
+    monkeypatch.setattr(sqlite, "refusing", refusing)
+    monkeypatch.setattr(sqlite, "written_entry", lambda body, _: read_entry(body))
+    assert {"ProtocolError", "KeyError"} <= set(starts(old, tmp_path, seed=3))
+
+
+def test_an_entry_that_is_damaged_while_a_server_runs_is_not_the_readers_fault(copy: Path) -> None:
+    with closing(SqliteLedger.open(copy)) as ledger, closing(raw(copy)) as db:
+        study = next(iter(ledger.studies()))
+        db.execute("UPDATE entries SET body = x'7b' WHERE study = ?", (study,))
+        with pytest.raises(LedgerError, match="askance doctor --deep"):
+            ledger.entries(study)
 
 
 @pytest.mark.parametrize("share", [0, 0.1, 0.5, 0.9, 0.99])

@@ -231,6 +231,16 @@ def test_the_place_of_a_change_is_named(copy: str, statement: str, where: str, r
         PostgresLedger.open(copy).close()
 
 
+def test_an_entry_that_is_damaged_while_a_server_runs_is_not_the_readers_fault(copy: str) -> None:
+    with closing(PostgresLedger.open(copy)) as ledger, psycopg.connect(copy, autocommit=True) as link:
+        study = next(iter(ledger.studies()))
+        link.execute("SET session_replication_role = replica")
+        link.execute("ALTER TABLE entries DROP CONSTRAINT digest_of_body")
+        link.execute("UPDATE entries SET body = '{' WHERE study = %s", (study,))
+        with pytest.raises(LedgerError, match="askance doctor --deep"):
+            ledger.entries(study)
+
+
 def test_a_whole_study_that_is_gone_from_every_table_is_found(copy: str) -> None:
     with psycopg.connect(copy) as link:
         link.execute("SET session_replication_role = replica")

@@ -63,7 +63,6 @@ from askance_protocol.rounds import (
     RoundClosed,
     RoundState,
     StudyState,
-    read_entry,
 )
 from askance_protocol.rounds.bulletin import GENESIS, StudyPublished
 from askance_protocol.tally import Tally, tally_round
@@ -90,6 +89,7 @@ from askance_server.ledger.base import (
     kept_as,
     kept_users,
     up_to,
+    written_entry,
 )
 from askance_server.ledger.digests import RowSum
 from askance_server.ledger.kinds import UserKind, UserKinds
@@ -329,7 +329,7 @@ class PostgresLedger(Ledger):
         """Entries of a study whose sequence is larger than `after`."""
         query = "SELECT body FROM entries WHERE study = %s AND sequence > %s ORDER BY sequence"
         self._one("SELECT FROM studies WHERE id = %s", (study,), "study")
-        return [read_entry(body) for (body,) in self._all(query, (study, after))]
+        return [written_entry(body, "the database") for (body,) in self._all(query, (study, after))]
 
     def stored_entries(self, study: str, after: int, most: int) -> list[StoredEntry]:
         """The first of the entries behind `after`. Which these are, the database works out from their lengths."""

@@ -10,9 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from askance_protocol.arrays import Integers
-from askance_protocol.rounds import Bulletin, PreparedRound, RoundState, StudyState, open_round, read_entry
+from askance_protocol.rounds import Bulletin, PreparedRound, RoundState, StudyState, open_round
 from askance_protocol.rounds.bulletin import RoundPublished, StudyPublished
-from askance_server.ledger.base import LedgerError, NotFoundError, OutcomeColumn, Users, Verdict, Verdicts
+from askance_server.ledger.base import (
+    LedgerError,
+    NotFoundError,
+    OutcomeColumn,
+    Users,
+    Verdict,
+    Verdicts,
+    written_entry,
+)
 from askance_server.ledger.kinds import UserKind, UserKinds, admitted
 from askance_server.ledger.postgres.link import Link, ask, first
 
@@ -90,7 +98,7 @@ def load_round(link: Link, id_: str) -> Known:
     if row is None:
         raise NotFoundError("there is no such round")
     key, study, body = row
-    notice = read_entry(body).notice
+    notice = written_entry(body, "the database").notice
     if not isinstance(notice, RoundPublished):
         raise LedgerError(f"Round {id_} names an entry that publishes no round: restore the database from a backup.")
     return Known.of(key, open_round(load_study(link, study).study, notice.round))
@@ -99,7 +107,7 @@ def load_round(link: Link, id_: str) -> Known:
 def load_study(link: Link, study: str) -> StudyPublished:
     """The first entry of a bulletin."""
     row = ask(link, "SELECT body FROM entries WHERE study = %s AND sequence = 0", (study,)).fetchone()
-    notice = read_entry(row[0]).notice if row is not None else None
+    notice = written_entry(row[0], "the database").notice if row is not None else None
     if not isinstance(notice, StudyPublished):
         raise LedgerError(f"The first entry of study {study} is not a study: restore the database from a backup.")
     return notice

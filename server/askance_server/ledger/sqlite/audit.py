@@ -68,7 +68,7 @@ def _pages(db: sqlite3.Connection) -> Iterator[str]:
                 yield f"its pages are damaged: {found}"
         for table, row, parent, _ in db.execute("PRAGMA foreign_key_check").fetchall()[:_MOST]:
             yield f"row {row} of table {table} refers to no row of table {parent}"
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeError) as error:
         yield f"its pages are damaged: {error}"
 
 

@@ -25,7 +25,7 @@ from typing import Final
 
 import numpy as np
 
-from askance_protocol.rounds import Bulletin, Entry, RoundClosed, RoundPublished, read_entry
+from askance_protocol.rounds import Bulletin, Entry, RoundClosed, RoundPublished
 from askance_server.durable import make_directory
 from askance_server.ledger.alone import one_at_a_time
 from askance_server.ledger.base import (
@@ -37,6 +37,7 @@ from askance_server.ledger.base import (
     UserRun,
     Users,
     up_to,
+    written_entry,
 )
 from askance_server.ledger.kinds import UserKind
 from askance_server.ledger.projections import ProjectedLedger, charges_of
@@ -144,7 +145,7 @@ class SqliteLedger(ProjectedLedger):
         query = "SELECT body FROM entries WHERE study = ? AND sequence > ? ORDER BY sequence"
         with self.alone:
             rows = self._db.execute(query, (study, after)).fetchall()
-        return [read_entry(body) for (body,) in rows]
+        return [written_entry(body, str(self._path)) for (body,) in rows]
 
     def stored_entries(self, study: str, after: int, most: int) -> list[StoredEntry]:
         """The first of the entries behind `after`, from the file, row by row."""

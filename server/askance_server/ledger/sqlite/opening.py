@@ -55,9 +55,11 @@ def connect(path: Path) -> sqlite3.Connection:
 
 @contextmanager
 def refusing(path: Path) -> Generator[None]:
-    """Say of SQLite's errors about a file whether it is damaged, or only cannot be reached now."""
+    """Say of errors about a file whether it is damaged, or only cannot be reached now."""
     try:
         yield
+    except (LedgerError, MemoryError, OSError):
+        raise
     except sqlite3.DatabaseError as error:
         # An OperationalError is of the surroundings: a lock, rights, a full disk. The content is not concerned. One
         # without a code is Python's own, of text that is none.
@@ -68,6 +70,13 @@ def refusing(path: Path) -> Generator[None]:
                 " is not concerned."
             ) from error
         raise LedgerError(f"{path} is not a ledger or is damaged: {error}. Restore it from a backup.") from error
+    except Exception as error:
+        # What was written had been checked. So what cannot be read is not what was written, however it shows: a text
+        # that is none, a number that is a text, a round that nothing has published.
+        raise LedgerError(
+            f"{path} is damaged, what it holds does not fit together ({type(error).__name__}: {error}). Restore it from"
+            " a backup."
+        ) from error
 
 
 def _promise(db: sqlite3.Connection, path: Path) -> None:
