@@ -1,4 +1,4 @@
-"""`askance doctor`: check what a server stands on: Python, settings, keys, ledger, disk, clock.
+"""`askance doctor`: check what a server stands on: Python, settings, port, keys, ledger, disk, clock.
 
 `--deep` looks from outside at everything that the ledger holds, also while a server has it open, and names what is not
 as it was written: what, where, and what to do next. Only damage is answered with a backup: what is merely away, because
@@ -7,9 +7,11 @@ it is locked, unreachable or another user's, is to be reached again.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
+import socket
 import stat
 import sys
 import time
@@ -22,6 +24,7 @@ from typing import Annotated, Final, TypeAlias
 
 import typer
 
+from askance_lab.commands.shared.ask_server import NotWellError, ServerState, ask_server
 from askance_lab.commands.shared.exit_codes import Exit
 from askance_lab.commands.shared.extras import require
 from askance_lab.commands.shared.options import ConfigOption, DatabaseOption, JsonOption, examples
@@ -38,7 +41,7 @@ from askance_server.ledger import (
     open_ledger,
 )
 from askance_server.ledger.sqlite import FILE
-from askance_server.settings import Settings, read_settings, unknown_variables
+from askance_server.settings import Settings, bind, read_settings, unknown_variables
 
 SCHEMA_VERSION: Final = 1
 RESTORE: Final = "stop the server, keep a copy of what there is, then restore a backup (docs/server.md)"
@@ -52,6 +55,8 @@ _OLDEST_PYTHON: Final = (3, 11)
 _YEAR_2025: Final = 1_735_689_600
 _YEAR_2100: Final = 4_102_444_800
 _DAY: Final = 86_400
+_LAST_PORT: Final = 65_535
+_SECONDS_FOR_AN_ANSWER: Final = 2.0
 
 app = typer.Typer()
 
@@ -93,7 +98,7 @@ def doctor(
     deep: DeepOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check what a server stands on: Python, settings, keys, ledger, disk, clock.
+    """Check what a server stands on: Python, settings, port, keys, ledger, disk, clock.
 
     It changes nothing, and ends with exit code 6 if a check failed.
     """
@@ -119,6 +124,7 @@ def examine(database: str | None, config: Path | None, *, deep: bool = False) ->
         yield _failed("settings", error)
         return
     yield _settings()
+    yield _port(settings)
     yield _directory(settings.directory)
     yield from _secrets(settings)
     yield from _deep(settings) if deep else [_ledger(settings)]
@@ -137,6 +143,51 @@ def _settings() -> Check:
     if unknown := unknown_variables(os.environ):
         return Check("settings", CheckOutcome.WARNING, "nothing reads " + ", ".join(unknown), "unset or correct them")
     return Check("settings", CheckOutcome.OK, "all are known and in range")
+
+
+def _port(settings: Settings) -> Check:
+    """Who listens where a server would: nobody, one of ours, or somebody else. Nothing is sent but two questions."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104 - what we replace
+    shown = f"[{host}]:{settings.port}" if ":" in host else f"{host}:{settings.port}"
+    if settings.port == 0:
+        return Check("port", CheckOutcome.OK, "0: a server takes any free one")
+    if not _listens(host, settings.port):
+        return _free(settings, shown)
+    try:
+        ask_server(f"http://{shown}", _SECONDS_FOR_AN_ANSWER)
+    except NotWellError as error:
+        # What health advises is for those who look for a server; here it is the port that was to be had.
+        steps = {
+            ServerState.VERSION_MISMATCH: error.remedy,
+            ServerState.NOT_READY: "wait; if it stays so, see that server's log",
+        }
+        step = steps.get(
+            error.state, f"stop what listens there, or choose another: askance serve --port {_another(settings.port)}"
+        )
+        return Check("port", CheckOutcome.WARNING, f"{shown} is taken: what listens there {error.what}", step)
+    return Check("port", CheckOutcome.OK, f"an Askance server of this version answers at http://{shown}")
+
+
+def _free(settings: Settings, shown: str) -> Check:
+    """Whether a server could listen there."""
+    try:
+        with bind(settings.host, settings.port) as listener:
+            if listener.getsockname()[1] == settings.port:
+                return Check("port", CheckOutcome.OK, f"{shown} is free: no server runs there")
+    except AskanceError as error:
+        return _failed("port", error)
+    step = f"askance serve takes the next free one, and says so; or choose one: --port {_another(settings.port)}"
+    return Check("port", CheckOutcome.WARNING, f"{shown} is taken, and nothing answers there", step)
+
+
+def _another(port: int) -> int:
+    return port + 1 if port < _LAST_PORT else port - 1
+
+
+def _listens(host: str, port: int) -> bool:
+    with suppress(OSError, UnicodeError), socket.create_connection((host, port), _SECONDS_FOR_AN_ANSWER):
+        return True
+    return False
 
 
 def _directory(directory: Path) -> Check:
@@ -257,22 +308,27 @@ def _place(settings: Settings) -> str:
 
 def _unread(error: Exception) -> Check:
     """What to say of a ledger that could not be read, and whether a backup is of any use."""
+    outcome, what, step = CheckOutcome.FAILED, str(error), RESTORE
     match error:
         case LedgerBusyError():
+            outcome = CheckOutcome.WARNING
             step = "a server has it open: askance health asks it, and askance doctor --deep looks beside it"
-            return Check("ledger", CheckOutcome.WARNING, str(error), step)
         case LedgerAwayError():
-            return Check(
-                "ledger", CheckOutcome.FAILED, str(error), "reach it again, then look again: nothing is damaged"
-            )
+            step = "reach it again, then look again: nothing is damaged"
         case PermissionError():
             what = f"{error.filename or 'a file'} cannot be opened: {error.strerror}"
-            return Check("ledger", CheckOutcome.FAILED, what, "run as the user who owns it")
+            step = "run as the user who owns it"
         case LedgerError():
-            return Check("ledger", CheckOutcome.FAILED, str(error), RESTORE)
+            pass
+        case OSError() if error.errno != errno.EIO:
+            # Too many open files, a share or a disk that is not there now: all but what the disk itself cannot read.
+            what = f"cannot be read: {error.strerror or type(error).__name__}"
+            step = "see to that, then look again: nothing is known to be damaged"
+        case MemoryError():
+            what, step = "cannot be read: there is too little memory", "end other programs, then look again"
         case _:
             what = f"cannot be read: {type(error).__name__}"
-            return Check("ledger", CheckOutcome.FAILED, what, RESTORE)
+    return Check("ledger", outcome, what, step)
 
 
 def _disk(directory: Path) -> Check:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psycopg
@@ -27,6 +29,9 @@ from askance_server.ledger.base import Fault, LedgerAwayError, LedgerBusyError, 
 from askance_server.ledger.schemas import migrations
 from askance_server.ledger.sqlite import FILE
 from askance_server.settings import Settings
+from tests.harness.marks import SECONDS
+from tests.harness.ports import lasting_port, nobody
+from tests.lab.commands.test_health import answering
 from tests.protocol.studies import part, round_of, study
 from tests.server.ledger.ledgers import publish
 
@@ -38,6 +43,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.startswith("ASKANCE_")]:
         monkeypatch.delenv(name)
+    monkeypatch.setenv("ASKANCE_PORT", "0")  # whoever listens on this machine is no affair of these tests
     return tmp_path
 
 
@@ -85,7 +91,18 @@ def test_doctor_finds_a_started_server_well_and_closes_its_ledger(started: Path)
 
     assert (code, {check["outcome"] for check in checks.values()}) == (Exit.OK, {"ok"})
     assert set(checks) == {
-        *("python", "settings", "directory", "key", "operator token", "enrolment token", "ledger", "disk", "clock")
+        *(
+            "python",
+            "settings",
+            "port",
+            "directory",
+            "key",
+            "operator token",
+            "enrolment token",
+            "ledger",
+            "disk",
+            "clock",
+        )
     }
     assert "12 users" in checks["ledger"]["detail"]
     assert FakeLedger.closed == before + 1
@@ -314,22 +331,91 @@ def test_doctor_never_advises_a_restore_for_what_is_merely_away(
     def foreign(*_: object, **__: object) -> object:
         raise PermissionError(13, "Permission denied", "ledger.sqlite")
 
+    def elsewhere(*_: object, **__: object) -> object:
+        raise OSError(errno.ESTALE, "Stale file handle", "ledger.sqlite")
+
+    def full(*_: object, **__: object) -> object:
+        raise MemoryError
+
     told = [away["ledger"]]
-    for fault in (locked, foreign):
+    for fault in (locked, foreign, elsewhere, full):
         monkeypatch.setattr(doctor_command, "open_ledger", fault)
         monkeypatch.setattr(doctor_command, "audit_ledger", fault)
         told.append(doctor(kept, *options)[1]["ledger"])
     for check in told:
         assert check["outcome"] == "failed"
-        assert not re.search("restore|backup|damaged[^:]*$", check["next"].replace("nothing is damaged", "")), check
+        assert not re.search("restore|backup", check["next"]), check
 
     # The control: damage is answered with a backup.
     def damaged(*_: object, **__: object) -> object:
         raise LedgerError("group 2 is damaged")
 
-    monkeypatch.setattr(doctor_command, "open_ledger", damaged)
-    monkeypatch.setattr(doctor_command, "audit_ledger", damaged)
-    assert "restore a backup" in doctor(kept, *options)[1]["ledger"]["next"]
+    def unreadable(*_: object, **__: object) -> object:
+        raise OSError(errno.EIO, "Input/output error", "ledger.sqlite")
+
+    for fault in (damaged, unreadable):
+        monkeypatch.setattr(doctor_command, "open_ledger", fault)
+        monkeypatch.setattr(doctor_command, "audit_ledger", fault)
+        assert "restore a backup" in doctor(kept, *options)[1]["ledger"]["next"]
+
+
+def port_of(data: Path, port: int | str, monkeypatch: pytest.MonkeyPatch, host: str = "127.0.0.1") -> dict[str, str]:
+    monkeypatch.setenv("ASKANCE_PORT", str(port))
+    monkeypatch.setenv("ASKANCE_HOST", host)
+    _, checks = doctor(data)
+    # A server that is stopped is merely away.
+    assert not [each for each in checks.values() if re.search("restore|backup", each["next"])]
+    return checks["port"]
+
+
+def test_doctor_says_that_the_port_of_a_stopped_server_is_free(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    port = lasting_port()
+    check = port_of(kept, port, monkeypatch)
+
+    assert (check["outcome"], check["detail"]) == ("ok", f"127.0.0.1:{port} is free: no server runs there")
+    # Nobody listens there now either.
+    assert port_of(kept, port, monkeypatch) == check
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome", "detail", "step"),
+    [
+        ({}, "ok", "an Askance server of this version answers at", ""),
+        ({"statuses": {"/readyz": 503}}, "warning", "is alive but not ready", "see that server's log"),
+        ({"version": "2"}, "warning", "speaks version '2' of the protocol", "install the same version"),
+        ({"version": None}, "warning", "answers, but is no Askance server", "askance serve --port "),
+        ({"statuses": {"/healthz": 500}}, "warning", "answers with status 500", "askance serve --port "),
+        ({"silent": True}, "warning", "does not answer in time", "askance serve --port "),
+    ],
+)
+def test_doctor_says_who_listens_on_the_port_and_what_to_do(
+    kept: Path, monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any], outcome: str, detail: str, step: str
+) -> None:
+    monkeypatch.setattr(doctor_command, "_SECONDS_FOR_AN_ANSWER", 0.2 if answer.get("silent") else SECONDS)
+    with answering(**answer) as url:
+        check = port_of(kept, url.rpartition(":")[2], monkeypatch)
+
+    assert check["outcome"] == outcome
+    assert detail in check["detail"]
+    assert step in check["next"]
+    assert bool(check["next"]) == (outcome != "ok")
+
+
+def test_doctor_says_that_a_port_is_taken_by_who_does_not_listen(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with nobody() as url:
+        check = port_of(kept, url.rpartition(":")[2], monkeypatch)
+    assert check["outcome"] == "warning"
+    assert "is taken, and nothing answers there" in check["detail"]
+    assert "--port" in check["next"]
+
+
+@pytest.mark.parametrize("host", ["nowhere.invalid", "192.0.2.1"])
+def test_doctor_fails_on_an_address_that_is_not_of_this_machine(
+    kept: Path, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    monkeypatch.setattr(doctor_command, "_SECONDS_FOR_AN_ANSWER", 0.2)
+    check = port_of(kept, 8080, monkeypatch, host)
+    assert (check["outcome"], "127.0.0.1" in check["next"]) == ("failed", True)
 
 
 def test_doctor_sees_a_full_disk_and_a_clock_that_went_back(started: Path, monkeypatch: pytest.MonkeyPatch) -> None:
