@@ -29,7 +29,7 @@ from askance_lab.commands.shared.options import (
 from askance_lab.commands.shared.parse_set import parse_set
 from askance_lab.commands.shared.progress import ProgressBar
 from askance_lab.commands.shared.tables import echo_table
-from askance_lab.experiments.planned_users import PlannedRound, planned_rounds
+from askance_lab.experiments.planned_users import StudyPlan, plan_study
 from askance_lab.experiments.survey_plan import ExpectedSurvey
 from askance_protocol.errors import UsageError
 from askance_server.strategies.shared.survey_asks import gain
@@ -84,7 +84,7 @@ def plan(
             raise UsageError(f"does not go with {strategy}", where=option, remedy="leave it out, or plan a survey")
     terms = {**asked, "epsilon": epsilon, "beta": beta}
     with ProgressBar("planning", quiet=True):
-        planned = planned_rounds(strategy, terms, population, example)
+        planned = plan_study(strategy, terms, population, example)
     answer = _answer(strategy, asked, epsilon, beta, planned)
     if survey:
         answer |= _widths(ExpectedSurvey.of(terms, population, example), float(asked.get("width", "0.1")), users)
@@ -145,9 +145,7 @@ def _together(gains: dict[str, float]) -> str:
     return f"Each user answers one question. {several} would do with {times} of them: ask in {best} surveys, one each."
 
 
-def _answer(
-    strategy: str, parameters: dict[str, Any], epsilon: str, beta: str, rounds: Sequence[PlannedRound]
-) -> dict[str, Any]:
+def _answer(strategy: str, parameters: dict[str, Any], epsilon: str, beta: str, planned: StudyPlan) -> dict[str, Any]:
     names = ("stated", "repaired", "planned")
     return {
         "schema_version": SCHEMA_VERSION,
@@ -158,9 +156,10 @@ def _answer(
         "rounds": [
             {name: getattr(each, name) for name in ("queries", "tolerance", *names)}
             | {"liars": [{"share": one.share, "shift": one.shift} for one in each.liars]}
-            for each in rounds
+            for each in planned.rounds
         ],
-        "users": {name: sum(getattr(each, name) for each in rounds) for name in names},
+        "users": {name: sum(getattr(each, name) for each in planned.rounds) for name in names},
+        "enrol": planned.enrol,
     }
 
 
@@ -177,6 +176,7 @@ def _echo(answer: dict[str, Any]) -> None:
     ]
     title = f"{answer['strategy']} at ε = {answer['epsilon']}, β = {answer['beta']}: users needed"
     echo_table("\n".join((title, *lines)), columns, cells, title=title)
+    typer.echo(f"Enrol {answer['enrol']:,} users: so many suffice, whether a study takes as many as it needs or all.")
     typer.echo(_liars(answer["rounds"]))
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
+
+import numpy as np
 
 from askance_client.simulation.population.over_schema import over_schema
 from askance_lab.data.made_up import made_up, split_parameters
 from askance_lab.evaluation.weighted import WeightedExamples
+from askance_lab.experiments.enrolment import users_to_enrol
 from askance_lab.oracles.exact import Exact
 from askance_lab.theory.local import users_sq_simulation_repaired, users_sq_simulation_stated
 from askance_protocol.errors import AskanceError, UsageError
@@ -18,7 +21,8 @@ from askance_protocol.schema import Schema
 from askance_server.core import planning
 from askance_server.core.liars import Shift, shifts
 from askance_server.core.run import Run, StrategyError, raised
-from askance_server.core.strategy import Ask, Hypothesis, Parameters
+from askance_server.core.sample_size import reports_suffice
+from askance_server.core.strategy import Answer, Ask, Hypothesis, Parameters, Strategy
 from askance_server.core.study import strategy_named, study_of
 from askance_server.strategies.registry import registry
 
@@ -41,14 +45,21 @@ class PlannedRound:
     """How far liars could shift the answers of this round, whatever its number of users."""
 
 
-def planned_rounds(
-    name: str, parameters: Parameters, kind: str | None = None, example: Schema | None = None
-) -> list[PlannedRound]:
-    """Plan of each round of a strategy, over a representative population: uniform over `example`, if it is given."""
+@dataclass(frozen=True, slots=True)
+class StudyPlan:
+    """The rounds of a strategy, and how many users have to enrol for them."""
+
+    rounds: tuple[PlannedRound, ...]
+    enrol: int
+    """So many users suffice: in a study that takes as many as it needs, and in one that takes all."""
+
+
+def plan_study(name: str, parameters: Parameters, kind: str | None = None, example: Schema | None = None) -> StudyPlan:
+    """Plan of a strategy, over a representative population: uniform over `example`, if it is given."""
     strategies = registry()
     if name in strategies.broken:
         raise UsageError(strategies.broken[name], where=name, remedy="mend it, or plan another strategy")
-    strategy, found = strategy_named(strategies, name), list[PlannedRound]()
+    strategy = strategy_named(strategies, name)
     if example is None:
         asked, own = split_parameters(strategy, parameters, kind)
         population = made_up(strategy, asked, _SEED, own, kind)
@@ -66,16 +77,58 @@ def planned_rounds(
     )
     oracle = Exact(WeightedExamples(population.columns(range(_SAMPLE))))
     try:
-        run = Run(strategy, planning.strategy_parameters(asked))
-        said = run.step(None)
-        while not isinstance(said, Hypothesis):
-            found.append(
-                _round(said, strategy.rounds, planning.terms_of(asked), *_planned(study, said, strategy.rounds))
-            )
-            said = run.step(oracle.answer(said))
+        every = _asked(strategy, asked, oracle.answer)
+        rounds = [
+            _round(asks, strategy.rounds, planning.terms_of(asked), *_planned(study, asks, strategy.rounds))
+            for asks in every
+        ]
     except StrategyError as error:
         raise StrategyError(error.what, where=name) from error
-    return found
+    enrol = users_to_enrol(strategy, [each.planned for each in rounds], _longest(study, strategy, asked))
+    if strategy.rounds == len(every) == len(every[0]) == 1:
+        enrol = _exactly(study, every[0], enrol)
+    return StudyPlan(tuple(rounds), enrol)
+
+
+def planned_rounds(
+    name: str, parameters: Parameters, kind: str | None = None, example: Schema | None = None
+) -> Sequence[PlannedRound]:
+    """Plan of each round of a strategy, as `plan_study` makes it."""
+    return plan_study(name, parameters, kind, example).rounds
+
+
+def _exactly(study: StudySpec, asks: Sequence[Ask], users: int) -> int:
+    """So many users or a few more, all of whom answer the one question of a study: exactly these suffice."""
+    [part], [ask], terms = planning.prepared_parts(study, asks), asks, planning.terms_of(study.parameters)
+    while not reports_suffice(part, users, ask.tolerance, terms.beta):
+        users += 1 + users // 1000
+    return users
+
+
+Answering: TypeAlias = Callable[[Sequence[Ask]], Sequence[Answer]]
+
+
+def _asked(strategy: Strategy, parameters: Parameters, answer: Answering) -> list[Sequence[Ask]]:
+    """The asks of each round of a strategy that is answered so."""
+    run, asks = Run(strategy, planning.strategy_parameters(parameters)), list[Sequence[Ask]]()
+    said = run.step(None)
+    while not isinstance(said, Hypothesis):
+        asks.append(said)
+        said = run.step(answer(said))
+    return asks
+
+
+def _longest(study: StudySpec, strategy: Strategy, parameters: Parameters) -> Sequence[int]:
+    """Targets of the rounds of a strategy to which every answer is 1; none if it cannot bear that."""
+    try:
+        asks = _asked(strategy, parameters, _ones)
+        return [_planned(study, each, strategy.rounds)[0] for each in asks]
+    except StrategyError:
+        return ()
+
+
+def _ones(asks: Sequence[Ask]) -> Sequence[Answer]:
+    return [np.ones(ask.query.cells) if isinstance(ask.query, CellQuery) else 1.0 for ask in asks]
 
 
 def _planned(study: StudySpec, asks: Sequence[Ask], rounds: int) -> tuple[int, tuple[Shift, ...]]:

@@ -148,7 +148,7 @@ def demand(study: StudySpec, asks: Sequence[Ask], rounds: int) -> Demand:
     terms = terms_of(study.parameters)
     several = len(asks) > 1
     failure = terms.beta / rounds / (len(asks) + 1 if several else 1)
-    needs = _needs(_prepared(study, asks, terms.epsilon), asks, failure)
+    needs = _needs(prepared_parts(study, asks), asks, failure)
     shares = [ask.share for ask in asks] if asks[0].share else shares_of(needs)
     parts = tuple(_part(study, ask, terms.epsilon, share) for ask, share in zip(asks, shares, strict=True))
     return Demand(parts, tuple(needs), reports_until(needs, shares, failure) if several else needs[0])
@@ -160,9 +160,9 @@ def _part(study: StudySpec, ask: Ask, epsilon: int, share: int) -> Part:
     return Part(query=ask.query, channel=channel, charge=epsilon, share=share)
 
 
-def _prepared(study: StudySpec, asks: Sequence[Ask], epsilon: int) -> Sequence[PreparedPart]:
+def prepared_parts(study: StudySpec, asks: Sequence[Ask]) -> Sequence[PreparedPart]:
     """Prepare the parts as both sides will check them, in a round that is never published."""
-    parts = tuple(_part(study, ask, epsilon, share=1) for ask in asks)
+    parts = tuple(_part(study, ask, terms_of(study.parameters).epsilon, share=1) for ask in asks)
     draft = RoundSpec(study=study.digest(), number=1, parts=parts, cohort=Cohort(users=1), target=1, deadline=0)
     prepared = prepare_round(study, draft).parts
     # The room that is left is for shares, cohort and the entry around the round.
@@ -286,5 +286,10 @@ def _too_few(number: int, needed: int, left: int, charge: int) -> TooFewUsersErr
 def _wanted(users: Literal["needed", "all"], target: int, left: int, place: RoundPosition) -> int:
     """Number of the remaining users whom the cohort should have."""
     if users == "needed":
-        return min(target + -(-target // 20), left)
+        return min(with_spare(target), left)
     return max(1, int(left * place.portion))
+
+
+def with_spare(target: int) -> int:
+    """The target, and one in twenty more: for users who never answer."""
+    return target + -(-target // 20)

@@ -21,14 +21,34 @@ def reports_needed(part: PreparedPart, tolerance: float, failure: float) -> int:
     For two-valued scores by exact binomial tails, for others by Bernstein's inequality. Tolerance is on what is
     estimated: a frequency, a mean in [−1, 1], the signed share of a cell. Cells share the failure evenly.
     """
+    wanted, each = _estimated(part, failure)
+    return max(_needed(part.channel, target, tolerance, each) for target in wanted)
+
+
+def reports_suffice(part: PreparedPart, reports: int, tolerance: float, failure: float) -> bool:
+    """Whether exactly so many reports are enough, if at least `reports_needed`: a few more than those may not be.
+
+    See the theory of operation of `planners`. Bernstein's inequality only gets better.
+    """
+    wanted, each = _estimated(part, failure)
+    for target in wanted:
+        ends = part.channel.proportions(target)
+        if ends is not None and reports <= planners.LARGEST:
+            reach = tolerance * (ends[1] - ends[0]) / float(np.ptp(target))
+            if planners.worst_proportion(reports, reach, *ends).failure > each:
+                return False
+    return True
+
+
+def _estimated(part: PreparedPart, failure: float) -> tuple[Floats, float]:
+    """What is estimated from the part's reports, and the failure of each estimate."""
     query, channel = part.query.query, part.channel
     if isinstance(query, CellQuery) and part.pooled:
         wanted, estimates = POOLED[np.newaxis], query.cells
     else:
         wanted = targets(query, channel.inputs)
         estimates = len(wanted)
-    each = checks.open_unit("failure", failure) / estimates
-    return max(_needed(channel, target, tolerance, each) for target in wanted)
+    return wanted, checks.open_unit("failure", failure) / estimates
 
 
 def _needed(channel: Channel, target: Floats, tolerance: float, failure: float) -> int:

@@ -99,4 +99,5 @@ MASKED_PARITY: Final = Strategy(
     promise=promise,
     error=error,
     examples="masked-parity",
+    portions=(9, 1),
 )

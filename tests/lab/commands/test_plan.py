@@ -34,6 +34,13 @@ def test_a_mp_is_planned_round_by_round_as_the_papers_and_we_would() -> None:
     )
 
 
+def test_it_says_how_many_have_to_enrol() -> None:
+    answer = planned("masked-parity", "--d", "8")
+
+    assert answer["users"]["planned"] < answer["enrol"] < 1.2 * answer["users"]["planned"]
+    assert f"Enrol {answer['enrol']:,} users: so many suffice" in invoke("plan", "masked-parity", "--d", "8")
+
+
 def test_a_cell_counts_as_a_query_of_the_papers() -> None:
     [only] = planned("histogram", "--set", "cells=10")["rounds"]
 
