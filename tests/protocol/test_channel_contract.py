@@ -18,7 +18,7 @@ import pytest
 from askance_protocol import canonical
 from askance_protocol.arrays import Floats, Whole
 from askance_protocol.budget import MICRO
-from askance_protocol.channels import CHANNELS, BaseChannelSpec, Channel, ChannelKind, KaryResponse
+from askance_protocol.channels import CHANNELS, BaseChannelSpec, Channel, ChannelKind, KaryResponse, TabulatedChannel
 from askance_protocol.channels.channel import Inputs, Outcomes
 from askance_protocol.channels.ratio import WORD, within
 from askance_protocol.errors import ProtocolError
@@ -213,6 +213,21 @@ def test_a_round_with_it_never_charges_less_than_it_costs(kind: ChannelKind) -> 
         assert one.channel == channel
         with pytest.raises(ProtocolError, match="certified"):
             prepared(Part(query=query, channel=spec, charge=cost - 1))
+
+
+def test_a_table_finds_the_two_values_of_its_score_although_it_solves_for_them_in_floats() -> None:
+    """Of the same table a channel that knows its score by a formula says the same."""
+    known = KaryResponse(MICRO, 5)
+    for target in (np.eye(5)[0], np.linspace(-1, 1, 5)):
+        ends = TabulatedChannel(known.table()).proportions(target)
+        assert ends == pytest.approx(known.proportions(target), rel=1e-12)
+
+
+def test_noise_is_of_the_range_that_the_documents_show_unless_another_is_said() -> None:
+    assert {name: kind.options["range"][0] for name, kind in CHANNELS.items() if "range" in kind.options} == {
+        "geometric": 10,
+        "laplace": 10,
+    }
 
 
 @each_kind
