@@ -83,13 +83,40 @@ class TabulatedChannel(Channel):
             outcomes[mine] = np.searchsorted(self._cuts[one], words[mine], side="right")
         return outcomes
 
+    def scores(self, target: Floats) -> Floats:
+        """The shortest solution; or one of two values, where that has more and there is such a one.
+
+        Where reports are sets of cells, and each is in as many of them, so is the score for the share of a cell: it
+        tells sets that have the cell from the others. The mean of two values has an exact interval.
+        """
+        shortest = Channel.scores(self, target)
+        if _is_two_valued(shortest):
+            return shortest
+        cell, rest = int(np.argmax(target)), np.delete(target, np.argmax(target))
+        if not rest.size or np.ptp(rest) or target[cell] <= rest[0]:
+            return shortest
+        weights = np.array(self.rows, np.float64) / WORD
+        mine = weights[cell]
+        named = mine > (mine.min() + mine.max()) / 2
+        others = np.delete(weights[:, named].sum(axis=1), cell)
+        own = float(mine[named].sum())
+        if np.ptp(others) > EVEN * (own - others[0]):
+            return shortest
+        return rest[0] + (target[cell] - rest[0]) * (named - others.mean()) / (own - others.mean())
+
     def proportions(self, target: Floats) -> tuple[float, float] | None:
         """Where the score of a table takes two values, it is unbiased only if they are this likely."""
         score = self.scores(target)
         least, spread = float(score.min()), float(np.ptp(score))
-        if ((score - least > EVEN * spread) & (score - least < (1 - EVEN) * spread)).any() or not spread:
+        if not spread or not _is_two_valued(score):
             return None
         return (float(target.min()) - least) / spread, (float(target.max()) - least) / spread
+
+
+def _is_two_valued(score: Floats) -> bool:
+    """Whether a score takes two values, up to what solving for it has rounded."""
+    least, spread = score.min(), np.ptp(score)
+    return not ((score - least > EVEN * spread) & (score - least < (1 - EVEN) * spread)).any()
 
 
 def _check_row(row: Sequence[object], length: int, where: str) -> None:

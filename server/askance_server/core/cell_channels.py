@@ -1,20 +1,28 @@
-"""Which channel asks for the cells of a partition best: k-ary response, subset selection, or one bit and a public row.
+"""Which channel asks for the cells of a partition best: k-ary response, sets of cells, or one bit and a public row.
 
 Theory of operation
 -------------------
 A report of subset selection (Ye and Barg 2018, IEEE Trans. Inf. Theory 64(8), §IV) names a set of ω of the k cells: all
 sets that contain the user's cell are equally likely, and e^ε times as likely as those that do not. With ω = 1 it is
-k-ary response. A given cell is in the reported set with probability p if it is the user's own, and q if not,
+k-ary response. Not all sets of this size are needed: it is enough that each cell is in as many of them, and so is each
+pair of cells. That is a block design, and the points and hyperplanes of a projective geometry are one with no more sets
+than points (as Feldman, Nelson, Nguyen and Talwar 2022 use it, arXiv:2203.00194): v = (q^t − 1)/(q − 1) points for a
+prime q, of which each hyperplane has ω = (q^(t−1) − 1)/(q − 1). Points that are no cell are left out of the table's
+rows, and nothing else changes.
 
-    p = ω·e^ε / (ω·e^ε + k − ω),   q = (p·(ω − 1) + (1 − p)·ω) / (k − 1),
+Say each cell is in `own` sets, each pair of cells in `both`, and there are `sets` of them. A given cell is in the
+reported set with probability p if it is the user's own, and r if not,
 
-so the share of a cell is estimated with variance r(1 − r) / (n(p − q)²), r = q + (p − q)·share, from a score of two
-values. The sum of this over all cells is the largest for even shares, where r = ω/k, and there channels are compared.
-The pooled bit has C² − 1/k² for each cell, C = (e^ε + 1)/(e^ε − 1), whatever k is.
+    p = own·e^ε / Z,   r = (both·e^ε + own − both) / Z,   Z = own·e^ε + sets − own,
+
+so the share of a cell is estimated with variance s(1 − s) / (n(p − r)²), s = r + (p − r)·share, from a score of two
+values. The sum of this over all cells is the largest for even shares, and there channels are compared. The pooled bit
+has C² − 1/k² for each cell, C = (e^ε + 1)/(e^ε − 1), whatever k is.
 
 Subset selection attains the least mean squared error that any ε-local randomizer has for even shares, up to terms of
-lower order (Ye and Barg, Thm V.1). But it is published as a table with k rows and one column for each set, so it is
-taken as long as that has at most `MAX_WEIGHTS` weights: for seventeen cells with three, say. Beyond, the bit is.
+lower order (Ye and Barg, Thm V.1), with about one cell in e^ε + 1 in a set. But a channel is published as a table with
+a row for each cell and a column for each set, so it is taken as long as that has at most `MAX_WEIGHTS` weights: of a
+geometry up to sixty-seven cells. Beyond, the bit is: at ε = 1 its variance is 1.27 times as large.
 
 The weights are integers, as those of every channel, and certified as every table is.
 """
@@ -22,10 +30,11 @@ The weights are integers, as those of every channel, and certified as every tabl
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations
-from typing import Final
+from itertools import combinations, product
+from typing import Final, TypeAlias
 
 from askance_protocol.budget import MICRO
 from askance_protocol.channels import BinaryResponse, BinarySpec, ChannelSpec, KarySpec, TableSpec
@@ -37,10 +46,14 @@ from askance_protocol.schema import Schema
 
 MAX_WEIGHTS: Final = 1 << 13
 """Weights of a table that a round publishes for one question: about 200 KB."""
+ALL_WEIGHTS: Final = 1 << 16
+"""Weights of all tables of a round: 1.6 MB, for a document has to be below 2."""
 
 
-def channel_for(query: BooleanQuery | RealQuery | CellQuery, example: Schema, epsilon: int) -> ChannelSpec:
-    """The channel that estimates the cells of a query best; binary response for any other query.
+def channel_for(
+    query: BooleanQuery | RealQuery | CellQuery, example: Schema, epsilon: int, most: int = MAX_WEIGHTS
+) -> ChannelSpec:
+    """The channel of at most so many weights that estimates the cells of a query best; else binary response.
 
     Only binary response has an answer for an example without a cell, or that counts against its cell.
     """
@@ -50,40 +63,102 @@ def channel_for(query: BooleanQuery | RealQuery | CellQuery, example: Schema, ep
         cells = query.inputs(example)
     except ProtocolError:
         return BinarySpec(micro_epsilon=epsilon)
-    return _best(cells, epsilon)
+    return _best(cells, epsilon, most)
 
 
-def cell_variance(cells: int, size: int, epsilon: int) -> float:
-    """Variance of the share of a cell, times the number of reports, where shares are even; size 0: the pooled bit."""
-    if not size:
+@dataclass(frozen=True, slots=True)
+class AllSets:
+    """All sets of this size."""
+
+    size: int
+
+    def counts(self, cells: int) -> tuple[int, int, int]:
+        """Number of sets, of those with one given cell, and of those with two."""
+        return (
+            math.comb(cells, self.size),
+            math.comb(cells - 1, self.size - 1),
+            math.comb(cells - 2, self.size - 2) if self.size > 1 else 0,
+        )
+
+    def members(self, cells: int) -> Iterator[Sequence[int]]:
+        """The sets, each by its cells."""
+        return combinations(range(cells), self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """The hyperplanes of the projective geometry of so many coordinates over a prime field, as sets of its points."""
+
+    prime: int
+    coordinates: int
+
+    @property
+    def points(self) -> int:
+        """v, which is the number of hyperplanes, too."""
+        return (self.prime**self.coordinates - 1) // (self.prime - 1)
+
+    def counts(self, cells: int) -> tuple[int, int, int]:  # noqa: ARG002 - as AllSets
+        """The same for any cells that are points of it."""
+        below = [(self.prime ** (self.coordinates - down) - 1) // (self.prime - 1) for down in (1, 2)]
+        return self.points, below[0], below[1]
+
+    def members(self, cells: int) -> Iterator[Sequence[int]]:
+        """The cells on each hyperplane: those whose product with it is 0."""
+        points = [point for point in product(range(self.prime), repeat=self.coordinates) if _is_first(point)]
+        for plane in points:
+            yield [
+                cell
+                for cell in range(cells)
+                if not sum(a * b for a, b in zip(plane, points[cell], strict=True)) % self.prime
+            ]
+
+
+Sets: TypeAlias = AllSets | Geometry
+
+
+def _is_first(point: Sequence[int]) -> bool:
+    """Whether the first coordinate that is not 0 is 1: of each point one of its multiples."""
+    return next((each for each in point if each), 0) == 1
+
+
+def cell_variance(cells: int, sets: Sets | None, epsilon: int) -> float:
+    """Variance of the share of a cell, times the number of reports, where shares are even; None: the pooled bit."""
+    if sets is None:
         return float(BinaryResponse(epsilon).scale) ** 2 - cells**-2
+    every, own, both = sets.counts(cells)
     odds = math.exp(epsilon / MICRO)
-    own = size * odds / (size * odds + cells - size)
-    other = (own * (size - 1) + (1 - own) * size) / (cells - 1)
-    even = size / cells
-    return even * (1 - even) / (own - other) ** 2
+    total = own * odds + every - own
+    mine, other = own * odds / total, (both * odds + own - both) / total
+    even = (mine + (cells - 1) * other) / cells
+    return even * (1 - even) / (mine - other) ** 2
 
 
 @lru_cache(maxsize=256)
-def _best(cells: int, epsilon: int) -> ChannelSpec:
+def _best(cells: int, epsilon: int, most: int) -> ChannelSpec:
     if cells < 2:
         return BinarySpec(micro_epsilon=epsilon)
-    size = min(_sizes(cells), key=lambda size: cell_variance(cells, size, epsilon))
-    if size > 1:
-        return subset_channel(cells, size, epsilon)
-    return KarySpec(micro_epsilon=epsilon) if size else BinarySpec(micro_epsilon=epsilon)
+    sets = min(_every(cells, most), key=lambda sets: cell_variance(cells, sets, epsilon))
+    if sets is None:
+        return BinarySpec(micro_epsilon=epsilon)
+    return KarySpec(micro_epsilon=epsilon) if sets == AllSets(1) else set_channel(cells, sets, epsilon)
 
 
-def _sizes(cells: int) -> Iterator[int]:
-    yield 0
+def _every(cells: int, most: int) -> Iterator[Sets | None]:
+    yield None
     if cells <= MAX_CATEGORIES:
-        yield 1
-    yield from (size for size in range(2, cells // 2 + 1) if cells * math.comb(cells, size) <= MAX_WEIGHTS)
+        yield AllSets(1)
+    yield from (AllSets(size) for size in range(2, cells // 2 + 1) if cells * math.comb(cells, size) <= most)
+    for prime in (2, 3, 5, 7):
+        for coordinates in range(3, 8):
+            found = Geometry(prime, coordinates)
+            if cells <= found.points and cells * found.points <= most:
+                yield found
 
 
-def subset_channel(cells: int, size: int, epsilon: int) -> TableSpec:
-    """Subset selection as a table: a row for each cell, a column for each set of this size."""
-    inside, outside = math.comb(cells - 1, size - 1), math.comb(cells - 1, size)
+def set_channel(cells: int, sets: Sets, epsilon: int) -> TableSpec:
+    """A table with a row for each cell, and a column for each set."""
+    every, inside, _ = sets.counts(cells)
+    outside = every - inside
     odds = exp_lower(epsilon)
     lie = -(-(WORD << SCALE_BITS) // (odds * inside + (outside << SCALE_BITS)))
     # What rounding leaves is dealt to the first sets that tell the truth, so a truth may weigh one more than its share.
@@ -92,11 +167,12 @@ def subset_channel(cells: int, size: int, epsilon: int) -> TableSpec:
     truth, rest = divmod(WORD - lie * outside, inside)
     if lie < MIN_WEIGHT:
         raise ProtocolError("is too large for subset selection", where="epsilon", remedy="ask for less")
+    members = [frozenset(one) for one in sets.members(cells)]
     rows = list[tuple[str, ...]]()
     for cell in range(cells):
         left = rest
         row = list[str]()
-        for chosen in combinations(range(cells), size):
+        for chosen in members:
             extra = cell in chosen and left > 0
             left -= extra
             row.append(str(truth + extra if cell in chosen else lie))

@@ -40,6 +40,7 @@ import numpy as np
 from askance_protocol import parameters as read
 from askance_protocol.arrays import Integers, Truths
 from askance_protocol.budget import limit_from_text, to_text
+from askance_protocol.channels import ChannelSpec
 from askance_protocol.coins import MAX_CHOICES, Coin, choices
 from askance_protocol.errors import Code, ProtocolError
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
@@ -53,7 +54,7 @@ from askance_protocol.rounds import (
     prepare_round,
 )
 from askance_protocol.rounds.spec import MAX_DOCUMENT, MAX_PARTS
-from askance_server.core.cell_channels import channel_for
+from askance_server.core.cell_channels import ALL_WEIGHTS, MAX_WEIGHTS, channel_for
 from askance_server.core.sample_size import reports_needed
 from askance_server.core.strategy import Ask, Parameters
 
@@ -148,21 +149,30 @@ def demand(study: StudySpec, asks: Sequence[Ask], rounds: int) -> Demand:
     terms = terms_of(study.parameters)
     several = len(asks) > 1
     failure = terms.beta / rounds / (len(asks) + 1 if several else 1)
-    needs = _needs(prepared_parts(study, asks), asks, failure)
+    prepared = prepared_parts(study, asks)
+    needs = _needs(prepared, asks, failure)
     shares = [ask.share for ask in asks] if asks[0].share else shares_of(needs)
-    parts = tuple(_part(study, ask, terms.epsilon, share) for ask, share in zip(asks, shares, strict=True))
+    parts = tuple(part.part.model_copy(update={"share": share}) for part, share in zip(prepared, shares, strict=True))
     return Demand(parts, tuple(needs), reports_until(needs, shares, failure) if several else needs[0])
 
 
-def _part(study: StudySpec, ask: Ask, epsilon: int, share: int) -> Part:
-    chosen = ask.channel == "best" and isinstance(ask.query, CellQuery)
-    channel = channel_for(ask.query, study.example, epsilon) if chosen else BinarySpec(micro_epsilon=epsilon)
-    return Part(query=ask.query, channel=channel, charge=epsilon, share=share)
+def _channels(study: StudySpec, asks: Sequence[Ask], epsilon: int) -> list[ChannelSpec]:
+    """The channel of each ask: the more of them want the best for their cells, the smaller the tables that are best."""
+    wanted = [ask.channel == "best" and isinstance(ask.query, CellQuery) for ask in asks]
+    most = min(MAX_WEIGHTS, ALL_WEIGHTS // max(1, sum(wanted)))
+    return [
+        channel_for(ask.query, study.example, epsilon, most) if best else BinarySpec(micro_epsilon=epsilon)
+        for ask, best in zip(asks, wanted, strict=True)
+    ]
 
 
 def prepared_parts(study: StudySpec, asks: Sequence[Ask]) -> Sequence[PreparedPart]:
     """Prepare the parts as both sides will check them, in a round that is never published."""
-    parts = tuple(_part(study, ask, terms_of(study.parameters).epsilon, share=1) for ask in asks)
+    epsilon = terms_of(study.parameters).epsilon
+    parts = tuple(
+        Part(query=ask.query, channel=channel, charge=epsilon)
+        for ask, channel in zip(asks, _channels(study, asks, epsilon), strict=True)
+    )
     draft = RoundSpec(study=study.digest(), number=1, parts=parts, cohort=Cohort(users=1), target=1, deadline=0)
     prepared = prepare_round(study, draft).parts
     # The room that is left is for shares, cohort and the entry around the round.

@@ -25,6 +25,7 @@ from askance_protocol.errors import ProtocolError
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
 from askance_protocol.queries.telemetry import compile_question
 from askance_protocol.rounds import PreparedRound
+from askance_protocol.rounds.bulletin import RoundPublished
 from askance_protocol.schema import CategoryField, IntegerField, Schema
 from askance_protocol.tally import Tally
 from askance_server.core.estimates import study_estimates
@@ -237,6 +238,18 @@ def test_every_question_has_the_same_number_of_users_unless_a_width_is_asked() -
     assert [part.part.share for part in round_of(published(["share(country)", "histogram(country)"])).parts] == [12]
     shared = round_of(published(["mean(minutes, 0, 60)", "mean(minutes, 0, 90)", "share(dark)"]))
     assert sorted(part.part.share for part in shared.parts) == [2, 5, 5, 6]
+
+
+def test_64_questions_with_many_cells_are_published_in_one_round() -> None:
+    """Each by a table of its own: all of them have to fit into one document."""
+    own = Schema(fields=(*(CategoryField(name=f"c{k}", values=tuple(f"v{v}" for v in range(30))) for k in range(64)),))
+    study = study_for(SURVEY, parameters([f"share(c{k})" for k in range(64)]), 1, own)
+    view = StudyInMemory(study, SURVEY, USERS)
+    view.publish()
+    notice = step(view)
+
+    assert isinstance(notice, RoundPublished)
+    assert {part.channel.kind for part in notice.round.parts} == {"table"}
 
 
 def test_questions_about_whatever_columns_there_are() -> None:
