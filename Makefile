@@ -96,6 +96,7 @@ benchmark: install
 	$(BIN)/python benchmarks/masked_parity_tried.py
 	$(BIN)/python benchmarks/curator.py
 	$(BIN)/python benchmarks/curator_users.py
+	$(BIN)/python benchmarks/survey.py
 	$(BIN)/python benchmarks/figures.py
 
 clean:

@@ -7,7 +7,7 @@ to 1, as multi-freq-ldpy does. How often each report comes is drawn at once, by 
 The libraries run in an environment of their own: one that is made for this and thrown away, or that of `--python`.
 Exits 6 where the survey is worse than another beyond chance.
 
-    python benchmarks/survey.py [--repetitions 4000] [--python FILE] [--json]
+    python benchmarks/survey.py [--repetitions 20000] [--python FILE] [--json]
 """
 
 from __future__ import annotations
@@ -41,12 +41,13 @@ ASKS: Final = (
     "share(plan = 'pro' and minutes > 30)",
     "mean(crashes)",
     "share(dark)",
-    f"histogram(minutes, {', '.join(map(str, range(4, 120, 4)))})",
+    f"histogram(minutes, {', '.join(map(str, range(6, 120, 6)))})",
 )
 USERS: Final = 20_000
 EPSILON: Final = 1
-REPETITIONS: Final = 4000
+REPETITIONS: Final = 20_000
 PACKAGES: Final = ("pure-ldp", "multi-freq-ldpy", "bitstring", "numba", "xxhash", "bitarray")
+LONGEST: Final = 48
 SURE: Final = 1.96
 BEYOND_CHANCE: Final = 4.0
 """Standard errors: the best of six others, of seven questions, is often better by two."""
@@ -69,7 +70,8 @@ def main() -> int:
     rows = table(ours, theirs)
     worse = [row["question"] for row in rows if row["beyond_chance"]]
     if options.json:
-        print(json.dumps({"schema_version": 2, "epsilon": EPSILON, "users": USERS, "table": rows, "worse": worse}))
+        terms = {"epsilon": EPSILON, "users": USERS, "repetitions": options.repetitions}
+        print(json.dumps({"schema_version": 2, **terms, "table": rows, "worse": worse}, indent=1, ensure_ascii=False))
     else:
         print("\n".join(markdown(rows)))
     return 6 if worse else 0
@@ -94,9 +96,9 @@ def our_errors(repetitions: int) -> tuple[dict[str, dict[str, Error]], dict[str,
     return errors, shares
 
 
-def surveyed(asks: Sequence[str]) -> ExpectedSurvey:
+def surveyed(asks: Sequence[str], **more: str) -> ExpectedSurvey:
     """A survey of these questions, and how likely each report is."""
-    parameters = {f"ask{number}": text for number, text in enumerate(asks, 1)}
+    parameters = {f"ask{number}": text for number, text in enumerate(asks, 1)} | more
     return ExpectedSurvey.of({**parameters, "users": "all", "epsilon": str(EPSILON)})
 
 
@@ -214,7 +216,10 @@ def markdown(rows: Sequence[Row]) -> list[str]:
     """The table as a document has it; errors in hundred-thousandths."""
     lines = [f"| {' | '.join(HEADER)} |", "|---|---|---|---|---|---|"]
     for row in rows:
-        cells = [f"`{row['question']}`", *(f"{1e5 * row[name]:.2f}" for name in ("survey", "own cohort"))]
+        name = row["question"]
+        if len(name) > LONGEST:
+            name = f"{name[: LONGEST // 2].rpartition(', ')[0]}, …, {name.rpartition(', ')[2]}"
+        cells = [f"`{name}`", *(f"{1e5 * row[name]:.2f}" for name in ("survey", "own cohort"))]
         for library in ("pure-ldp", "multi-freq-ldpy"):
             known = {name: row[name] for name in row if name.startswith(library)}
             best = min(known, key=lambda name: known[name], default="")

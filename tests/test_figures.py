@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from benchmarks import figures
+from benchmarks import figures, survey
 
 ROOT = Path(__file__).parents[1]
 COMMAND = "separation --d 4 --users 300 --seeds 2"
@@ -84,3 +85,33 @@ def test_what_the_forms_of_it_gave_is_what_the_benchmark_printed() -> None:
         ]
         for each in printed
     ]
+
+
+SURVEY = ROOT / "docs" / "telemetry" / "measured.json"
+
+
+def test_the_errors_of_a_survey_are_what_the_benchmark_printed() -> None:
+    printed = json.loads(SURVEY.read_text("utf-8"))
+    told = (ROOT / "docs" / "telemetry.md").read_text("utf-8")
+
+    assert "\n".join(survey.markdown(printed["table"])) in told
+    assert [row["question"] for row in printed["table"]] == list(survey.ASKS)
+    assert (printed["worse"], printed["users"], printed["epsilon"]) == ([], survey.USERS, survey.EPSILON)
+    assert printed["repetitions"] >= 200
+
+
+@pytest.mark.slow
+def test_a_survey_has_the_errors_that_were_printed() -> None:
+    """Again, with fewer repetitions; a standard error of a mean of so many squares is about 4 % of it."""
+    errors, shares = survey.our_errors(1000)
+    printed = {row["question"]: row for row in json.loads(SURVEY.read_text("utf-8"))["table"]}
+
+    for question, found in errors.items():
+        assert found["survey"][0] == pytest.approx(printed[question]["survey"], rel=0.3)
+        # None is worse than it would be of a cohort of its own, by more than five standard errors.
+        (mine, off), (alone, alone_off) = found["survey"], found["own cohort"]
+        assert mine < alone + 5 * math.hypot(off, alone_off)
+    assert set(shares) == {question for question in survey.ASKS if not question.startswith("mean")}
+    # The control: dealt for one width, a share has far larger errors than of a cohort of its own.
+    alike = survey.simulated(survey.surveyed(survey.ASKS, width="0.1"), survey.USERS, 300, 5)
+    assert alike["share(dark)"][0] > 1.5 * errors["share(dark)"]["own cohort"][0]

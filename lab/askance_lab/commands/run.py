@@ -342,8 +342,10 @@ def _answer(options: RunOptions, setting: OracleSetting, ended: SingleRun, table
 def _text(strategy: Strategy, answer: Mapping[str, Any], ended: SingleRun) -> str:
     if ended.state != "finished":
         return f"{answer['strategy']}: {ended.state}: {ended.reason}"
+    # Who only asks has nothing to be wrong by but the intervals.
+    judged = bool(strategy.error or strategy.cost or strategy.predict) or not ended.estimates
     parts = [
-        _error(answer),
+        *([_error(answer)] if judged else []),
         *([f"{answer['users']:,} user{'s' if answer['users'] > 1 else ''}"] if ended.received else []),
         f"{answer['rounds']} round{'s' if answer['rounds'] > 1 else ''}",
         "no ε is claimed" if answer["not_private"] else _spent(answer["max_spent_micro_epsilon"]),

@@ -47,8 +47,6 @@ from askance_server.strategies.shared.survey_questions import ASK, fields, is_si
 
 MOST_INTERVALS: Final = 2048
 """Numbers whose intervals stand in the hypothesis, too: the last entry of a bulletin has room for so many."""
-SHOWN: Final = 3
-"""Numbers that the text of a hypothesis tells; a table has them all."""
 
 COLUMNS: Final = Schema(
     fields=(
@@ -79,8 +77,8 @@ def over(example: Schema) -> Strategy:
         given = yield asks
         answers = dict(zip((ask.query for ask in asks), given, strict=True))
         rows = [row for question in asked for row in rows_of(question, [answers[query] for query in question.queries])]
-        first = "; ".join(f"{name} = {value:.4g}" for name, value in rows[:SHOWN])
-        text = first if len(rows) <= SHOWN else f"{first}; … {len(rows)} numbers in all"
+        first = f"{rows[0][0]} = {rows[0][1]:.4g}"
+        text = first if len(rows) == 1 else f"{len(rows)} numbers, of which the first is {first}"
         told = [{"name": name, "estimate": value} for name, value in rows]
         if estimates_in(given) and len(rows) <= MOST_INTERVALS:
             sure = estimates(parameters, partial(estimates_in, given))

@@ -12,6 +12,7 @@ import pytest
 
 from askance_client.simulation.population import synthetic
 from askance_client.tables import FromFile, from_file
+from askance_lab.commands.shared.estimates_text import numbers_text
 from askance_lab.commands.shared.exit_codes import Exit
 from askance_lab.data.table_file import TableFile
 from askance_lab.data.table_population import table_population
@@ -150,6 +151,24 @@ def test_estimates_are_a_table_of_80_columns() -> None:
     assert "held out" in learner[1]
     assert (len(learner), learner[-1]) == (9, "… and 39 more: --json has them")
     assert max(map(len, [*mean.splitlines(), *cells, *learner])) <= 80
+
+
+def test_numbers_are_as_exact_as_their_interval_is_wide_and_its_ends_are_rounded_outwards() -> None:
+    assert numbers_text(0.436749, 0.37431, 0.50041) == ("0.437", "0.374", "0.501")
+    assert numbers_text(48.5312, 39.9876, 55.14) == ("48.5", "39.9", "55.2")
+    assert numbers_text(0.05143, 0.0004422, 0.1089) == ("0.051", "0.000", "0.109")
+    assert numbers_text(-0.0004, -0.2, 0.1) == ("0.000", "-0.200", "0.100")
+    assert numbers_text(123456.7, 100000.0, 150000.0) == ("123457", "100000", "150000")
+    # What is known exactly, and what is finer than a column is wide, by four digits as it is.
+    assert numbers_text(0.25, 0.25, 0.25) == ("0.25", "0.25", "0.25")
+    assert numbers_text(2**-31, 2**-32, 2**-30) == ("4.657e-10", "2.328e-10", "9.314e-10")
+    source = np.random.default_rng(8)
+    lows, widths = source.normal(0, 100, 200).tolist(), (10.0 ** source.uniform(-7, 7, 200)).tolist()
+    for low, width in zip(lows, widths, strict=True):
+        value, least, most = map(float, numbers_text(low + width / 3, low, low + width))
+        assert least <= low < low + width <= most
+        assert least <= value <= most
+        assert most - least <= 1.03 * width + 2
 
 
 def test_it_reads_as_text() -> None:

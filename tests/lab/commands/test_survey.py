@@ -102,3 +102,63 @@ def test_what_says_nothing_here_is_refused(options: tuple[str, ...], where: str)
     with pytest.raises(UsageError) as refused:
         invoke("survey", *options, "--users", "100")
     assert refused.value.where == where
+
+
+# ------------------------------------------------------------------------------------------------------------ planned
+
+
+def planned(*options: object) -> Any:
+    return json.loads(invoke("plan", "survey", *options, "--json"))
+
+
+def test_plan_says_how_many_users_a_width_takes_and_how_wide_the_intervals_of_so_many_users_are() -> None:
+    asks = ("--ask", "share(dark)", "--ask", "mean(crashes)", "--ask", "mean(minutes)")
+    found = planned(*asks, "--width", "0.1")
+    rows = found["widths"]["questions"]
+
+    assert [row["name"] for row in rows] == ["share(dark)", "mean(crashes)", "mean(minutes)"]
+    assert found["widths"]["users"] == found["users_for_width"]
+    assert max(row["share_of_range"] for row in rows) <= 0.1
+    # All are about as wide, whatever they range over.
+    assert min(row["share_of_range"] for row in rows) > 0.06
+    assert rows[1]["width"] == pytest.approx(9 * rows[1]["share_of_range"])
+    # A quarter of the users: twice as wide.
+    quarter = planned(*asks, "--width", "0.1", "--users", found["users_for_width"] // 4)["widths"]["questions"]
+    for narrow, wide in zip(rows, quarter, strict=True):
+        assert wide["share_of_range"] == pytest.approx(2 * narrow["share_of_range"], rel=0.15)
+
+
+def test_plan_deals_users_evenly_where_no_width_is_asked() -> None:
+    asks = ("--ask", "share(dark)", "--ask", "mean(minutes)")
+    even = {row["name"]: row for row in planned(*asks, "--users", 6000)["widths"]["questions"]}
+    alike = {row["name"]: row for row in planned(*asks, "--width", "0.1", "--users", 6000)["widths"]["questions"]}
+
+    assert {row["reports"] for row in even.values()} == {3000}
+    assert alike["mean(minutes)"]["reports"] > 4 * alike["share(dark)"]["reports"]
+    assert alike["mean(minutes)"]["width"] < even["mean(minutes)"]["width"]
+
+
+def test_plan_takes_a_declared_schema_and_reads_as_text(folder: Path) -> None:
+    said = invoke("plan", "survey", "--schema", folder / "s.json", "--ask", "share(plan)", "--users", 5000)
+
+    assert "Intervals of width 0.1 need about" in said
+    assert "95 % intervals with 5,000 users" in said
+    assert "share(plan): 'pro'" in said
+    assert "Each user answers one question" in said
+    assert max(map(len, said.partition("95 % intervals")[2].splitlines()[:-1])) <= 80
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("survey",), "0 questions"),
+        (("survey", "--ask", "share(plan"), "at character"),
+        (("survey", "--ask", "share(dark)", "--width", "2"), "width"),
+        (("survey", "--ask", "share(dark)", "--ask", "share(plan)", "--users", "1"), "too few"),
+        (("mean", "--users", "10"), "does not go with mean"),
+        (("mean", "--ask", "share(dark)"), "ask1"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused(options: tuple[str, ...], said: str) -> None:
+    with pytest.raises(AskanceError, match=said.replace("(", r"\(")):
+        invoke("plan", *options)

@@ -7,13 +7,16 @@ of the channels and the shares of the examples. That is the same as one report a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from itertools import product
 from typing import Any, Final
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy import stats
 
 from askance_client.simulation.population import synthetic
 from askance_lab.experiments.planned_users import planned_rounds
@@ -175,6 +178,55 @@ def test_simultaneous_intervals_hold_all_at_once() -> None:
     assert at_once >= 0.88
     # The control: intervals that are each right do not hold together.
     assert one_by_one < 0.75
+
+
+def every_tally(ask: str, reports: Sequence[int]) -> tuple[PreparedRound, list[tuple[tuple[int, ...], Estimate]]]:
+    """The estimate of one question, for each way in which so many reports of each part may come out."""
+    view = published([ask])
+    round_ = round_of(view)
+    found = list[tuple[tuple[int, ...], Estimate]]()
+    for ones in product(*(range(count + 1) for count in reports)):
+        tallies = [Tally(np.array([[count - one, one]])) for count, one in zip(reports, ones, strict=True)]
+        [row] = study_estimates(view.study, SURVEY, [(round_, tallies)])
+        found.append((ones, row))
+    return round_, found
+
+
+def exact_coverage(
+    found: Sequence[tuple[tuple[int, ...], Estimate]], reports: Sequence[int], likely: Sequence[float], truth: float
+) -> float:
+    """How likely an interval holds, where a report of each part is 1 with these probabilities. Nothing is drawn."""
+    chances = [stats.binom.pmf(np.arange(n + 1), n, p) for n, p in zip(reports, likely, strict=True)]
+    return sum(
+        float(np.prod([chance[one] for chance, one in zip(chances, ones, strict=True)]))
+        for ones, row in found
+        if row.low <= truth <= row.high
+    )
+
+
+def test_the_intervals_of_tiny_tables_hold_by_exact_probabilities() -> None:
+    """200 rows of .5 once gave .187 to .493: one in twenty may, and no more do, whatever the share is."""
+    worst_control = 1.0
+    for reports in ([50], [200]):
+        round_, found = every_tally("share(dark)", reports)
+        lie, truth_ = (weights[1] / 2.0**64 for weights in round_.parts[0].channel.table())
+        narrow = [(ones, narrower(0.85)(row)) for ones, row in found]
+        for share in np.linspace(0, 1, 41).tolist():
+            likely = [lie + share * (truth_ - lie)]
+            assert exact_coverage(found, reports, likely, share) >= 0.95 - 1e-12
+            worst_control = min(worst_control, exact_coverage(narrow, reports, likely, share))
+    assert worst_control < 0.94
+
+
+def test_the_intervals_of_a_mean_over_few_who_have_a_value_hold_by_exact_probabilities() -> None:
+    reports = [25, 5]
+    _, found = every_tally("mean(minutes, 0, 120)", reports)
+    keep = math.e / (1 + math.e)
+    for known, mean in product((0.2, 0.6, 1.0), (0.0, 30.0, 60.0, 110.0)):
+        # Of the value on [−1, 1], where a gap is 0; and of whether there is one.
+        value = known * (mean / 60 - 1)
+        likely = [0.5 + value * (keep - 0.5), 1 - keep + known * (2 * keep - 1)]
+        assert exact_coverage(found, reports, likely, mean) >= 0.95 - 1e-9
 
 
 def test_one_after_the_other() -> None:
@@ -348,3 +400,22 @@ def test_so_many_users_as_are_needed_for_a_width_give_it() -> None:
     assert expected.widest(users) <= 0.1 < expected.widest(users * 4 // 5)
     assert users < planned_rounds("survey", parameters(ASKS, width="0.1"))[0].planned < 1.6 * users
     assert study.cap == 1_000_000
+
+
+@pytest.mark.slow
+def test_a_survey_of_so_many_users_has_the_widths_that_its_plan_says() -> None:
+    """Over studies whose users are dealt by the coin and report by chance; the population is the plan's."""
+    expected = ExpectedSurvey.of(parameters(ASKS))
+    planned = {row.name: row.high - row.low for row in expected.estimates(USERS)}
+    tables = studies(simultaneous=False)[:40]
+    widths = {
+        name: np.array([[row.high - row.low for row in table if row.name == name] for table in tables])
+        for name in planned
+    }
+
+    for name, width in planned.items():
+        assert widths[name].mean() == pytest.approx(width, rel=0.03)
+        # An interval of a quotient is the wider the smaller the share of those who have a value comes out.
+        assert widths[name].max() < 1.4 * width
+    # The control: a plan for more users promises too much.
+    assert any(widths[row.name].mean() > 1.15 * (row.high - row.low) for row in expected.estimates(USERS * 3 // 2))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import Final
 
 from askance_protocol.queries.notation import CUT
@@ -10,6 +12,8 @@ from askance_server.core.strategy import Estimate
 from askance_server.strategies.shared.sure import ends_text
 
 WIDTH: Final = 80
+MOST_DECIMALS: Final = 8
+"""Numbers that need more, or have as many digits before the point, are shown by their digits."""
 MOST_LINES: Final = 12
 """Estimates that are shown; --json has the others."""
 MOST_OF_A_LEARNER: Final = 4
@@ -37,7 +41,25 @@ def estimate_lines(estimates: Sequence[Estimate], *, most: int = MOST_LINES, wid
 
 
 def _row(each: Estimate) -> tuple[str, ...]:
-    return each.name, f"{each.estimate:.4g}", *ends_text(each.low, each.high), f"{each.reports:,}"
+    return each.name, *numbers_text(each.estimate, each.low, each.high), f"{each.reports:,}"
+
+
+def numbers_text(estimate: float, low: float, high: float) -> tuple[str, str, str]:
+    """An estimate and its ends, as exact as the interval is wide: of that three digits, so that numbers stand in line.
+
+    The ends are rounded outwards, as wherever they are shown.
+    """
+    width = high - low
+    if not 10.0**-MOST_DECIMALS < width < 10.0**MOST_DECIMALS:
+        return (f"{estimate:.4g}", *ends_text(low, high))
+    decimals = max(0, 2 - math.floor(math.log10(width)))
+    unit = Decimal(1).scaleb(-decimals)
+    rounded = (
+        Decimal(repr(float(value))).quantize(unit, how)
+        for value, how in ((estimate, ROUND_HALF_EVEN), (low, ROUND_FLOOR), (high, ROUND_CEILING))
+    )
+    nearest, least, most = (f"{value + 0:f}" for value in rounded)
+    return nearest, least, most
 
 
 def _cut(name: str, room: int) -> str:

@@ -14,10 +14,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from askance_lab.commands.shared.estimates_text import numbers_text
 from askance_lab.remote.management import ServerDocument
 from askance_protocol.budget import to_text
 from askance_protocol.text import printable
-from askance_server.strategies.shared.sure import ends_text
 
 SHOWN: Final = 12
 """Estimates that a screen shows: what more there are `askance study result` prints."""
@@ -140,9 +140,9 @@ def left(deadline: int, now: float) -> str:
 
 def estimate_line(each: ServerDocument) -> str:
     """An estimate with its interval."""
-    low, high = ends_text(each["low"], each["high"])
+    value, low, high = numbers_text(each["estimate"], each["low"], each["high"])
     return (
-        f"{_shown(each['name'], 200)} = {each['estimate']:.4g} (from {low} to {high} "
+        f"{_shown(each['name'], 200)} = {value} (from {low} to {high} "
         f"at {100 * each['level']:.4g} %, {each['reports']:,} reports)"
     )
 
@@ -198,7 +198,7 @@ def _estimates_table(estimates: Sequence[ServerDocument], left_out: int) -> Tabl
     for name in ("estimate", "from", "to", "reports"):
         table.add_column(name, justify="right", no_wrap=True)
     for each in estimates[:SHOWN]:
-        numbers = f"{each['estimate']:.4g}", *ends_text(each["low"], each["high"]), f"{each['reports']:,}"
+        numbers = *numbers_text(each["estimate"], each["low"], each["high"]), f"{each['reports']:,}"
         table.add_row(Text(_shown(each["name"], 200)), *numbers)
     if more := len(estimates) - SHOWN + left_out if len(estimates) > SHOWN else left_out:
         table.add_row(Text(f"and {more:,} more: askance study result", "dim"), "", "", "", "")
