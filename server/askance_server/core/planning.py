@@ -152,7 +152,10 @@ def demand(study: StudySpec, asks: Sequence[Ask], rounds: int) -> Demand:
     prepared = prepared_parts(study, asks)
     needs = _needs(prepared, asks, failure)
     shares = [ask.share for ask in asks] if asks[0].share else shares_of(needs)
-    parts = tuple(part.part.model_copy(update={"share": share}) for part, share in zip(prepared, shares, strict=True))
+    parts = tuple(
+        Part(query=ask.query, channel=each.part.channel, charge=terms.epsilon, share=share)
+        for ask, each, share in zip(asks, prepared, shares, strict=True)
+    )
     return Demand(parts, tuple(needs), reports_until(needs, shares, failure) if several else needs[0])
 
 
