@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import unicodedata
 from collections.abc import Iterable
 from typing import Final
@@ -50,6 +51,13 @@ def listed(names: Iterable[str], most: int = 4 * QUOTED) -> str:
             return f"{', '.join(shown)} and {len(names) - len(shown)} more"
         shown.append(printable(name, QUOTED + 2))
     return ", ".join(shown)
+
+
+def one_of(name: str, known: Iterable[str], lead: str = "use one of") -> str:
+    """What to do about a name that is not known: the known one that it is like, or else all that there are."""
+    every = list(known)
+    close = difflib.get_close_matches(name, every, 1)
+    return f"did you mean {printable(close[0], QUOTED)}?" if close else f"{lead} {', '.join(every)}"
 
 
 def shortened(place: str, most: int) -> str:

@@ -41,19 +41,21 @@ class Resources:
 
 def open_resources(settings: Settings) -> Resources:
     """Open keys and ledger, and write the token files. Whatever refuses this is an error of one line."""
+    # A database that cannot be reached leaves no key and no token files behind.
+    ledger = open_ledger(settings.database) if settings.is_postgres else None
     try:
         keys = open_keys(settings.directory, settings.server_key_bytes)
         write_tokens(settings.directory, keys, unlimited=settings.enrolment == "open")
-        ledger = open_ledger(settings.database)
-        try:
-            ledger.check_key(keys.fingerprint)
-        except BaseException:
+        ledger = ledger or open_ledger(settings.database)
+        ledger.check_key(keys.fingerprint)
+    except BaseException as error:
+        if ledger is not None:
             ledger.close()
+        if not isinstance(error, OSError):
             raise
-        return Resources(keys, ledger)
-    except OSError as error:
         where, remedy = str(error.filename or settings.directory), "choose another place with --database, or mend it"
         raise SettingsError(f"cannot be used: {error.strerror}", where=where, remedy=remedy) from None
+    return Resources(keys, ledger)
 
 
 def create_app(

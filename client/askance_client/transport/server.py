@@ -229,6 +229,6 @@ def _url(text: str) -> str:
         url = httpx.URL(text)
     except httpx.InvalidURL:
         url = httpx.URL("")
-    if url.scheme not in {"http", "https"} or not url.host:
+    if url.scheme not in {"http", "https"} or not url.host or not 0 < (url.port or 80) < 1 << 16:
         raise UsageError("is not an http or https URL", where="server", remedy="give one as http://127.0.0.1:8080")
     return text.rstrip("/")

@@ -26,7 +26,7 @@ from askance_lab.experiments.converse import (
 )
 from askance_protocol.arrays import Floats
 from askance_protocol.errors import UsageError
-from askance_protocol.text import quoted
+from askance_protocol.text import one_of, quoted
 
 SCHEMA_VERSION: Final = 1
 _SPREAD: Final = 0.4
@@ -77,7 +77,7 @@ def converse(
     tolerance. It ends with exit code 6 if one of them is not within the claim's bound.
     """
     if lie not in LIE_SCHEDULES:
-        raise UsageError(f"{quoted(lie)} is no schedule", where="--lie", remedy=f"use {', '.join(LIE_SCHEDULES)}")
+        raise UsageError(f"{quoted(lie)} is no schedule", where="--lie", remedy=one_of(lie, LIE_SCHEDULES))
     randomizer = TransparentRandomizer.of(build(kind, epsilon, k, range_))
     users, accuracy = _users(shares, len(randomizer.probabilities), seed), SimulationAccuracy(t, beta)
     simulated, tries = output(randomizer, QueryOracle(users, LIE_SCHEDULES[lie]), accuracy)

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from askance_lab.commands.shared.ask_server import NotWellError, ServerState, ask_server
-from askance_lab.commands.shared.exit_codes import Exit
+from askance_lab.commands.shared.exit_codes import Exit, say
 from askance_lab.commands.shared.options import DEFAULT_SERVER, JsonOption, ServerOption, examples
 from askance_lab.commands.shared.urls import without_password
 
@@ -54,6 +54,8 @@ def health(
         shown = without_password(server)
         answer = {"schema_version": SCHEMA_VERSION, "server": shown, "state": state, "detail": detail}
         typer.echo(json.dumps({**answer, "milliseconds": milliseconds}, ensure_ascii=False))
+    elif code is Exit.OK:
+        typer.echo(f"{without_password(server)}: {detail}")
     else:
-        typer.echo(f"{without_password(server)}: {detail}", err=code is not Exit.OK)
+        say(f"{without_password(server)}: {detail}")
     raise typer.Exit(code)

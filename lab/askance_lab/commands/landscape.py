@@ -24,7 +24,7 @@ from askance_lab.experiments.landscape import report
 from askance_lab.experiments.landscape.cells import CELLS
 from askance_lab.experiments.landscape.measurement import known, run_all, tasks_of
 from askance_protocol.errors import UsageError
-from askance_protocol.text import listed
+from askance_protocol.text import listed, one_of
 
 app = typer.Typer()
 
@@ -76,6 +76,8 @@ def landscape(
         raise UsageError("leave nothing to measure", where="--classes, --d", remedy="leave one of them out")
     if show:
         users = known(tasks, measured)
+        if not users:
+            raise UsageError("has no such results", where=f"--out {out}", remedy="measure them: leave out --show")
         results = report.results_of(users, targets, seeds)
     else:
         require("matplotlib")  # before anything is measured that it has to draw
@@ -92,6 +94,6 @@ def _classes(text: str, known: Sequence[str]) -> set[str]:
     chosen = {part.strip() for part in text.split(",") if part.strip()} or set(known)
     unknown = chosen - set(known)
     if unknown:
-        names = ", ".join(dict.fromkeys(known))
-        raise UsageError(f"{listed(sorted(unknown))} is no class here", where="--classes", remedy=f"use {names}")
+        remedy = one_of(min(unknown), dict.fromkeys(known))
+        raise UsageError(f"{listed(sorted(unknown))} is no class here", where="--classes", remedy=remedy)
     return chosen

@@ -12,6 +12,7 @@ from askance_lab.commands.shared.options import EpsilonOption, JsonOption, SeedO
 from askance_lab.commands.shared.progress import ProgressBar
 from askance_lab.commands.shared.tables import echo_table
 from askance_lab.experiments.oracle_table import COLUMNS, TableEntry, rows
+from askance_protocol.budget import charge_from_text
 from askance_server.strategies.registry import registry
 
 SCHEMA_VERSION: Final = 1
@@ -32,6 +33,7 @@ def oracles(
     as_json: JsonOption = False,
 ) -> None:
     """Run every strategy against every oracle on small examples, and print the table of what was learned."""
+    charge_from_text(epsilon)  # otherwise every cell of the table would refuse it
     columns = [name for name in COLUMNS if over_http or name != "http"]
     table: dict[str, dict[str, TableEntry]] = {}
     with ProgressBar("strategies", len(registry()), quiet=True) as bar:

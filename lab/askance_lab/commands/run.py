@@ -59,7 +59,7 @@ from askance_lab.remote.local_server import LocalServer
 from askance_protocol.budget import to_text
 from askance_protocol.errors import UsageError
 from askance_protocol.parameters import Parameters
-from askance_protocol.text import quoted
+from askance_protocol.text import one_of, quoted
 from askance_server.core import planning
 from askance_server.core.estimates import MOST_ESTIMATES
 from askance_server.core.strategy import Strategy
@@ -231,9 +231,7 @@ def _strategy(name: str, *, boolean: bool, kind: OracleKind) -> Strategy:
     strategies = registry()
     if name not in strategies:
         why = f": {strategies.broken[name]}" if name in strategies.broken else ""
-        raise UsageError(
-            f"there is no {quoted(name)} here{why}", where="strategy", remedy=f"use {', '.join(strategies)}"
-        )
+        raise UsageError(f"there is no {quoted(name)} here{why}", where="strategy", remedy=one_of(name, strategies))
     if boolean and kind.name == "http":
         raise UsageError("is not known to a server", where="--boolean", remedy="choose another --oracle")
     return bshouty_feldman(strategies[name]) if boolean else strategies[name]

@@ -10,7 +10,7 @@ from askance_lab import curator
 from askance_lab.curator.mechanism import AnyMechanism, Mechanism
 from askance_protocol import discovery
 from askance_protocol.errors import ProtocolError
-from askance_protocol.text import quoted
+from askance_protocol.text import one_of, quoted
 
 
 @cache
@@ -25,6 +25,6 @@ def mechanism(name: str) -> AnyMechanism:
     """The mechanism with this name, or an error that lists the names."""
     known = mechanisms()
     if name not in known:
-        remedy = f"use one of {', '.join(known)}"
-        raise ProtocolError(f"{quoted(name)} is nothing that a curator does here", where="NAME", remedy=remedy)
+        what = f"{quoted(name)} is nothing that a curator does here"
+        raise ProtocolError(what, where="NAME", remedy=one_of(name, known))
     return known[name]

@@ -25,7 +25,7 @@ from importlib import import_module
 from askance_lab.engines.shared.workers import Engine, WorkerPool
 from askance_protocol import discovery
 from askance_protocol.errors import UsageError
-from askance_protocol.text import quoted
+from askance_protocol.text import one_of, quoted
 
 __all__ = ["MOST_WORKERS", "Engine", "WorkerPool", "engine", "engine_names"]
 
@@ -40,10 +40,9 @@ def engine_names() -> list[str]:
 def engine(name: str = "local", workers: int = 1) -> WorkerPool:
     """Engine of this name. Its processes start with the first tasks; leave its `with` block to end them."""
     if name not in engine_names():
-        raise UsageError(
-            f"{quoted(name)} is not an engine", where="engine", remedy=f"use {' or '.join(engine_names())}"
-        )
+        remedy = one_of(name, engine_names())
+        raise UsageError(f"{quoted(name)} is not an engine", where="engine", remedy=remedy)
     if not 1 <= workers <= MOST_WORKERS:
-        raise UsageError(f"{workers} is not from 1 to {MOST_WORKERS}", where="workers")
+        raise UsageError(f"{workers} is not from 1 to {MOST_WORKERS}", where="workers", remedy="give fewer")
     build: Callable[[int], WorkerPool] = import_module(f"{__name__}.{name}").ENGINE
     return build(workers)

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from askance_protocol import discovery
 from askance_protocol.errors import ProtocolError, UsageError
-from askance_protocol.text import quoted
+from askance_protocol.text import one_of, quoted
 
 Number: TypeAlias = int | float | bool
 Formula: TypeAlias = Callable[..., Any]
@@ -207,8 +207,9 @@ def theorem(name: str) -> Theorem:
     """Record of this name."""
     found = theorems()
     if name not in found:
-        near = [each for each in found if name.lower() in each] or list(found)
-        raise UsageError("there is no such theorem", where=name, remedy=f"one of: {', '.join(near)}")
+        near = [each for each in found if name.lower() in each]
+        remedy = f"one of: {', '.join(near)}" if near else one_of(name, found)
+        raise UsageError("there is no such theorem", where=name, remedy=remedy)
     return found[name]
 
 

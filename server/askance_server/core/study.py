@@ -50,7 +50,7 @@ from askance_protocol.rounds import (
 )
 from askance_protocol.schema import Schema
 from askance_protocol.tally import Tally
-from askance_protocol.text import quoted
+from askance_protocol.text import one_of, quoted
 from askance_server.core import planning
 from askance_server.core.replay import Replay, ReplayError
 from askance_server.core.run import StrategyError, raised, readable
@@ -205,10 +205,8 @@ def check_answerable(study: StudySpec, strategies: Strategies) -> None:
 def strategy_named(strategies: Strategies, name: str) -> Strategy:
     """Look up a strategy by name; the error for an unknown one lists the known names."""
     if name not in strategies:
-        known = ", ".join(strategies)
-        raise ProtocolError(
-            f"there is no {quoted(name)} here", where="strategy", remedy=f"install it, or use one of {known}"
-        )
+        remedy = one_of(name, strategies, "install it, or use one of")
+        raise ProtocolError(f"there is no {quoted(name)} here", where="strategy", remedy=remedy)
     return strategies[name]
 
 

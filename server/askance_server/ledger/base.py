@@ -84,6 +84,12 @@ class LedgerError(AskanceError):
     code = Code.LEDGER
 
 
+class LedgerUrlError(LedgerError):
+    """What names the database cannot be read."""
+
+    code = Code.USAGE
+
+
 class LedgerBusyError(LedgerError):
     """Another process has locked this ledger."""
 

@@ -219,7 +219,7 @@ def a_directory_for_a_token(here: Path) -> tuple[str, ...]:
     return ()
 
 
-@refused(Exit.INTERNAL, "is not a ledger or is damaged: file is not a database. Restore it from a backup")
+@refused(Exit.INTERNAL, "is not a ledger or is damaged: file is not a database (restore it from a backup)")
 def noise_for_a_ledger(here: Path) -> tuple[str, ...]:
     made(here, "ledger.sqlite", "noise" * 1000)
     return ()
@@ -244,7 +244,7 @@ def a_directory_for_the_lock(here: Path) -> tuple[str, ...]:
     return ()
 
 
-@refused(Exit.USAGE, f"is in use by process {os.getpid()}. Stop it, or give another directory")
+@refused(Exit.USAGE, f"is in use by process {os.getpid()} (stop it, or give another directory")
 def another_server(here: Path) -> tuple[str, ...]:
     path = made(here, "lock", "")
     descriptor = os.open(path, os.O_RDWR)
@@ -259,7 +259,7 @@ def no_database(here: Path) -> tuple[str, ...]:
     return ("--database", "postgresql://ask:s3cret@127.0.0.1:1/nothing")
 
 
-@refused(Exit.INTERNAL, "The database URL cannot be read: write postgresql://user@host:5432/database")
+@refused(Exit.USAGE, "the database URL: cannot be read (write postgresql://user@host:5432/database")
 def a_url_that_is_none(here: Path) -> tuple[str, ...]:
     return ("--database", "postgresql://ask:s3cret@127.0.0.1/nothing?nonsense=1")
 

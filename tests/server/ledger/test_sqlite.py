@@ -200,13 +200,13 @@ def test_the_schema_files_make_what_version_0_1_made(tmp_path: Path) -> None:
 def test_a_file_of_a_newer_schema_is_refused(tmp_path: Path) -> None:
     published(tmp_path).close()
     raw(tmp_path).execute(f"PRAGMA user_version = {SCHEMA + 1}")
-    with pytest.raises(LedgerError, match=rf"ledger\.sqlite has schema {SCHEMA + 1}.*newer askance"):
+    with pytest.raises(LedgerError, match=rf"ledger\.sqlite: has schema {SCHEMA + 1}.*newer askance"):
         SqliteLedger.open(tmp_path)
 
 
 def test_a_file_that_is_no_ledger_is_refused(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(b"not a database at all" * 100)
-    with pytest.raises(LedgerError, match=r"ledger\.sqlite is not a ledger or is damaged"):
+    with pytest.raises(LedgerError, match=r"ledger\.sqlite: is not a ledger or is damaged"):
         SqliteLedger.open(tmp_path)
 
 

@@ -12,7 +12,7 @@ from askance_lab.commands.shared.parse_set import parse_set
 from askance_protocol.budget import limit_from_text
 from askance_protocol.channels import CHANNELS, Channel
 from askance_protocol.errors import UsageError
-from askance_protocol.text import QUOTED, printable, quoted
+from askance_protocol.text import QUOTED, one_of, printable, quoted
 
 KINDS: Final = tuple(sorted(name for name, kind in CHANNELS.items() if kind.build is not None))
 """The kinds that can be named by their ε and their size alone."""
@@ -44,9 +44,7 @@ ChannelSetOption: TypeAlias = Annotated[
 def build(kind: str, epsilon: str, k: int | None, range_: int | None, more: Sequence[str] = ()) -> Channel:
     """The channel that the options name. An option that its kind does not have is refused."""
     if kind not in KINDS:
-        raise UsageError(
-            f"{quoted(kind)} is no kind of channel", where="--kind", remedy=f"use one of {', '.join(KINDS)}"
-        )
+        raise UsageError(f"{quoted(kind)} is no kind of channel", where="--kind", remedy=one_of(kind, KINDS))
     known, make = CHANNELS[kind].options, CHANNELS[kind].build
     assert make is not None  # noqa: S101 - told the type checker: these are the kinds that have it
     given = {name: value for name, value in {"k": k, "range": range_, **parse_set(more)}.items() if value is not None}

@@ -75,6 +75,9 @@ _EXIT_OF_CAUSE: Final[Mapping[str, Exit]] = {
     "cancelled": Exit.CHECK_FAILED,
 }
 
+_OF_OPTIONS: Final = frozenset({Code.USAGE, Code.INVALID, Code.DATA, Code.NOT_FOUND, Code.CHECK_FAILED})
+"""What a command's help may help with, where an error knows no better."""
+
 _NEXT: Final[Mapping[Code, str]] = {
     Code.UNREACHABLE: "start a server: askance serve; or name another: --server URL",
     Code.VERSION_MISMATCH: "install the same version on both sides",
@@ -206,7 +209,7 @@ def _line(error: Exception, code: Code, command: str, options: Set[str]) -> str:
             remedy = "a fault of this program: please report it; python -X dev -m askance_lab … shows where"
         case _:
             what, remedy = str(error), ""
-    remedy = remedy or _NEXT.get(code, "") or (f"see {command} --help" if command else "")
+    remedy = remedy or _NEXT.get(code, "") or (f"see {command} --help" if command and code in _OF_OPTIONS else "")
     return f"{what} ({remedy})" if remedy else what
 
 

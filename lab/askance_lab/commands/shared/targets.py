@@ -17,7 +17,7 @@ def read_targets(epsilon: str, delta: str, alpha: float, beta: float) -> Targets
     checks.between("beta", beta, 0.01, 0.5)
     try:
         delta_ = Fraction(delta)
-    except ValueError:
+    except (ValueError, ZeroDivisionError):
         raise ProtocolError(f"{quoted(delta)} is not a number", where="--delta", remedy="write it as 1e-6") from None
     checks.open_unit("delta", float(delta_))
     return Targets(Fraction(checks.count("epsilon", limit_from_text(epsilon)), MICRO), delta_, alpha, beta)

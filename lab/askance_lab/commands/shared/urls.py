@@ -18,7 +18,7 @@ def read_url(server: str) -> httpx.URL:
     """The URL that was given with --server."""
     with suppress(httpx.InvalidURL):
         url = httpx.URL(server)
-        if url.scheme in {"http", "https"} and url.host:
+        if url.scheme in {"http", "https"} and url.host and 0 < (url.port or 80) < 1 << 16:
             return url
     raise UsageError("is not an http or https URL", where="--server", remedy="give one as http://127.0.0.1:8080")
 

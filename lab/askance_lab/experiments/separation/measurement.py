@@ -20,8 +20,9 @@ from askance_lab.experiments.trials import Progress, Trial, in_silence, run_poin
 from askance_lab.oracles.local import LocalReports, study_for
 from askance_lab.oracles.shared.oracle import run
 from askance_lab.theory.masked_parity import users_masked_parity_noninteractive, users_masked_parity_pooled
+from askance_protocol.budget import charge_from_text
 from askance_protocol.errors import UsageError
-from askance_protocol.text import listed
+from askance_protocol.text import listed, one_of
 from askance_server.core.estimators import bounded_interval
 from askance_server.strategies.registry import registry
 
@@ -135,9 +136,15 @@ def settings_of(
     """Settings of each learner at the given numbers of users, or at some around the interactive one's need."""
     unknown = sorted(set(learners) - set(registry()))
     if unknown:
-        raise UsageError(
-            f"there is no {listed(unknown)} here", where="--learner", remedy=f"use {', '.join(registry())}"
-        )
+        remedy = one_of(unknown[0], registry())
+        raise UsageError(f"there is no {listed(unknown)} here", where="--learner", remedy=remedy)
+    if not dimensions:
+        raise UsageError("names no dimension", where="--d", remedy="write it as 4,8,16")
+    # What a run would refuse is refused before anything is made or measured.
+    charge_from_text(epsilon)
+    for learner in learners:
+        for d in dimensions:
+            made_up(registry()[learner], {"d": d}, 0)
     return [
         SeparationSetting(learner, d, epsilon, number)
         for d in dimensions

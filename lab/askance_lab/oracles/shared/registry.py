@@ -6,7 +6,7 @@ from askance_lab import oracles
 from askance_lab.oracles.shared.setting import OracleKind
 from askance_protocol import discovery
 from askance_protocol.errors import UsageError
-from askance_protocol.text import quoted
+from askance_protocol.text import one_of, quoted
 
 
 def oracle_names() -> list[str]:
@@ -17,6 +17,6 @@ def oracle_names() -> list[str]:
 def oracle_named(name: str) -> OracleKind:
     """Look up an oracle by name; the error for an unknown one lists the known names."""
     if name not in oracle_names():
-        known = ", ".join(oracle_names())
-        raise UsageError(f"there is no {quoted(name)} here", where="--oracle", remedy=f"use one of {known}")
+        remedy = one_of(name, oracle_names())
+        raise UsageError(f"there is no {quoted(name)} here", where="--oracle", remedy=remedy)
     return discovery.record(oracles, name.replace("-", "_"), "ORACLE", OracleKind)

@@ -20,7 +20,7 @@ from psycopg.postgres import types
 from psycopg.pq import Format
 from psycopg.rows import TupleRow
 
-from askance_server.ledger.base import LedgerAwayError, LedgerError
+from askance_server.ledger.base import LedgerAwayError, LedgerError, LedgerUrlError
 from askance_server.ledger.schemas import migrations
 
 T = TypeVar("T")
@@ -102,7 +102,8 @@ def connect(url: str) -> Link:
         parts = {"connect_timeout": 10, "application_name": "askance", **conninfo_to_dict(url)}
     except psycopg.Error:
         # Not repeated: whatever it is, a password may be in it.
-        raise LedgerError("The database URL cannot be read: write postgresql://user@host:5432/database.") from None
+        remedy = "write postgresql://user@host:5432/database"
+        raise LedgerUrlError("cannot be read", where="the database URL", remedy=remedy) from None
     try:
         link = _PatientLink.connect(**parts, autocommit=True)  # pyright: ignore[reportArgumentType] - as libpq names them
     except psycopg.Error as error:
@@ -151,8 +152,10 @@ def failure(url: str, error: psycopg.Error) -> LedgerError:
         if password := conninfo_to_dict(url).get("password"):
             message = message.replace(str(password), "***")
         return LedgerAwayError(
-            f"{shown(url)}: {message}. See that the server runs and takes connections, then try again:"
-            " what was acknowledged is stored, and a report may be sent again."
+            message,
+            where=shown(url),
+            remedy="See that the server runs and takes connections, then try again: what was acknowledged is stored, "
+            "and a report may be sent again",
         )
     message = "a value was refused" if isinstance(error, psycopg.DataError) else error.diag.message_primary or ""
     return LedgerError(

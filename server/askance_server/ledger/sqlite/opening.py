@@ -31,9 +31,8 @@ def lock(directory: Path) -> int:
     except OSError:
         holder = os.read(descriptor, 32).decode(errors="replace").strip() or "unknown"
         os.close(descriptor)
-        raise LedgerBusyError(
-            f"{directory} is in use by process {holder}. Stop it, or give another directory with --database."
-        ) from None
+        remedy = "stop it, or give another directory with --database"
+        raise LedgerBusyError(f"is in use by process {holder}", where=str(directory), remedy=remedy) from None
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
     return descriptor
@@ -66,17 +65,17 @@ def refusing(path: Path) -> Generator[None]:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
         if isinstance(error, sqlite3.OperationalError) and code not in _OF_THE_CONTENT:
             raise LedgerAwayError(
-                f"{path} cannot be opened: {error}. Look at its owner, its mode and the space on its disk; its content"
-                " is not concerned."
+                f"cannot be opened: {error}",
+                where=str(path),
+                remedy="look at its owner, its mode and the space on its disk; its content is not concerned",
             ) from error
-        raise LedgerError(f"{path} is not a ledger or is damaged: {error}. Restore it from a backup.") from error
+        what = f"is not a ledger or is damaged: {error}"
+        raise LedgerError(what, where=str(path), remedy="restore it from a backup") from error
     except Exception as error:
         # What was written had been checked. So what cannot be read is not what was written, however it shows: a text
         # that is none, a number that is a text, a round that nothing has published.
-        raise LedgerError(
-            f"{path} is damaged, what it holds does not fit together ({type(error).__name__}: {error}). Restore it from"
-            " a backup."
-        ) from error
+        what = f"is damaged, what it holds does not fit together ({type(error).__name__}: {error})"
+        raise LedgerError(what, where=str(path), remedy="restore it from a backup") from error
 
 
 def _promise(db: sqlite3.Connection, path: Path) -> None:
@@ -99,9 +98,8 @@ def _migrate(db: sqlite3.Connection, path: Path) -> None:
     scripts = migrations("sqlite")
     version = schema_of(db)
     if version > max(scripts):
-        raise LedgerError(
-            f"{path} has schema {version}, this program knows {max(scripts)}. Start it with a newer askance."
-        )
+        what = f"has schema {version}, this program knows {max(scripts)}"
+        raise LedgerError(what, where=str(path), remedy="start it with a newer askance")
     for number in range(version + 1, max(scripts) + 1):
         db.executescript(f"BEGIN IMMEDIATE;\n{scripts[number]}")
         if number in _COMPUTED:
