@@ -123,7 +123,7 @@ def common(
 
 def main() -> None:
     """Run the command; turn an error into one line and its exit code."""
-    _write_any_text()
+    _prepare_streams()
     try:
         if COMPLETE in os.environ:
             untyped: Any = import_module("typer.completion")  # its scripts have no types for us
@@ -140,8 +140,12 @@ def main() -> None:
     sys.exit(ended if isinstance(ended, int) else 0)
 
 
-def _write_any_text() -> None:
-    """Let ε be printed where the locale has no such letter: as an escape, as on standard error, and not as a fault."""
+def _prepare_streams() -> None:
+    """Let ε be printed where the locale has no such letter, as an escape; and let a closed stream be an empty one."""
+    # In order, as each takes the lowest number that is free: no file or socket gets the number of a closed stream.
+    for name, mode in {"stdin": "r", "stdout": "w", "stderr": "w"}.items():
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
     out: Any = sys.stdout
     if isinstance(out, io.TextIOWrapper):
         out.reconfigure(errors="backslashreplace")

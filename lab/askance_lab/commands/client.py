@@ -179,8 +179,9 @@ async def _take_part(options: ClientOptions, chosen: list[str]) -> tuple[list[Re
     cap = None if options.cap is None else limit_from_text(options.cap)
     if options.yes and not options.study and declared is None and not options.wallet.exists():
         raise _agrees_to_nothing()
+    # All that can be refused without a wallet is refused before one is made.
+    token = read_token(options.enrolment, "enrolment token")
     async with Server(options.server) as server:
-        # Before a wallet is made.
         await server.check()
     wallet = Wallet.open(options.wallet, cap=cap)
     try:
@@ -192,7 +193,7 @@ async def _take_part(options: ClientOptions, chosen: list[str]) -> tuple[list[Re
             if options.moved:
                 wallet.moved(server.url)
             # First, because a round is planned over users who are there.
-            identity = unwrap(await enrol(wallet, server, read_token(options.enrolment, "enrolment token")))
+            identity = unwrap(await enrol(wallet, server, token))
             reader = BulletinReader(server, options.study or await next_study(options.server, set(), options.wait))
             chosen += [] if options.study else ["--study", reader.study]
             refusal = await reader.refresh()

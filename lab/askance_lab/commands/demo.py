@@ -30,7 +30,8 @@ from rich.text import Text
 
 from askance_client import BulletinReader, RemoteError, Server, UnreachableError
 from askance_lab.commands.shared.exit_codes import Exit, exit_of_cause, say
-from askance_lab.commands.shared.options import EpsilonOption, JsonOption, OperatorOption, examples, read_token
+from askance_lab.commands.shared.operator_token import operator_token
+from askance_lab.commands.shared.options import EpsilonOption, JsonOption, OperatorOption, examples
 from askance_lab.commands.shared.progress import ProgressBar
 from askance_lab.commands.shared.scratch import ScratchFolder, ended_in_order, scratch_folder
 from askance_lab.commands.shared.second_round_text import (
@@ -196,7 +197,7 @@ def _with_own_server(asked: DemoOptions, port: int) -> Exit:
 
 def _with_server(asked: DemoOptions, url: str, public: str, operator: Path | None) -> Exit:
     """The demo on a server that somebody else has started, with the fleets that are connected to it."""
-    token = read_token(operator, "operator token")
+    token = operator_token(operator, url)
     shown = Shown(asked, public, own=False)
     shown.begin(url)
     asyncio.run(_reached(url))
