@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -353,13 +354,21 @@ def watch(study: StudyArgument = "", server: ServerOption = DEFAULT_SERVER) -> N
 
 def _watch(url: str, study: str) -> Exit:
     if sys.stdout.isatty():
-        with Live(console=Console(), auto_refresh=False, vertical_overflow="visible") as live:
+        # Drawn anew each second, because the time that is left goes on where nothing else does.
+        with Live(console=Console(), refresh_per_second=1, vertical_overflow="crop") as live:
+            signal.signal(signal.SIGWINCH, partial(_draw_in_new_window, live))
             return asyncio.run(_follow(url, study, partial(_draw, live)))
     return asyncio.run(_follow(url, study, _write_line))
 
 
 def _draw(live: Live, now: StudyProgress) -> None:
-    live.update(study_text.screen(now.study, now.result), refresh=True)
+    live.update(study_text.StudyScreen(now.study, now.result), refresh=True)
+
+
+def _draw_in_new_window(live: Live, _signal: int, _frame: object) -> None:
+    """Begin at the top of a window that has another size now: its lines are no longer where they were drawn."""
+    live.console.clear()
+    live.refresh()
 
 
 def _write_line(now: StudyProgress) -> None:

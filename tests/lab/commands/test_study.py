@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -15,10 +16,12 @@ import warnings
 import zipfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+from rich.color import Color
 from rich.console import Console
+from rich.progress_bar import ProgressBar as DrawnBar
 
 from askance_client import Server, UnreachableError
 from askance_client.tables import written_schema
@@ -354,33 +357,72 @@ ESTIMATES = [
 ]
 
 
-def drawn(study: Json, result: Json, width: int = 80) -> str:
+def drawn(
+    study: Json, result: Json, width: int = 80, height: int = 40, color: Literal["truecolor"] | None = None
+) -> str:
     out = io.StringIO()
-    Console(file=out, width=width, force_terminal=True, color_system=None).print(study_text.screen(study, result, 0.0))
+    console = Console(file=out, width=width, height=height, force_terminal=True, color_system=color)
+    console.print(study_text.StudyScreen(study, result, lambda: 0.0))
     return out.getvalue()
+
+
+def running(rounds: int = 2, title: str = "Sleep") -> Json:
+    """A study whose last round is open."""
+    before = [
+        {"state": "answered", "received": 123_456, "round": {"number": number, "target": 123_456, "deadline": 10}}
+        for number in range(1, rounds)
+    ]
+    now = {"state": "open", "received": 7, "round": {"number": rounds, "target": 9_999_999, "deadline": 7300}}
+    spec = {"title": title, "strategy": "masked-parity"}
+    return {"id": "a" * 64, "state": "running", "study": spec, "rounds": [*before, now]}
+
+
+RESULT: Json = {"text": None, "reason": "", "estimates": ESTIMATES, "estimates_left_out": 3}
 
 
 @pytest.mark.parametrize("title", ["Sleep", "x" * 200, "\x1b[31mred\u202e"])
 def test_a_screen_holds_a_study_in_eighty_columns(title: str) -> None:
-    rounds = [
-        {"state": "answered", "received": 123_456, "round": {"number": 1, "target": 123_456, "deadline": 10}},
-        {"state": "open", "received": 7, "round": {"number": 2, "target": 9_999_999, "deadline": 7300}},
-    ]
-    study = {
-        "id": "a" * 64,
-        "state": "running",
-        "study": {"title": title, "strategy": "masked-parity"},
-        "rounds": rounds,
-    }
-    result = {"text": None, "reason": "", "estimates": ESTIMATES, "estimates_left_out": 3}
-    screen = drawn(study, result)
+    screen = drawn(running(title=title), RESULT)
 
     assert max(map(len, screen.splitlines())) <= 80
     for said in ("123,456/123,456", "7/9,999,999", "2 h left", "share(town = '0')", "and 11 more"):
         assert said in screen
     assert "[31m" not in screen.replace("\\x1b[31m", "")
     assert "\u202e" not in screen
-    assert "0.25 (from 0.2 to 0.3 at 95 %, 5,000 reports)" in study_text.outcome(result)
+    assert "0.250 (from 0.200 to 0.300 at 95 %, 5,000 reports)" in study_text.outcome(RESULT)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
+@pytest.mark.parametrize(("height", "rounds"), [(24, 2), (24, 40), (60, 40)])
+def test_a_screen_fits_its_window_and_cuts_no_number(width: int, height: int, rounds: int) -> None:
+    """What is higher than its window would leave a copy of itself above whenever it is drawn again."""
+    lines = [line.rstrip() for line in drawn(running(rounds), RESULT, width, height).splitlines()]
+
+    assert len(lines) < height
+    assert max(map(len, lines)) <= min(width, 120)
+    [now] = [line for line in lines if "7/9,999,999" in line]
+    assert now.endswith("2 h left")
+    assert ("open" in now) == (width > 40)
+    assert any(re.fullmatch(r"share.*  +0\.250*  +0\.20*  +0\.30*(  +5,000)?", line) for line in lines)
+    if rounds == 40 and height == 60:
+        assert not any(re.match(r" +1  ", line) for line in lines), "the first rounds make room for the last"
+
+
+def test_no_colour_of_a_screen_is_lost_on_a_light_window_or_on_a_dark_one() -> None:
+    """Each has to differ from black and from white; the rest of a bar, by rich's own choice, is nearly black."""
+
+    def shades(screen: str) -> list[float]:
+        own = [tuple(map(int, each)) for each in re.findall(r"38;2;(\d+);(\d+);(\d+)", screen)]
+        named = [Color.from_ansi(int(each)).get_truecolor() for each in re.findall(r"38;5;(\d+)", screen)]
+        assert "48;" not in screen, "no background is set"
+        assert "\x1b[2m" not in screen, "nothing is dim"
+        return [(0.3 * int(red) + 0.59 * int(green) + 0.11 * int(blue)) / 255 for red, green, blue in (*own, *named)]
+
+    assert all(0.25 < shade < 0.75 for shade in shades(drawn(running(), RESULT, color="truecolor")))
+    # The control: the bar as rich would draw it.
+    out = io.StringIO()
+    Console(file=out, force_terminal=True, color_system="truecolor").print(DrawnBar(100, 30, width=20))
+    assert not all(0.25 < shade < 0.75 for shade in shades(out.getvalue()))
 
 
 # ------------------------------------------------------------------------------------------------ taking away, checking

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import Final
 
+from rich.cells import cell_len, set_cell_size
+
 from askance_protocol.queries.notation import CUT
 from askance_server.core.strategy import Estimate
 from askance_server.strategies.shared.sure import ends_text
@@ -18,26 +20,38 @@ MOST_LINES: Final = 12
 """Estimates that are shown; --json has the others."""
 MOST_OF_A_LEARNER: Final = 4
 """Of a learner, whose hypothesis is something else."""
+_LEAST_OF_A_NAME: Final = 10
 
 
-def estimate_lines(estimates: Sequence[Estimate], *, most: int = MOST_LINES, width: int = WIDTH) -> list[str]:
-    """A table of estimates with their intervals: its head, a line for each, and how many were left out."""
+def estimate_lines(
+    estimates: Sequence[Estimate],
+    *,
+    most: int = MOST_LINES,
+    width: int = WIDTH,
+    left_out: int = 0,
+    rest: str = "--json has them",
+) -> list[str]:
+    """A table of estimates with their intervals: its head, a line for each, and how many were left out.
+
+    `left_out` more are known of, `rest` says where they all are. In a narrow window the number of reports goes first.
+    """
     if not estimates:
         return []
     # A line that counts one more is as long as the one more.
-    most = len(estimates) if len(estimates) == most + 1 else most
+    most = len(estimates) if len(estimates) == most + 1 and not left_out else most
     levels = sorted({each.level for each in estimates})
     head = ("question", "estimate", "from", f"to ({' or '.join(f'{100 * level:g}' for level in levels)} %)", "reports")
     rows = [head, *(_row(each) for each in estimates[:most])]
     widths = [max(len(row[column]) for row in rows) for column in range(1, len(head))]
-    room = width - sum(widths) - 2 * len(widths)
-    left = min(room, max(len(row[0]) for row in rows))
+    if width - sum(widths) - 2 * len(widths) < _LEAST_OF_A_NAME:
+        widths = widths[:-1]
+    room = max(width - sum(widths) - 2 * len(widths), _LEAST_OF_A_NAME)
+    left = min(room, max(cell_len(row[0]) for row in rows))
     lines = [
-        "  ".join([_cut(name, room).ljust(left), *(cell.rjust(size) for cell, size in zip(cells, widths, strict=True))])
-        for name, *cells in rows
+        "  ".join([set_cell_size(_cut(name, room), left), *map(str.rjust, cells, widths)]) for name, *cells in rows
     ]
-    more = len(estimates) - most
-    return lines if more <= 0 else [*lines, f"{CUT} and {more:,} more: --json has them"]
+    more = max(0, len(estimates) - most) + left_out
+    return [*lines, f"{CUT} and {more:,} more: {rest}"] if more else lines
 
 
 def _row(each: Estimate) -> tuple[str, ...]:
@@ -64,7 +78,7 @@ def numbers_text(estimate: float, low: float, high: float) -> tuple[str, str, st
 
 def _cut(name: str, room: int) -> str:
     """A name in so much room. Where it was cut before, its end stays, which says of which question it is."""
-    if len(name) <= room:
+    if cell_len(name) <= room:
         return name
     tail = len(name) - max(name.rfind(" ("), len(name) - room // 2) if CUT in name else 1
     return f"{name[: room - tail - 1]}{CUT}{name[-tail:]}"

@@ -28,6 +28,7 @@ _DRAWN_PER_SECOND: Final = 8
 _SECONDS_BEFORE_A_QUIET_ONE: Final = 0.5
 _SECONDS_ELSEWHERE: Final = 2.0
 _LONGEST_BAR, _SHORTEST_BAR, _SHORTEST_LABEL = 40, 6, 8
+_REST_OF_A_BAR: Final = "grey50"
 
 Result = TypeVar("Result")
 Task = TypeVar("Task")
@@ -143,7 +144,7 @@ class ProgressBar:
             room -= 1 + len(text)
         cells: list[RenderableType] = [Text(label), *map(Text, shown)]
         if known and room > _SHORTEST_BAR:
-            cells.insert(1, DrawnBar(self.total, min(self.done, self.total), width=min(_LONGEST_BAR, room - 1)))
+            cells.insert(1, bar_of(self.done, self.total, min(_LONGEST_BAR, room - 1)))
         grid = Table.grid(padding=(0, 1, 0, 0))
         for _ in cells:
             grid.add_column(no_wrap=True)
@@ -167,6 +168,11 @@ class ProgressBar:
         with suppress(OSError):  # A log on a disk that is full ends no long work.
             self.out.write(json.dumps({**news, "per_second": round(self.rate, 1), **self._counts}) + "\n")
             self.out.flush()
+
+
+def bar_of(done: int, total: int, width: int) -> DrawnBar:
+    """A bar for light windows and dark ones: on a light one the rest of rich's own is darker than what is done."""
+    return DrawnBar(total, min(done, total), width=width, style=_REST_OF_A_BAR)
 
 
 def _hours(seconds: float) -> str:

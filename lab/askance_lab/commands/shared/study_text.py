@@ -6,23 +6,27 @@ Whatever a server says is made harmless before it is shown.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
-from rich.console import Group, RenderableType
-from rich.progress_bar import ProgressBar
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from askance_lab.commands.shared.estimates_text import numbers_text
+from askance_lab.commands.shared.estimates_text import MOST_LINES, estimate_lines, numbers_text
+from askance_lab.commands.shared.progress import bar_of
 from askance_lab.remote.management import ServerDocument
 from askance_protocol.budget import to_text
 from askance_protocol.text import printable
+from askance_server.core.strategy import Estimate
 
-SHOWN: Final = 12
-"""Estimates that a screen shows: what more there are `askance study result` prints."""
-_WIDTH: Final = 80
-_NAME_WIDTH: Final = 34
+_WIDEST: Final = 120
+"""Columns that a screen uses at most: in a wider line the eye loses its row."""
+_LINES_OF_THE_REST: Final = 9
+"""What stands around rounds and estimates: title, heads, gaps, and what was learned."""
+_LEAST_LINES: Final = 3
+_LONGEST_BAR, _SHORTEST_BAR = 40, 6
 _UNITS: Final = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
@@ -160,48 +164,64 @@ def outcome(result: ServerDocument) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def screen(study: ServerDocument, result: ServerDocument, now: float | None = None) -> RenderableType:
-    """A study that goes on, within 80 columns: its rounds, what they have, and what is known by now."""
-    now = time.time() if now is None else now
-    spec = study["study"]
-    head = Text(f"{_shown(spec['title'], 60)} · {_shown(spec['strategy'], 40)} · ", "bold")
-    head.append(_state(study)[:60])
-    parts: list[RenderableType] = [head, _rounds_table(study, now)]
-    if estimates := list(result.get("estimates", ())):
-        parts.append(_estimates_table(estimates, int(result.get("estimates_left_out") or 0)))
-    if result["text"]:
-        parts.append(Text(_shown(result["text"], 600)))
-    if result["reason"] and result["reason"] != result["text"]:
-        parts.append(Text(_shown(result["reason"], 600), "dim"))
-    return Group(*parts)
+@dataclass(frozen=True, slots=True)
+class StudyScreen:
+    """A study that goes on, in the width of its window: its rounds, what they have, and what is known by now."""
+
+    study: ServerDocument
+    result: ServerDocument
+    clock: Callable[[], float] = time.time
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Draw it; rich asks for it anew whenever it is shown."""
+        width, spec, result = min(options.max_width, _WIDEST), self.study["study"], self.result
+        head = Text(f"{_shown(spec['title'], 60)} · {_shown(spec['strategy'], 40)} · ", "bold")
+        yield head.append(_state(self.study)[:60])
+        # What is higher than its window cannot be drawn over: then the last rounds are shown, and some estimates.
+        height = options.max_height - _LINES_OF_THE_REST
+        rounds = self.study["rounds"][-max(_LEAST_LINES, height // 2) :]
+        yield _rounds_table(rounds, self.clock(), width)
+        left_out = int(result.get("estimates_left_out") or 0)
+        told = [_estimate(each) for each in result.get("estimates", ())]
+        most = min(MOST_LINES, max(_LEAST_LINES, height - len(rounds)))
+        lines = estimate_lines(told, most=most, width=width, left_out=left_out, rest="askance study result")
+        for number, line in enumerate(["", *lines] if lines else []):
+            yield Text(line, "bold" if number == 1 else "", no_wrap=True, overflow="ellipsis")
+        words = [_shown(text, 600) for text in dict.fromkeys((result["text"], result["reason"])) if text]
+        yield from map(Text, ["", *words] if words else [])
 
 
-def _rounds_table(study: ServerDocument, now: float) -> Table:
-    table = Table(box=None, padding=(0, 1), width=_WIDTH)
-    for name, justify in (("round", "right"), ("state", "left"), ("reports", "right"), ("", "left"), ("", "left")):
-        table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type] - rich's own words
-    for each in study["rounds"]:
-        target, received = each["round"]["target"], each["received"]
-        table.add_row(
+def _estimate(each: ServerDocument) -> Estimate:
+    """An estimate as a server tells it."""
+    numbers = {name: each[name] for name in ("estimate", "low", "high", "level", "reports")}
+    return Estimate(_shown(each["name"], 200), **numbers)
+
+
+def _rounds_table(rounds: Sequence[ServerDocument], now: float, width: int) -> Table:
+    rows = [
+        (
             str(each["round"]["number"]),
-            Text(_shown(each["state"], 10)),
-            f"{received:,}/{target:,}",
-            ProgressBar(total=target, completed=min(received, target), width=24),
+            _shown(each["state"], 10),
+            f"{each['received']:,}/{each['round']['target']:,}",
             left(each["round"]["deadline"], now) if each["state"] == "open" else "",
         )
-    return table
-
-
-def _estimates_table(estimates: Sequence[ServerDocument], left_out: int) -> Table:
-    table = Table(box=None, padding=(0, 1), width=_WIDTH)
-    table.add_column("question", ratio=1, no_wrap=True, overflow="ellipsis")
-    for name in ("estimate", "from", "to", "reports"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for each in estimates[:SHOWN]:
-        numbers = *numbers_text(each["estimate"], each["low"], each["high"]), f"{each['reports']:,}"
-        table.add_row(Text(_shown(each["name"], 200)), *numbers)
-    if more := len(estimates) - SHOWN + left_out if len(estimates) > SHOWN else left_out:
-        table.add_row(Text(f"and {more:,} more: askance study result", "dim"), "", "", "", "")
+        for each in rounds
+    ]
+    head = ("round", "state", "reports", "")
+    room = width - sum(2 + max(map(len, column)) for column in zip(head, *rows, strict=True))
+    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
+    table.add_column("#" if room < 0 else head[0], justify="right", no_wrap=True)
+    if room >= 0:
+        table.add_column(head[1], no_wrap=True)
+    table.add_column(head[2], justify="right", no_wrap=True)
+    if room >= _SHORTEST_BAR:
+        table.add_column("")
+    table.add_column("", no_wrap=True)
+    for each, (number, state, reports, time_left) in zip(rounds, rows, strict=True):
+        # In a narrow window the time that is left tells which round is open.
+        states = [state] if room >= 0 else []
+        bars = [bar_of(each["received"], each["round"]["target"], min(room, _LONGEST_BAR))]
+        table.add_row(number, *states, reports, *(bars if room >= _SHORTEST_BAR else []), time_left)
     return table
 
 
