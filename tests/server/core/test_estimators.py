@@ -157,6 +157,17 @@ def test_clopper_and_pearson_cover_exactly() -> None:
             assert np.sum(stats.binom.pmf(counts[covered], size, proportion)) >= 0.95 - 1e-12
 
 
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_a_binomial_interval_is_no_wider_than_the_two_beta_quantiles(size: int) -> None:
+    """Clopper and Pearson's definition, each end with half of what may go wrong."""
+    ones = np.arange(size + 1)
+    low, high = clopper_pearson(ones, size, 0.95)
+    assert low[0] == 0
+    assert high[-1] == 1
+    assert low[1:] == pytest.approx(stats.beta.ppf(0.025, ones[1:], size - ones[1:] + 1), rel=1e-9)
+    assert high[:-1] == pytest.approx(stats.beta.ppf(0.975, ones[:-1] + 1, size - ones[:-1]), rel=1e-9)
+
+
 def test_the_bounded_interval_shrinks_with_the_variance() -> None:
     """Many reports of small variance: Maurer and Pontil's bound is far narrower than Hoeffding's."""
     low, high = bounded_interval(0.5, 0.0001, 10**6, (0.0, 1.0), 0.95)
