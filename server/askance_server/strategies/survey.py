@@ -10,6 +10,10 @@ estimated with variance (m/n)·C(ε)² in the first way and C(ε/m)²/n in the s
 For small ε that is 4m/(nε²) against 4m²/(nε²): to split the users is m times as exact. Two questions a user win only
 where 2·C(ε)² > C(ε/2)², from ε = 3.06 on (`gain`). So the users are split.
 
+For large ε it is better still to split neither: one report on a pair of bits, by k-ary response over its four values,
+estimates each with variance ((e^ε + 3)/(e^ε − 1))²/n, less than 2·C(ε)²/n from ε = ln((3 − √2)/(√2 − 1)) on, which is
+1.34. Channels go up to ε = 24, so there are such studies; a survey does not do it.
+
 *Once is enough.* Questions that ask the same, as `share(country)` and `histogram(country)` do, are asked once, of the
 users of both.
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from askance_client.tables import written_schema
-from askance_protocol.errors import AskanceError, DataError, UsageError
+from askance_protocol.errors import AskanceError, DataError, MissingExtraError, UsageError
 from askance_protocol.schema import CategoryField, IntegerField, Schema
 from tests.lab.commands.calls import invoke
 
@@ -102,6 +104,29 @@ def test_what_says_nothing_here_is_refused(options: tuple[str, ...], where: str)
     with pytest.raises(UsageError) as refused:
         invoke("survey", *options, "--users", "100")
     assert refused.value.where == where
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("survey", "--ask", "share(plan)", "--data"),
+        ("run", "survey", "--ask", "share(plan)", "--data"),
+        ("run", "mean", "--column", "crashes", "--data"),
+        ("curator", "geometric", "--column", "crashes", "--data"),
+        ("schema",),
+    ],
+)
+def test_a_file_whose_package_is_missing_says_what_to_install(
+    command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = tmp_path / "t.parquet"
+    arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
+    parquet.write_table(arrow.table({"plan": ["free", "pro"] * 50, "crashes": [0, 5] * 50}), table)
+    assert invoke(*command, table)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(MissingExtraError) as missing:
+        invoke(*command, table)
+    assert (missing.value.where, missing.value.remedy) == ("pyarrow", "pip install 'askance[lab]'")
 
 
 # ------------------------------------------------------------------------------------------------------------ planned
