@@ -77,6 +77,11 @@ class Liar:
         return canonical.digest(self.study)
 
     @property
+    def round_id(self) -> str:
+        """The id of the first round."""
+        return next(canonical.digest(e["notice"]["round"]) for e in self.entries if e["notice"]["kind"] == "round")
+
+    @property
     def head(self) -> str:
         """What the next entry carries."""
         return canonical.digest(self.entries[-1]) if self.entries else GENESIS

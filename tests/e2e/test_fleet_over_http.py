@@ -109,7 +109,7 @@ def test_a_fleet_that_is_killed_goes_on_with_its_wallets_and_nobody_sends_anothe
         arguments = ["fleet", "--server", server.url, "--users", users, "--wallets", tmp_path / "fleet"]
         arguments += ["--enrolment-token", tmp_path / "data" / "enrolment.token", "--wait", SECONDS, "--json"]
         arguments += ["--connections", connections]
-        study, received, ends = None, 0, list[int]()
+        study, received, ends, mark, said = None, 0, list[int](), tmp_path, b""
         # The control is the last one: nothing holds it, it leaves no mark, and ends by itself.
         for run, most in enumerate((sends, sends, 10**9)):
             mark = tmp_path / f"mark{run}"

@@ -36,6 +36,7 @@ from askance_lab.commands.shared.participation import (
     population_for,
     published_history,
     running_study,
+    study_name,
     told_ending_of,
     typed_again,
 )
@@ -192,7 +193,7 @@ class _Source:
     def _check_number(self, there: int) -> None:
         if self.rows.stop > there:
             where = "users" if self.table.data is None else str(self.table.data)
-            what = f"has {there:,} rows, and rows {self.rows.start + 1:,} to {self.rows.stop:,} are to take part"
+            what = f"row {self.rows.stop:,} is to take part, and it has {there:,}"
             remedy = "give fewer --users, or a smaller --first"
             raise UsageError(what, where=where, remedy=remedy)
 
@@ -201,7 +202,7 @@ async def _first_look(url: str, named: Sequence[str], source: _Source) -> list[s
     """The ids of the studies that were named. They, or the one that runs now, have to fit these users."""
     async with Server(url) as server:
         await server.check()
-        names = [str((await find_study(server, name))["id"]) for name in named]
+        names = [await _id_of(server, name) for name in named]
         first = names or [each for each in [await running_study(server, frozenset())] if each is not None]
     for name in first:
         history = await published_history(url, name)
@@ -212,6 +213,12 @@ async def _first_look(url: str, named: Sequence[str], source: _Source) -> list[s
     if not first:
         source.check()
     return names
+
+
+async def _id_of(server: Server, name: str) -> str:
+    """The whole id of a study; one that was named whole is that one, whatever the server says of it."""
+    found = str((await find_study(server, name))["id"])
+    return study_name(name if len(name) == len(found) else found)
 
 
 def _closing(server: str, study: str, enrolment: Path | None) -> str:

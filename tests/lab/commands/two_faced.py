@@ -38,25 +38,28 @@ def keeps(schema: Schema, asked: Part, **members: Any) -> Liar:
 
 @contextmanager
 def serving_liar(
-    liar: Liar, listed: Liar | None = None, paused: Callable[[], str | None] = lambda: None
+    liar: Liar,
+    listed: Liar | list[Any] | None = None,
+    paused: Callable[[], str | None] = lambda: None,
+    rounds: Callable[[], list[dict[str, Any]]] = list,
 ) -> Generator[str]:
     """Its URL, while a `with` block runs. Of whatever study it is asked, it tells the one that it keeps.
 
-    Another one may stand in its list. `paused`: what its document says of a pause.
+    Another one may stand in its list, or none. `paused` and `rounds`: what its document says of these.
     """
 
     class Handler(BaseHTTPRequestHandler):
         def _answer(self) -> None:
             content = self.rfile.read(int(self.headers.get("content-length") or 0))
             path = self.path.partition("?")[0]
-            told = listed or liar
+            told = listed if isinstance(listed, Liar) else liar
             document = {"id": told.id, "study": told.study, "state": "running", "rounds": []}
             if path == "/healthz":
                 answer = httpx.Response(200, json={"status": "alive", "version": "0", "protocol": VERSION})
             elif path == "/v1/studies":
-                answer = httpx.Response(200, json=[document])
+                answer = httpx.Response(200, json=[] if isinstance(listed, list) else [document])
             elif path.startswith("/v1/studies/") and path.count("/") == 3:
-                answer = httpx.Response(200, json={**document, "paused": paused()})
+                answer = httpx.Response(200, json={**document, "paused": paused(), "rounds": rounds()})
             else:
                 url = f"http://{HOST}{self.path}"
                 answer = liar.handle(httpx.Request(self.command, url, headers=dict(self.headers), content=content))
@@ -71,7 +74,33 @@ def serving_liar(
         def log_message(self, format: str, *_: object) -> None:  # noqa: A002 - its name there
             """Say nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    with _serving(Handler) as url:
+        yield url
+
+
+@contextmanager
+def serving_page(body: bytes) -> Generator[str]:
+    """The URL of a server that gives the same answer to everything, while a `with` block runs."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def _answer(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_POST = _answer
+
+        def log_message(self, format: str, *_: object) -> None:  # noqa: A002 - its name there
+            """Say nothing."""
+
+    with _serving(Handler) as url:
+        yield url
+
+
+@contextmanager
+def _serving(handler: type[BaseHTTPRequestHandler]) -> Generator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:
