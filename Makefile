@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+READY := .venv/.ready-for-the-demo
 
 .PHONY: test torture mutants test-compose check demo install format lint types types-of-sources types-of-tests layers lock images vectors benchmark clean
 
@@ -44,6 +45,17 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@ $(READY)
+
+# A part of the lock: the base installation, and what puts this tree into it. Words go to standard error, because what the
+# demo prints may be read by a program.
+$(READY): pyproject.toml demo-requirements.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "askance needs Python 3.11 or later: make PYTHON=/path/to/python3.11")'
+	@echo "Installing into .venv what the demo needs, once; make test installs the rest when it is wanted." >&2
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --require-hashes -r demo-requirements.txt >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable . >&2
+	@echo "Installed. The demo begins." >&2
 	@touch $@
 
 format: install
@@ -72,16 +84,17 @@ lock: install
 		--generate-hashes --no-emit-index-url --no-header --upgrade pyproject.toml --output-file constraints.txt
 	$(MAKE) --no-print-directory images
 
-# What each image installs: parts of the lock, because pip takes hashes from requirements only.
+# What the demo and each image install: parts of the lock, because pip takes hashes from requirements only.
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-header --no-annotate --constraints constraints.txt
 images: install
 	$(COMPILE) --group pyproject.toml:device --output-file client/requirements.txt
 	$(COMPILE) --extra postgres pyproject.toml --output-file server/requirements.txt
 	echo hatchling | $(COMPILE) - --output-file build-requirements.txt
+	printf 'editables\nhatchling\n' | $(COMPILE) pyproject.toml - --output-file demo-requirements.txt
 
-demo: install
-	$(BIN)/askance demo $(DEMO)
+demo: $(READY)
+	@$(BIN)/askance demo $(DEMO)
 
 vectors: install
 	$(BIN)/python -m tests.vectors.generate

@@ -161,8 +161,10 @@ def pins(path: str) -> dict[str, set[str]]:
     return {re.sub(r"\s*;.*", "", line): hashes for line, hashes in found}
 
 
-@pytest.mark.parametrize("path", ["build-requirements.txt", "client/requirements.txt", "server/requirements.txt"])
-def test_what_an_image_installs_is_a_part_of_the_lock(path: str) -> None:
+@pytest.mark.parametrize(
+    "path", ["build-requirements.txt", "client/requirements.txt", "demo-requirements.txt", "server/requirements.txt"]
+)
+def test_what_an_image_or_the_demo_installs_is_a_part_of_the_lock(path: str) -> None:
     locked, here = pins("constraints.txt"), pins(path)
     assert here
     for requirement, hashes in here.items():

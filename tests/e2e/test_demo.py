@@ -11,18 +11,21 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+LEARNERS = ("masked-parity-pooled", "masked-parity-noninteractive")
 ROOMS = ("protocol", "client", "server", "lab")
 
 
 @pytest.mark.slow
 def test_a_clean_clone_shows_its_estimates(tmp_path: Path) -> None:
     """Packages aside: they are those of this environment; the code that runs is the clone's."""
-    clone = tmp_path / "clone"
+    clone, scratch = tmp_path / "clone", tmp_path / "scratch"
+    scratch.mkdir()
     subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", ROOT, clone], check=True)
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("ASKANCE_", "MAKE"))}
     environment["PYTHONPATH"] = os.pathsep.join(str(clone / room) for room in ROOMS)
-    installed = tmp_path / "installed"
-    made = ["make", "--silent", "-o", installed, "demo", f"BIN={Path(sys.executable).parent}", f"INSTALLED={installed}"]
+    environment["TMPDIR"] = str(scratch)
+    ready = tmp_path / "ready"
+    made = ["make", "--silent", "-o", ready, "demo", f"BIN={Path(sys.executable).parent}", f"READY={ready}"]
     run = subprocess.run(
         [*made, "DEMO=--json --port 0"],
         cwd=clone,
@@ -36,15 +39,59 @@ def test_a_clean_clone_shows_its_estimates(tmp_path: Path) -> None:
 
     assert run.returncode == 0, run.stderr
     shown = json.loads(run.stdout)
-    first, second = shown["learners"]
-    assert 0 < first["seconds_since_the_start"] <= second["seconds_since_the_start"]
-    assert (first["learner"], second["learner"]) == ("masked-parity-pooled", "masked-parity-noninteractive")
-    assert first["rounds"] >= 2
-    assert second["rounds"] == 1
-    # A learner that asks in rounds may be sure before all users were asked.
-    assert 4000 < first["users"] <= second["users"] == 8000
-    for row in (first, second):
-        assert (row["refusals"], row["state"]) == (0, "finished")
+    rows = shown["learners"]
+    assert len(rows) == 2 * shown["concepts"] == 80
+    times = [row["seconds_since_the_start"] for row in rows]
+    assert 0 < times[0]
+    assert times == sorted(times)
+    for row in rows:
+        assert (row["rounds"] == 1) == (row["learner"] == "masked-parity-noninteractive")
+        # A learner that asks in rounds may be sure before all users were asked.
+        assert 1500 < row["users"] <= 3000
+        assert row["state"] == "finished"
         assert row["max_spent_micro_epsilon"] == 1_000_000
-    # Nobody was asked anything: it ended by itself, where there was no terminal.
+    live = [row for row in rows if row["over"] == "http"]
+    assert [row["refusals"] for row in live] == [0, 0]
+    # The separation: on 39 of 40 concepts everything follows from the seed; what is live can change one of each.
+    right = {learner: sum(row["error"] == 0 for row in rows if row["learner"] == learner) for learner in LEARNERS}
+    assert right["masked-parity-pooled"] >= 36
+    assert right["masked-parity-noninteractive"] <= 24
+    assert shown["conclusion"].startswith("A second round is worth it: in rounds ")
+    assert shown["separation"]["difference"][1] > 0
+    assert shown["limit"]["at_once"] > 3000 >= shown["limit"]["asked_in_rounds"]["most"]
+    # Nobody was asked anything: it ended by itself, where there was no terminal, and left no address of what is gone.
     assert "Enter" not in run.stdout
+    assert "http://" not in run.stdout
+    assert list(scratch.iterdir()) == []
+
+
+def commands_of(*arguments: str) -> str:
+    """What make would run."""
+    made = ["make", "--dry-run", "--no-print-directory", *arguments]
+    return subprocess.run(made, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+def test_the_demo_installs_what_it_needs_with_hashes_and_says_so(tmp_path: Path) -> None:
+    fresh = [f"READY={tmp_path / 'ready'}", f"INSTALLED={tmp_path / 'installed'}"]
+
+    demo = commands_of("demo", *fresh)
+    assert "--require-hashes -r demo-requirements.txt" in demo
+    assert "constraints.txt" not in demo, "what tests need is not installed"
+    assert "Installing into .venv what the demo needs" in demo
+    assert "--quiet --disable-pip-version-check --progress-bar" not in demo, "pip says what it does"
+
+    # What the tests need is installed when they are run, whether or not the demo was there before.
+    (tmp_path / "ready").touch()
+    assert "--require-hashes -r constraints.txt" in commands_of("install", *fresh)
+    assert "pip install" not in commands_of("demo", *fresh), "the second demo begins at once"
+
+
+def test_the_demos_part_of_the_lock_has_no_tool_of_the_tests() -> None:
+    names = {
+        line.partition("==")[0] for line in (ROOT / "demo-requirements.txt").read_text().splitlines() if "==" in line
+    }
+
+    assert {"editables", "fastapi", "hatchling", "numpy", "typer", "uvicorn"} <= names
+    assert not names & {"pytest", "ruff", "basedpyright", "scipy", "dask", "pyarrow", "psycopg", "hypothesis"}
+    # The control: the whole lock has them.
+    assert "pytest==" in (ROOT / "constraints.txt").read_text()
