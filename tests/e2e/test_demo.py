@@ -6,9 +6,17 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from askance_lab.commands.shared.export_files import read_export
+from askance_protocol.errors import ProtocolError
+from askance_server.core.export import verify_files
+from askance_server.core.verification import VerificationError
+from askance_server.strategies.registry import registry
 
 ROOT = Path(__file__).parents[2]
 LEARNERS = ("masked-parity-pooled", "masked-parity-noninteractive")
@@ -27,7 +35,7 @@ def test_a_clean_clone_shows_its_estimates(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     made = ["make", "--silent", "-o", ready, "demo", f"BIN={Path(sys.executable).parent}", f"READY={ready}"]
     run = subprocess.run(
-        [*made, "DEMO=--json --port 0"],
+        [*made, f"DEMO=--json --port 0 --export {tmp_path / 'exports'}"],
         cwd=clone,
         env=environment,
         stdin=subprocess.DEVNULL,
@@ -42,7 +50,7 @@ def test_a_clean_clone_shows_its_estimates(tmp_path: Path) -> None:
     rows = shown["learners"]
     assert len(rows) == 2 * shown["concepts"] == 80
     times = [row["seconds_since_the_start"] for row in rows]
-    assert 0 < times[0]
+    assert times[0] > 0
     assert times == sorted(times)
     for row in rows:
         assert (row["rounds"] == 1) == (row["learner"] == "masked-parity-noninteractive")
@@ -63,6 +71,39 @@ def test_a_clean_clone_shows_its_estimates(tmp_path: Path) -> None:
     assert "Enter" not in run.stdout
     assert "http://" not in run.stdout
     assert list(scratch.iterdir()) == []
+    check_exports(tmp_path / "exports", live, tmp_path / "empty")
+
+
+def check_exports(exports: Path, live: list[dict[str, Any]], empty: Path) -> None:
+    """What was shown live is verified in an empty folder by what was exported alone; 20 changes of each are found."""
+    empty.mkdir()
+    for row in live:
+        path = exports / row["learner"]
+        command = [sys.executable, "-m", "askance_lab", "study", "verify", path, "--json"]
+        run = subprocess.run(command, cwd=empty, capture_output=True, text=True, timeout=600, check=False)
+        assert run.returncode == 0, run.stderr
+        assert list(empty.iterdir()) == []
+
+        files = read_export(path)
+        verified = verify_files(files, registry())
+        assert verified.study.digest() == row["study"]
+        found = 0
+        for changed in changes(files, 20):
+            with pytest.raises((VerificationError, ProtocolError)):
+                verify_files(changed, registry())
+            found += 1
+        assert found == 20
+
+
+def changes(files: dict[str, bytes], number: int) -> Iterator[dict[str, bytes]]:
+    """The files with another digit in one place, here and there in each of them: in turn, from the largest."""
+    names = sorted(files, key=lambda name: -len(files[name]))
+    for place in range(number):
+        name = names[place % len(names)]
+        digits = [at for at, byte in enumerate(files[name]) if chr(byte).isdecimal()]
+        at = digits[len(digits) * (place + 1) // (number + 1)]
+        other = b"7" if files[name][at : at + 1] != b"7" else b"3"
+        yield {**files, name: files[name][:at] + other + files[name][at + 1 :]}
 
 
 def commands_of(*arguments: str) -> str:

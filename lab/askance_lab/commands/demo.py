@@ -30,8 +30,15 @@ from rich.text import Text
 
 from askance_client import BulletinReader, RemoteError, Server, UnreachableError
 from askance_lab.commands.shared.exit_codes import Exit, exit_of_cause, say
+from askance_lab.commands.shared.export_files import write_export
 from askance_lab.commands.shared.operator_token import operator_token
-from askance_lab.commands.shared.options import EpsilonOption, JsonOption, OperatorOption, examples
+from askance_lab.commands.shared.options import (
+    DEFAULT_SERVER,
+    EpsilonOption,
+    JsonOption,
+    OperatorOption,
+    examples,
+)
 from askance_lab.commands.shared.progress import ProgressBar
 from askance_lab.commands.shared.scratch import ScratchFolder, ended_in_order, scratch_folder
 from askance_lab.commands.shared.second_round_text import (
@@ -54,8 +61,10 @@ from askance_lab.experiments.second_round import (
     learn_in_process,
     truth_of,
 )
-from askance_lab.experiments.separation.measurement import LEARNERS
+from askance_lab.experiments.separation.measurement import LEARNERS, name_of
+from askance_lab.remote.child import COMMAND
 from askance_lab.remote.local_server import LocalServer, local_server
+from askance_lab.remote.management import entries_of
 from askance_lab.remote.study_client import (
     StudyResult,
     TooFewUsersThereError,
@@ -65,14 +74,16 @@ from askance_lab.remote.study_client import (
 )
 from askance_lab.theory.masked_parity import users_masked_parity_noninteractive, users_masked_parity_pooled
 from askance_protocol.budget import charge_from_text, to_text
-from askance_protocol.errors import AskanceError
+from askance_protocol.errors import AskanceError, UsageError
 from askance_protocol.rounds import StudyState
+from askance_server.core.export import export_files
+from askance_server.strategies.registry import registry
 
 SCHEMA_VERSION: Final = 1
 _SECONDS: Final = 600
 _POLL: Final = 0.2
 _PLANNED: Final = (8, 16, 32, 64)
-_COMMAND: Final = (sys.executable, "-m", "askance_lab", "fleet", "--json")
+_COMMAND: Final = (*COMMAND, "fleet", "--json")
 _ENDS: Final = frozenset({Exit.OK, Exit.CHECK_FAILED, Exit.TOO_FEW_USERS})
 """How a fleet ends that has done its work: a study that failed is told of by the study."""
 
@@ -91,6 +102,8 @@ class DemoOptions:
     clients: int
     as_json: bool
     begun: float
+    export: Path | None = None
+    """Folder for what the two live studies have published."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +166,14 @@ def demo(
             help="Address of --server to print for readers, if they reach it by another.",
         ),
     ] = None,
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            "--export",
+            metavar="DIR",
+            help="Write both live studies to this new folder, for askance study verify DIR/LEARNER.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show what a second round is worth: two learners, many concepts, the same users.
@@ -160,14 +181,27 @@ def demo(
     One learner asks in rounds, the other asks everything at once. The errors of both on each concept are shown, what
     follows from them, and the number of users that no learner at once can do without.
     """
-    asked = DemoOptions(ConceptTask(d, epsilon, users), concepts, seed, clients, as_json, time.monotonic())
+    asked = DemoOptions(ConceptTask(d, epsilon, users), concepts, seed, clients, as_json, time.monotonic(), export)
     check_task(asked.task)
+    if export is not None:
+        _make_export(export)
     with ended_in_order():
         if server is None:
             code = _with_own_server(asked, port)
         else:
             code = _with_server(asked, server.rstrip("/"), (public or server).rstrip("/"), operator)
     raise typer.Exit(code)
+
+
+def _make_export(folder: Path) -> None:
+    """Make the folder now: where that is impossible, nothing has been computed in vain."""
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        raise UsageError("is there already", where="--export", remedy="name a new folder") from None
+    except OSError as error:
+        remedy = "name a folder that you can write to"
+        raise UsageError(f"{folder} cannot be made: {error.strerror}", where="--export", remedy=remedy) from None
 
 
 def _with_own_server(asked: DemoOptions, port: int) -> Exit:
@@ -342,10 +376,12 @@ async def _conduct(shown: Shown, url: str, token: str) -> None:
             except TooFewUsersThereError as error:
                 shown.refuse(learner, error)
                 continue
-            with ProgressBar(learner, asked.task.users) as bar:
+            with _bar(f"{name_of(learner)}: reports", asked.task.users) as bar:
                 end = await ended(BulletinReader(server, study), bar.at)
                 bar.at(sum(end.received))
                 bar.end()
+            if asked.export is not None:
+                write_export(asked.export / learner, export_files(await entries_of(server, study), registry()))
             shown.add_live(learner, study, end)
 
 
@@ -366,7 +402,7 @@ async def _going(server: Server) -> dict[str, str]:
 async def _enrolled(server: Server, users: int) -> None:
     """Wait until as many users are enrolled."""
     end = time.monotonic() + _SECONDS
-    with ProgressBar("enrolment", users) as bar:
+    with _bar("enrolment", users) as bar:
         while (there := await server.metric("askance_users")) < users:
             if time.monotonic() > end:
                 what = f"{there} of {users} users have enrolled in {_SECONDS} s"
@@ -375,6 +411,11 @@ async def _enrolled(server: Server, users: int) -> None:
             await asyncio.sleep(_POLL)
         bar.at(users)
         bar.end()
+
+
+def _bar(label: str, total: int) -> ProgressBar:
+    """A bar that is gone when its work is done, as the result stands in its place; elsewhere lines, which stay."""
+    return ProgressBar(label, total, quiet=sys.stderr.isatty())
 
 
 # ------------------------------------------------------------------------------------------------------- what is shown
@@ -414,20 +455,22 @@ class Shown:
         asked, several = self.asked, range(1, self._live)
         if not several:
             return
-        with ProgressBar("concepts", len(several)) as bar:
+        with _bar("concepts", len(several)) as bar:
             for concept in several:
                 for learner in LEARNERS:
                     learned = learn_in_process(asked.task, learner, concept, asked.seed + concept)
                     self.results.append(DemoResult(learned, self._seconds()))
                 bar.at(concept)
             bar.end()
-        self._print("", f"error on concepts 1 to {len(several)}, learned in this process (0: exactly right)")
+        which = f"concepts 1 to {len(several)}" if len(several) > 1 else "concept 1"
+        self._print("", Text(f"error on {which}, learned in this process (0: exactly right)", "bold"))
         self._print(*error_grid([each.learned for each in self.results], self._width))
 
     def begin_live(self) -> None:
         """Say whose answers are waited for now."""
-        where = f"{self.asked.clients} client processes" if self.own else "the fleets"
-        said = f"concept {self._live}, live: a server, {where}, {self.asked.task.users:,} users with a wallet each"
+        number, users = self.asked.clients, self.asked.task.users
+        where = f"{number} client process{'es' if number > 1 else ''}" if self.own else "the fleets"
+        said = f"concept {self._live}, live: a server, {where}, {users:,} users with a wallet each"
         self._print("", Text(said, "bold"))
 
     def refuse(self, learner: str, error: AskanceError) -> None:
@@ -478,10 +521,19 @@ class Shown:
         opened = [each for each in live if each.study]
         if not self.url or not opened:
             return []
-        lines = ["", f"every endpoint: {self.url}/docs"]
-        lines += [f"{each.learned.learner}: {self.url}/v1/studies/{each.study}" for each in opened]
-        export = f"askance study export {opened[0].study[:12]} --server {self.url} --out demo-study"
-        return [*lines, f"take one with you and check it without the server: {export}"]
+        server = "" if self.url == DEFAULT_SERVER else f" --server {self.url}"
+        shows = [
+            f"  askance study show {each.study[:12]}{server}  ({name_of(each.learned.learner)})" for each in opened
+        ]
+        return [
+            "",
+            f"every endpoint: {self.url}/docs",
+            "the live studies, as long as the server runs:",
+            *shows,
+            "take one along, and check it without the server:",
+            f"  askance study export {opened[0].study[:12]}{server} --out demo",
+            "  askance study verify demo",
+        ]
 
     def _document(self, shown: SecondRound | None, clients: Mapping[str, Counter[str]]) -> dict[str, Any]:
         asked = self.asked
@@ -542,8 +594,8 @@ def _spent(live: Sequence[DemoResult], clients: Mapping[str, Counter[str]]) -> l
     if not charge:
         return []
     refused = sum(counted.total() - counted["answered"] for counted in clients.values())
-    told = f"; the wallets refused {refused:,} questions" if clients else ""
-    return [f"{'':11}nobody paid more than ε = {to_text(charge)} to a learner{told}"]
+    told = f"; refusals by the wallets: {refused:,}" if clients else ""
+    return [f"{'':11}ε = {to_text(charge)} is the most that anybody paid a learner{told}"]
 
 
 def _separation(shown: SecondRound) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,8 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from askance_client import RemoteError
+from askance_lab.remote.child import COMMAND
 
-_COMMAND: Final = (sys.executable, "-m", "askance_lab", "serve", "--json")
+_COMMAND: Final = (*COMMAND, "serve", "--json")
 _FILES: Final = ("operator_token_file", "enrolment_token_file")
 _SECONDS: Final = 15
 """How long it may take to stop, before it is made to."""

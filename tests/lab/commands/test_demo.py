@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 from askance_lab.commands.shared.exit_codes import Exit
 from askance_lab.evaluation.exact import exact_error
 from askance_server.strategies.masked_parity import MASKED_PARITY
-from tests.lab.commands.calls import at_home, json_of
+from tests.lab.commands.calls import COMMAND, at_home
 
 LEARNERS = ["masked-parity-pooled", "masked-parity-noninteractive"]
 
@@ -21,7 +23,12 @@ def test_the_demo_ends_by_itself_with_a_row_of_each_learner_on_each_concept(
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
 
-    shown = json_of("demo", "--users", 600, "--d", 4, "--clients", 3, "--concepts", 4, "--port", 0)
+    options = ("--users", 600, "--d", 4, "--clients", 3, "--concepts", 4, "--port", 0, "--json")
+    command = [*COMMAND, "demo", *map(str, options)]
+    # Five processes start: on a machine that is busy that alone takes minutes.
+    run = subprocess.run(command, capture_output=True, text=True, timeout=550, check=False)
+    assert run.returncode == 0, run.stderr
+    shown = json.loads(run.stdout)
 
     assert [(row["concept"], row["learner"]) for row in shown["learners"]] == [
         (concept, learner) for concept in (1, 2, 3, 4) for learner in LEARNERS
@@ -59,6 +66,8 @@ def test_the_demo_ends_by_itself_with_a_row_of_each_learner_on_each_concept(
         (["--concepts", "0"], "--concepts", "1"),
         (["--port", "99999"], "--port", "65535"),
         (["--seed", "-1"], "--seed", "0"),
+        (["--export", "/"], "--export", "is there already"),
+        (["--export", "/proc/x"], "--export", "cannot be made"),
     ],
 )
 def test_what_cannot_be_shown_is_refused_before_anything_starts(

@@ -20,6 +20,7 @@ _LABEL: Final = 11
 _CELL: Final = 5
 _BAR: Final = 40
 """Characters of a bar of error ½."""
+_TIED: Final = "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"
 _RIGHT, _WRONG, _STRONG = "green", "red", "bold"
 
 
@@ -118,7 +119,9 @@ def conclusion(shown: SecondRound, width: int) -> list[Text]:
 
 
 def _wrapped(text: str, width: int, style: str = "") -> list[Text]:
-    return [Text(line, style) for line in textwrap.wrap(text, min(width, 100), break_on_hyphens=False)]
+    # "ε = 1" stays in one line.
+    lines = textwrap.wrap(text.replace(" = ", _TIED), min(width, 100), break_on_hyphens=False)
+    return [Text(line.replace(_TIED, " = "), style) for line in lines]
 
 
 def _line(label: str, cells: Sequence[tuple[str, str]]) -> Text:
