@@ -12,12 +12,13 @@ import pytest
 
 from askance_client.simulation.population import synthetic
 from askance_client.tables import FromFile, from_file
-from askance_lab.commands.shared.estimates_text import numbers_text
+from askance_lab.commands.shared.estimates_text import estimate_lines, numbers_text
 from askance_lab.commands.shared.exit_codes import Exit
 from askance_lab.data.table_file import TableFile
 from askance_lab.data.table_population import table_population
 from askance_lab.evaluation.error import error_of, error_on
 from askance_protocol.errors import AskanceError
+from askance_server.core.strategy import Estimate
 from askance_server.strategies.registry import registry
 from tests.lab.commands.calls import askance, invoke, json_of
 
@@ -162,6 +163,11 @@ def test_numbers_are_as_exact_as_their_interval_is_wide_and_its_ends_are_rounded
     # What is known exactly, and what is finer than a column is wide, by four digits as it is.
     assert numbers_text(0.25, 0.25, 0.25) == ("0.25", "0.25", "0.25")
     assert numbers_text(2**-31, 2**-32, 2**-30) == ("4.657e-10", "2.328e-10", "9.314e-10")
+    cells = [Estimate(f"share(c): '{name}'", high / 2, 0.0, high, 0.95, 9) for name, high in (("a", 0.2), ("b", 0.03))]
+    assert [line.split()[2:] for line in estimate_lines(cells)[1:]] == [
+        ["0.100", "0.000", "0.200", "9"],
+        ["0.015", "0.000", "0.030", "9"],
+    ]
     source = np.random.default_rng(8)
     lows, widths = source.normal(0, 100, 200).tolist(), (10.0 ** source.uniform(-7, 7, 200)).tolist()
     for low, width in zip(lows, widths, strict=True):

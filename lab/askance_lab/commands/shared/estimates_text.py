@@ -41,7 +41,11 @@ def estimate_lines(
     most = len(estimates) if len(estimates) == most + 1 and not left_out else most
     levels = sorted({each.level for each in estimates})
     head = ("question", "estimate", "from", f"to ({' or '.join(f'{100 * level:g}' for level in levels)} %)", "reports")
-    rows = [head, *(_row(each) for each in estimates[:most])]
+    # The cells of one question stand in line, too: all are as exact as the widest of them.
+    widest = dict[str, float]()
+    for each in estimates:
+        widest[_asked(each)] = max(widest.get(_asked(each), 0.0), each.high - each.low)
+    rows = [head, *(_row(each, widest[_asked(each)]) for each in estimates[:most])]
     widths = [max(len(row[column]) for row in rows) for column in range(1, len(head))]
     if width - sum(widths) - 2 * len(widths) < _LEAST_OF_A_NAME:
         widths = widths[:-1]
@@ -54,16 +58,20 @@ def estimate_lines(
     return [*lines, f"{CUT} and {more:,} more: {rest}"] if more else lines
 
 
-def _row(each: Estimate) -> tuple[str, ...]:
-    return each.name, *numbers_text(each.estimate, each.low, each.high), f"{each.reports:,}"
+def _asked(each: Estimate) -> str:
+    return each.name.partition(": ")[0]
 
 
-def numbers_text(estimate: float, low: float, high: float) -> tuple[str, str, str]:
-    """An estimate and its ends, as exact as the interval is wide: of that three digits, so that numbers stand in line.
+def _row(each: Estimate, width: float) -> tuple[str, ...]:
+    return each.name, *numbers_text(each.estimate, each.low, each.high, width), f"{each.reports:,}"
+
+
+def numbers_text(estimate: float, low: float, high: float, width: float | None = None) -> tuple[str, str, str]:
+    """An estimate and its ends, as exact as its interval or another is wide: of that, three digits.
 
     The ends are rounded outwards, as wherever they are shown.
     """
-    width = high - low
+    width = high - low if width is None else width
     if not 10.0**-MOST_DECIMALS < width < 10.0**MOST_DECIMALS:
         return (f"{estimate:.4g}", *ends_text(low, high))
     decimals = max(0, 2 - math.floor(math.log10(width)))
