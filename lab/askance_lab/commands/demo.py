@@ -233,8 +233,8 @@ def _with_server(asked: DemoOptions, url: str, public: str, operator: Path | Non
     """The demo on a server that somebody else has started, with the fleets that are connected to it."""
     token = operator_token(operator, url)
     shown = Shown(asked, public, own=False)
-    shown.begin(url)
     asyncio.run(_reached(url))
+    shown.begin(url)
     shown.learn_in_process()
     asyncio.run(_conduct(shown, url, token))
     return shown.end({})
