@@ -496,13 +496,18 @@ class Shown:
 
     def end(self, clients: Mapping[str, Counter[str]]) -> Exit:
         """Say what follows from all of it; the exit code."""
-        shown = conclude(self.asked.task, [each.learned for each in self.results])
         live = [each for each in self.results if each.learned.concept == self._live]
+        others = self._asked_of_others(live)
+        counted = [each for each in self.results if others is None or each.learned.concept != self._live]
+        shown = conclude(self.asked.task, [each.learned for each in counted])
         if self.asked.as_json:
             typer.echo(json.dumps(self._document(shown, clients)))
         else:
             self._print(f"{'':11}the truth: {concept_text(truth_of(self.asked.task, self.asked.seed))}")
             self._print(*_spent(live, clients))
+            if others is not None:
+                wanted = f"not the {self.asked.task.users:,} users of --users"
+                self._print(f"{'':11}asked were {others:,}, {wanted}: it is left out below")
             if shown is not None:
                 self._print("", *mean_bars(shown), *quarter_note(shown, self._width))
                 self._print("", *conclusion(shown, self._width))
@@ -515,6 +520,15 @@ class Shown:
             return Exit.TOO_FEW_USERS
         ends = [each.end for each in live if each.end is not None and each.end.state is not StudyState.FINISHED]
         return exit_of_cause(ends[0].cause, finished=False) if ends else Exit.OK
+
+    def _asked_of_others(self, live: Sequence[DemoResult]) -> int | None:
+        """How many users answered live, if not as many as in this process: some had no ε left, or more are there.
+
+        Only the learner at once asks everybody.
+        """
+        once = [each for each in live if each.end is not None and each.learned.learner == LEARNERS[1]]
+        wrong = [each.learned.users for each in once if each.learned.users != self.asked.task.users]
+        return wrong[0] if wrong else None
 
     def _addresses(self, live: Sequence[DemoResult]) -> list[str]:
         """Where to look at it: nowhere, if the server is gone when somebody reads this."""

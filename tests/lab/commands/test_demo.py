@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from askance_lab.commands.demo import DemoOptions, Shown
 from askance_lab.commands.shared.exit_codes import Exit
 from askance_lab.evaluation.exact import exact_error
+from askance_lab.experiments.second_round import ConceptTask, truth_of
+from askance_lab.remote.study_client import StudyResult, TooFewUsersThereError
+from askance_protocol.rounds import Cause, StudyState
 from askance_server.strategies.masked_parity import MASKED_PARITY
 from tests.lab.commands.calls import COMMAND, at_home
 
@@ -115,3 +120,43 @@ def test_errors_of_masked_parity_are_those_of_the_definition() -> None:
             learned = {"r": r, "a": a}
             wrong = sum(label(learned, *example) != label(truth, *example) for example in domain)
             assert exact_error(MASKED_PARITY, learned, truth) == wrong / len(domain)
+
+
+@pytest.mark.parametrize(
+    ("answered", "counted", "said"),
+    [(3000, "of 2 (", ""), (87, "of 1 (", "asked were 87"), (8000, "of 1 (", "asked were 8,000")],
+)
+def test_a_live_concept_of_other_users_is_told_and_left_out(
+    answered: int, counted: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where most have spent their ε, or more are enrolled than were named, it is no trial like the others."""
+    task = ConceptTask(8, "1", 3000)
+    shown = Shown(DemoOptions(task, 2, 1, 4, False, time.monotonic()), "http://127.0.0.1:8080", own=False)
+    shown.learn_in_process()
+    truth = dict(truth_of(task, 1))
+    for learner, rounds in zip(LEARNERS, ((1000, 500), (answered,)), strict=True):
+        interactive = len(rounds) > 1
+        end = StudyResult(
+            StudyState.FINISHED, Cause.LEARNED, "", truth, "", interactive, len(rounds), rounds, 1_000_000
+        )
+        shown.add_live(learner, "0" * 64, end)
+
+    assert shown.end({}) is Exit.OK
+    printed = " ".join(capsys.readouterr().out.split())
+    assert counted in printed
+    assert said in printed
+    assert ("left out" in printed) == bool(said)
+
+
+def test_a_learner_that_the_server_refused_is_told_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = Shown(DemoOptions(ConceptTask(8, "1", 3000), 2, 1, 4, False, time.monotonic()), "", own=False)
+    shown.learn_in_process()
+    for learner in LEARNERS:
+        shown.refuse(learner, TooFewUsersThereError("needs 1 users who can still pay ε = 1, and 0 are left"))
+
+    assert shown.end({}) is Exit.TOO_FEW_USERS
+    said = capsys.readouterr()
+    assert "nothing learned: needs 1 users who can still pay ε = 1, and 0 are left" in " ".join(said.out.split())
+    assert "of 1 (" in " ".join(said.out.split()), "what was learned is shown"
+    assert "have spent their ε" in said.err
+    assert "docker compose down --volumes" in said.err
