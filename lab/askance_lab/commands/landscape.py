@@ -17,7 +17,7 @@ from askance_lab.commands.shared.options import (
     examples,
     read_numbers,
 )
-from askance_lab.commands.shared.progress import ProgressBar
+from askance_lab.commands.shared.resuming import measuring
 from askance_lab.commands.shared.targets import read_targets
 from askance_lab.engines import engine
 from askance_lab.experiments.landscape import report
@@ -82,9 +82,8 @@ def landscape(
     else:
         require("matplotlib")  # before anything is measured that it has to draw
         out.mkdir(parents=True, exist_ok=True)
-        with ProgressBar("landscape", len(tasks)) as bar, engine(workers=workers) as processes:
-            users = run_all(tasks, measured, processes, progress=bar.at)
-            bar.end()
+        with measuring("landscape", len(tasks), out, resume=resume) as at, engine(workers=workers) as processes:
+            users = run_all(tasks, measured, processes, progress=at)
         results = report.write(out, users, targets, seeds)
     text = [*report.tables(users, targets, cells), *report.conclusions(users)]
     typer.echo(json.dumps(results) if as_json else "\n".join(text))

@@ -19,7 +19,7 @@ from askance_lab.commands.shared.options import (
     examples,
     read_numbers,
 )
-from askance_lab.commands.shared.progress import ProgressBar
+from askance_lab.commands.shared.resuming import measuring
 from askance_lab.commands.shared.tables import echo_table
 from askance_lab.engines import engine
 from askance_lab.experiments.separation.measurement import (
@@ -84,9 +84,8 @@ def separation(
     settings = settings_of(dimensions, epsilon, sorted({*read_numbers(users, "--users", least=1)}), learner or LEARNERS)
     require("matplotlib")  # before anything is measured that it has to draw
     out.mkdir(parents=True, exist_ok=True)
-    with ProgressBar("separation", len(settings) * seeds) as bar, engine(workers=workers) as processes:
-        points = measure(settings, seeds, measured, processes, progress=bar.at)
-        bar.end()
+    with measuring("separation", len(settings) * seeds, out, resume=resume) as at, engine(workers=workers) as processes:
+        points = measure(settings, seeds, measured, processes, progress=at)
     results = results_of(points)
     write(out, points, results)
     if as_json:
