@@ -14,22 +14,14 @@ For large ε it is better still to split neither: one report on a pair of bits, 
 estimates each with variance ((e^ε + 3)/(e^ε − 1))²/n, less than 2·C(ε)²/n from ε = ln((3 − √2)/(√2 − 1)) on, which is
 1.34. Channels go up to ε = 24, so there are such studies; a survey does not do it.
 
-*Once is enough.* Questions that ask the same, as `share(country)` and `histogram(country)` do, are asked once, of the
-users of both.
-
-*Channels.* A share and a mean are one bit each; cells are asked through whichever channel estimates them best
-(`Ask.channel`).
-
 *The deal.* Every question has the same number of users, so that none does worse than it would of a cohort of its own;
-and better, where it is asked together with another. With `width` the users are dealt so that the intervals of all
-questions come out about equally wide, of a mean measured against its range: then the mean of a field with gaps takes
-five times the users of a share.
+what several ask, as `share(country)` and `histogram(country)` do, is asked once, of the users of all. With `width` they
+are dealt so that the intervals of all come out about equally wide, of a mean measured against its range. Cells are
+asked through whichever channel estimates them best (`Ask.channel`), shares and means by one bit.
 
 *The mean of a field with gaps* is the quotient N/D of the mean of the value, which counts 0 for a gap on [−1, 1], and
-the share D of users who have one: two questions. Its interval holds whenever both of theirs do. So N's may fail with
-two thirds of the probability and D's with one third, and D has a sixth of their users, which makes the quotient's about
-the narrowest for means in the middle of the range; and its ends are the least and the greatest quotient of what they
-hold.
+the share D of users who have one: two questions. Its interval, from the least to the greatest quotient of what theirs
+hold, holds whenever both do. N's may fail with two thirds of the probability, and has five sixths of the users.
 
 *At once.* `simultaneous` shares the probability of failure evenly among all numbers of the table, so that all intervals
 hold together (by the union bound, whatever depends on what).
