@@ -506,8 +506,8 @@ class Shown:
             self._print(f"{'':11}the truth: {concept_text(truth_of(self.asked.task, self.asked.seed))}")
             self._print(*_spent(live, clients))
             if others is not None:
-                wanted = f"not the {self.asked.task.users:,} users of --users"
-                self._print(f"{'':11}asked were {others:,}, {wanted}: it is left out below")
+                users = f"{self.asked.task.users:,}"
+                self._print(f"{'':11}asked were {others:,} users, not {users}: it is left out below")
             if shown is not None:
                 self._print("", *mean_bars(shown), *quarter_note(shown, self._width))
                 self._print("", *conclusion(shown, self._width))
@@ -608,8 +608,8 @@ def _spent(live: Sequence[DemoResult], clients: Mapping[str, Counter[str]]) -> l
     if not charge:
         return []
     refused = sum(counted.total() - counted["answered"] for counted in clients.values())
-    told = f"; refusals by the wallets: {refused:,}" if clients else ""
-    return [f"{'':11}ε = {to_text(charge)} is the most that anybody paid a learner{told}"]
+    told = f"; refusals by wallets: {refused:,}" if clients else ""
+    return [f"{'':11}ε = {to_text(charge)} at most paid to a learner{told}"]
 
 
 def _separation(shown: SecondRound) -> dict[str, Any]:

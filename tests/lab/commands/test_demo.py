@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -141,8 +142,10 @@ def test_a_live_concept_of_other_users_is_told_and_left_out(
         )
         shown.add_live(learner, "0" * 64, end)
 
-    assert shown.end({}) is Exit.OK
-    printed = " ".join(capsys.readouterr().out.split())
+    assert shown.end({learner: Counter(answered=answered) for learner in LEARNERS}) is Exit.OK
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80
+    printed = " ".join(out.split())
     assert counted in printed
     assert said in printed
     assert ("left out" in printed) == bool(said)

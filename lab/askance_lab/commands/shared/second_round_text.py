@@ -115,6 +115,8 @@ def conclusion(shown: SecondRound, width: int) -> list[Text]:
     for each in shown.higher:
         limit = "-" if each.at_once_limit is None else _count(each.at_once_limit)
         lines.append(Text(f"{'d = ' + str(each.d):>34}{each.in_rounds:>19,}{limit:>25}"))
+    if shown.higher:
+        lines.append(Text("enough: by a formula, which is not the least; fewer never do: the limit above"))
     return lines
 
 
