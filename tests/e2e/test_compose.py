@@ -252,7 +252,7 @@ def test_the_demo_goes_on_after_an_interruption_and_comes_up_again_until_the_bud
     # No study begins before all users are there, and none ends while those of one client are still to come. She stops
     # once their numbers are in her wallets: else they would be lost, and waited for in vain.
     stand_in.up(but=("demo",))
-    reach(lambda: all("250 users are enrolled and wait" in stand_in.errors(name) for name in CLIENTS))
+    reach(lambda: all("250 users are enrolled" in stand_in.errors(name) for name in CLIENTS))
     assert metric(stand_in, "askance_users") == 1000
     with frozen(stand_in, "client-4"):
         stand_in.up()
