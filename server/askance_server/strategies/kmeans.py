@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -11,9 +12,24 @@ from askance_protocol.examples import Columns
 from askance_protocol.queries import CellQuery, RealQuery
 from askance_protocol.queries.language import Compare, If, Integer
 from askance_protocol.schema import RealField, Schema
-from askance_server.core.strategy import Ask, Asking, Features, Hypothesis, Learnt, Parameters, Strategy
+from askance_server.core.strategy import (
+    LEVEL,
+    Answer,
+    Ask,
+    Asking,
+    Estimate,
+    Estimating,
+    Features,
+    Hypothesis,
+    Learnt,
+    Parameters,
+    Strategy,
+    estimates_in,
+)
 from askance_server.strategies.mean import denominator
-from askance_server.strategies.shared.points import Centre, cube, form, grid, nearest, start
+from askance_server.strategies.shared.centres import centre_estimates
+from askance_server.strategies.shared.points import GRID, Centre, cube, form, grid, nearest, start
+from askance_server.strategies.shared.sure import interval_members
 
 PORTIONS: Final = (1, 3, 3, 3)
 """The start is one question, each later round one for every coordinate of every centre."""
@@ -38,17 +54,27 @@ def run(parameters: Parameters) -> Asking:
     k, d = read.whole(parameters, "k", 2, 8, default=3), read.whole(parameters, "d", 1, 4, default=2)
     one, tau = denominator(parameters), float(read.decimal(parameters, "tolerance", below=1, default="0.05"))
     [shares] = yield [Ask(grid(d, one), tau)]
-    centres = start(np.asarray(shares, np.float64), k, d)
+    centres, answers = start(np.asarray(shares, np.float64), k, d), list[Answer]()
     for _ in PORTIONS[1:]:
         now: list[Centre] = np.rint(one * centres).astype(int).tolist()
         sums = [Ask(total(j, c, now, one), tau) for c in range(k) for j in range(d)]
-        counts, *totals = yield [Ask(CellQuery(cells=k, cell=nearest(now)), tau), *sums]
+        answers = yield [Ask(CellQuery(cells=k, cell=nearest(now)), tau), *sums]
+        counts, *totals = answers
         counted = np.asarray(counts, np.float64)[:, np.newaxis]
         means = np.array(totals).reshape(k, d) / np.maximum(counted, tau)
         # A centre that seems to have nobody stays where it is.
         centres = np.where(counted > 2 * tau, means.clip(-1, 1), centres)
     text = ", ".join(f"({', '.join(f'{x:.3f}' for x in centre)})" for centre in centres.tolist())
-    return Hypothesis(f"centres {text}", {"centres": centres.tolist()})
+    # Coordinate by coordinate, centre by centre: of the points that were nearest before the last step.
+    sure = centre_estimates(lambda level: estimates_in(answers, level), k, d, 0)
+    told = {**interval_members(sure), "reports": [each.reports for each in sure]} if sure else {}
+    return Hypothesis(f"centres {text}", {"centres": centres.tolist(), **told})
+
+
+def estimates(parameters: Parameters, estimating: Estimating) -> Sequence[Estimate]:
+    """What each question says, and then each coordinate of each centre."""
+    k, d = read.whole(parameters, "k", 2, 8, default=3), read.whole(parameters, "d", 1, 4, default=2)
+    return [*estimating(LEVEL), *centre_estimates(estimating, k, d, GRID**d)]
 
 
 def cost(value: Learnt, columns: Columns) -> float:
@@ -68,6 +94,7 @@ KMEANS: Final = Strategy(
     run=run,
     portions=PORTIONS,
     cost=cost,
+    estimates=estimates,
     examples="clusters",
     features=Features.POINTS,
     small={"d": 2, "k": 3},
