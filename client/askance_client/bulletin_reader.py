@@ -102,7 +102,9 @@ class BulletinReader:
             new = await self.server.entries(self.study, len(history.heads) - 1)
             if isinstance(new, Problem):
                 # What has a name, a server of this protocol has said; the rest may come from anything in between.
-                return Refusal(Reason.UNREADABLE, f"the server says {new.status} {new.name}", passing=not new.name)
+                said = "it knows no such study: " if new.name == "not-found" else ""
+                why = f"{said}the server says {new.status} {new.name}"
+                return Refusal(Reason.UNREADABLE, why, passing=not new.name)
             if isinstance(new, Refusal):
                 return new
             read += new.size if new.entries else 0

@@ -78,7 +78,15 @@ def _database(value: str) -> str:
         return value
     if "://" in value or re.search(r"\b(?:host|dbname|password)\s*=", value):
         raise ValueError("is neither a PostgreSQL URL nor a directory")
-    return str(Path(value).expanduser())
+    return str(_home(Path(value)))
+
+
+def _home(path: Path) -> Path:
+    """The path, with the home of a user in place of ~."""
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise ValueError("names the home of a user who is not known here") from None
 
 
 class Settings(BaseModel):
@@ -94,7 +102,8 @@ class Settings(BaseModel):
         AfterValidator(_database),
     ] = _DATA
     data_directory: Annotated[
-        Path | None, Field(description="a directory for key and token files, where the database is elsewhere")
+        Annotated[Path, AfterValidator(_home)] | None,
+        Field(description="a directory for key and token files, where the database is elsewhere"),
     ] = None
     cap: Annotated[
         int, BeforeValidator(_micro_epsilon), Field(description="ε that one user may spend over her lifetime, as 1.5")
@@ -125,7 +134,7 @@ class Settings(BaseModel):
     def directory(self) -> Path:
         """The directory of key and token files, and of the ledger unless it is PostgreSQL."""
         if self.data_directory is not None:
-            return self.data_directory.expanduser()
+            return self.data_directory
         return Path(_DATA if self.is_postgres else self.database)
 
     @property

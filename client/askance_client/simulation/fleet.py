@@ -152,7 +152,8 @@ async def _enrol(shard: FleetShard, server: Server, file: WalletFile) -> None:
         enrolled = await server.enrol(shard.enrolment, wanted, simulated=shard.simulated, key=key)
         if not isinstance(enrolled, Enrolled) or not enrolled.tokens:
             why = enrolled.detail if isinstance(enrolled, Problem | Refusal) else "too few tokens"
-            raise RemoteError(f"the server enrols nobody: {why}", where="enrolment", remedy="see the token for it")
+            remedy = "see the token for it: --enrolment-token FILE"
+            raise RemoteError(f"the server enrols nobody: {why}", where="enrolment", remedy=remedy)
         people = enumerate(enrolled.tokens)
         file.add_all([(begin + k, shard.cap, Identity(server.url, enrolled.first + k, token)) for k, token in people])
     file.moved(server.url)

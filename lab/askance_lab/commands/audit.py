@@ -12,7 +12,7 @@ import typer
 from askance_lab.commands.shared.channels import KINDS, KOption, RangeOption, build
 from askance_lab.commands.shared.completion import words
 from askance_lab.commands.shared.exit_codes import Exit
-from askance_lab.commands.shared.options import JsonOption, examples
+from askance_lab.commands.shared.options import JsonOption, examples, read_limit
 from askance_lab.commands.shared.progress import ProgressBar
 from askance_lab.experiments.audit import FAILURE, Audit, AuditVerdict, Sampler, audit_channel, sampler_of
 from askance_lab.experiments.float_laplace import witness_samplers
@@ -95,7 +95,7 @@ def audit(
         audited = _float_laplace(limit_from_text(epsilon), seed)
     else:
         audited = _channel(kind, epsilon, k, range_, inputs, seed)
-    claimed = audited.claimed if claim is None else limit_from_text(claim)
+    claimed = audited.claimed if claim is None else read_limit(claim, "--claim")
     with ProgressBar("reports", 2 * samples, quiet=True) as bar:
         u, v = (_counted(each, bar) for each in audited.samplers)
         found, verdict = audit_channel(u, v, samples, claimed, outcomes=audited.outcomes, failure=failure)
@@ -132,6 +132,9 @@ def _channel(
 ) -> Audited:
     channel = build(kind, epsilon, k, range_)
     u, v = (0, channel.inputs - 1) if inputs is None else _pair(inputs)
+    if max(u, v) >= channel.inputs:
+        remedy = f"its inputs are 0 to {channel.inputs - 1}"
+        raise UsageError(f"{quoted(inputs or '')} are not both inputs of it", where="--inputs", remedy=remedy)
     source = OsRandom() if seed is None else SimulatedRandom(seed)
     samplers = sampler_of(channel, u, source), sampler_of(channel, v, source)
     return Audited(kind, samplers, (u, v), channel.outcomes, channel.certified_micro_epsilon)

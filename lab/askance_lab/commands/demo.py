@@ -243,7 +243,7 @@ def _with_server(asked: DemoOptions, url: str, public: str, operator: Path | Non
 async def _reached(url: str) -> None:
     """Raise an error if the server cannot be asked: before anything is computed for it."""
     async with Server(url) as server:
-        await server.metric("askance_users")
+        await server.check()
 
 
 def _cap(asked: DemoOptions) -> str:

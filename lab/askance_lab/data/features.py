@@ -253,7 +253,7 @@ def _cube(d: int) -> tuple[RealField, ...]:
 
 def _label(rows: Population) -> LabelField:
     if rows.schema.label is None:
-        raise _unfit("has no label", "name the column that is")
+        raise _unfit("has no label", "name the column that is: --label COL")
     return LabelField(name="y")
 
 

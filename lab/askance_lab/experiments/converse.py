@@ -20,6 +20,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
+from askance_protocol import checks
 from askance_protocol.arrays import Floats
 from askance_protocol.channels import Channel
 from askance_protocol.errors import ProtocolError
@@ -84,8 +85,8 @@ class SimulationAccuracy:
     beta: float
 
     def __post_init__(self) -> None:
-        if self.t < 1 or not 0 < self.beta <= 1:
-            raise ProtocolError("are not t ≥ 1 and 0 < β ≤ 1", where="t, beta")
+        checks.count("t", self.t)
+        checks.require(0 < self.beta <= 1, "must be above 0 and at most 1", where="beta", remedy="try 0.1")
 
     @property
     def phi(self) -> float:

@@ -45,6 +45,13 @@ _ENDED_BEFORE_IT_BEGAN: Final[Mapping[str, type[RemoteError]]] = {
 }
 
 
+_TOKENS: Final[Mapping[str, str]] = {
+    "unauthorized": "name the file of its token: --operator-token FILE, or --enrolment-token FILE to enrol",
+    "forbidden": "name the file of the token for it: --operator-token FILE, or --enrolment-token FILE to enrol",
+}
+"""What to do where a server wants another token, as a command takes it."""
+
+
 @dataclass(frozen=True, slots=True)
 class OpenedStudy:
     """A created study, and the token with which a gateway may report for simulated users."""
@@ -81,6 +88,8 @@ def unwrap(answer: T | Problem | Refusal) -> T:
         case Problem(name=name, detail=detail) if name in _ENDED_BEFORE_IT_BEGAN:
             # The detail says what to do, of this very study.
             raise _ENDED_BEFORE_IT_BEGAN[name](detail, where="server")
+        case Problem(name=name, status=401 | 403 as status, detail=detail) if name in _TOKENS:
+            raise RemoteError(f"{status} {name}: {detail}", where="server", remedy=_TOKENS[name])
         case Problem(name=name, status=status, detail=detail):
             remedy = "see its log" if status >= 500 or not answer.next else answer.next
             raise RemoteError(f"{status} {name}: {detail}".rstrip(": "), where="server", remedy=remedy)

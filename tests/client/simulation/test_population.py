@@ -246,7 +246,7 @@ def test_sure_things_happen_and_impossible_ones_do_not() -> None:
 @pytest.mark.parametrize(
     ("kind", "parameters", "complaint"),
     [
-        ("nobody", {}, r"population: is not a kind of population \(use one of clusters, conjunction, .*threshold\)"),
+        ("nobody", {}, r"'nobody' is not a kind of population \(use one of clusters, conjunction, .*threshold\)"),
         ("parity", {"d": 4, "eda": "0.1"}, r"parameters.eda: is not a parameter here \(use d, bias, eta, r\)"),
         ("parity", {}, r"parameters.d: is missing"),
         ("parity", {"d": True}, r"parameters.d: is not such a number"),

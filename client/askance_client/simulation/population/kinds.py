@@ -12,7 +12,7 @@ from askance_protocol import discovery
 from askance_protocol import parameters as read
 from askance_protocol.errors import UsageError
 from askance_protocol.parameters import Parameters
-from askance_protocol.text import one_of
+from askance_protocol.text import one_of, quoted
 
 
 def found_kinds() -> dict[str, PopulationKind]:
@@ -28,6 +28,6 @@ KINDS: Final[Mapping[str, PopulationKind]] = found_kinds()
 def synthetic(name: str, parameters: Parameters, seed: int) -> Population:
     """Make a population of this kind. The seed draws its users, and its target if the parameters do not give it."""
     if name not in KINDS:
-        raise UsageError("is not a kind of population", where="population", remedy=one_of(name, KINDS))
+        raise UsageError(f"{quoted(name)} is not a kind of population", where="population", remedy=one_of(name, KINDS))
     read.only(parameters, *KINDS[name].parameters)
     return KINDS[name].build(parameters, seed)

@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Mapping, Set
 from contextlib import suppress
 from enum import IntEnum
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, Protocol, runtime_checkable
 
@@ -165,7 +166,7 @@ def _report_mistyped(error: _Mistyped, command: str) -> Exit:
     remedy = f"see {command} --help" if command else "see --help"
     where = str(getattr(error, "option_name", "") or (parameter and _shown(parameter)) or "")
     if possible := getattr(error, "possibilities", None):
-        remedy = f"did you mean {' or '.join(sorted(possible))}?"
+        remedy = f"did you mean {possible[0]}?"
     elif ". Did you mean " in words:
         words, _, meant = words.partition(". Did you mean ")
         remedy = f"did you mean {meant}"
@@ -221,11 +222,13 @@ def as_typed(where: str, options: Set[str] = _STUDY_OPTIONS) -> str:
         option = "--" + found[1].replace("_", "-")
         return option if option in options else f"--set {found[1]}"
     typed = {word.partition("=")[0] for word in sys.argv[1:]}
-    for name in (where, *_SAME.get(where, ())):
+    given = {word.partition("=")[0] for option, word in pairwise(sys.argv) if option == "--set"}
+    for name in (where, *_SAME.get(where.rpartition(".")[2], ())):
         if (option := "--" + name.replace("_", "-")) in typed:
             return option
-    pairs = zip(sys.argv, sys.argv[1:], strict=False)
-    return f"--set {where}" if any(two == ("--set", f"{where}={two[1].partition('=')[2]}") for two in pairs) else where
+        if name in given:
+            return f"--set {name}"
+    return where
 
 
 def _place(error: Exception) -> str:

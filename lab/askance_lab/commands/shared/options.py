@@ -10,7 +10,8 @@ from typing import Annotated, Final, TypeAlias
 import typer
 
 from askance_lab.commands.shared.completion import POPULATIONS, STRATEGIES, columns
-from askance_protocol.errors import DataError, UsageError
+from askance_protocol.budget import limit_from_text
+from askance_protocol.errors import DataError, ProtocolError, UsageError
 from askance_protocol.text import quoted
 
 DEFAULT_SERVER: Final = "http://127.0.0.1:8080"
@@ -153,6 +154,14 @@ ConnectionsOption: TypeAlias = Annotated[
 def examples(*lines: str) -> str:
     """The end of a command's help: lines that can be typed as they stand."""
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
+
+
+def read_limit(text: str, option: str) -> int:
+    """Micro-ε of an ε that must not be exceeded, from an option that is not --epsilon."""
+    try:
+        return limit_from_text(text)
+    except ProtocolError as error:
+        raise UsageError(error.what, where=option, remedy=error.remedy) from None
 
 
 def read_token(path: Path | None, what: str) -> str:
