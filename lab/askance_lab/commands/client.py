@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import select
 import signal
 import sys
 from collections import Counter
@@ -23,6 +25,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
+import numpy as np
 import typer
 
 from askance_client import (
@@ -33,12 +36,14 @@ from askance_client import (
     Refusal,
     Result,
     Server,
+    StudyNews,
     Unanswered,
     User,
     Wallet,
     enrol,
 )
 from askance_client.consent import PublicFacts, refuse_study
+from askance_client.news import late_rounds
 from askance_lab.commands.shared.consent_text import consent_text
 from askance_lab.commands.shared.exit_codes import Exit, say
 from askance_lab.commands.shared.options import (
@@ -70,6 +75,8 @@ from askance_protocol.budget import limit_from_text, to_text
 from askance_protocol.errors import DataError, UsageError
 
 SCHEMA_VERSION: Final = 1
+_HEARD: Final = 0.2
+"""Seconds within which an interruption is heard while she is asked."""
 
 app = typer.Typer()
 
@@ -202,6 +209,11 @@ async def _take_part(options: ClientOptions, chosen: list[str]) -> tuple[list[Re
             refusal = refusal or _refuse(reader, wallet, identity, simulated=options.simulated)
             if refusal is not None:
                 return [refusal], Exit.OK
+            if reader.ended and not _has_answered(reader, wallet):
+                # There is nothing to agree to.
+                late = late_rounds(reader.history, np.array([identity.user], np.uint64), lambda _: np.zeros(1, np.bool))
+                NewsTeller("")(StudyNews(over=reader.history.bulletin.state.value, late=late))
+                return [], await told_ending(reader)
             if not _agreed(reader, wallet, identity, yes=options.yes):
                 say("you did not agree; nothing was drawn, and nothing was sent")
                 return [], Exit.OK
@@ -224,20 +236,28 @@ def _refuse(reader: BulletinReader, wallet: Wallet, identity: Identity, *, simul
 
 def _agreed(reader: BulletinReader, wallet: Wallet, identity: Identity, *, yes: bool) -> bool:
     """Show the study, and ask. One that she has answered before she has agreed to."""
-    history = reader.history
-    if any(wallet.stored(id_) is not None for id_ in history.rounds):
+    if _has_answered(reader, wallet):
         return True
-    typer.echo(consent_text(history, identity.user, wallet.spending), err=True)
+    typer.echo(consent_text(reader.history, identity.user, wallet.spending), err=True)
     return yes or _confirmed()
 
 
+def _has_answered(reader: BulletinReader, wallet: Wallet) -> bool:
+    """Whether her wallet has a report to one of the study's rounds."""
+    return any(wallet.stored(id_) is not None for id_ in reader.history.rounds)
+
+
 def _confirmed() -> bool:
-    """Ask on the terminal. Ctrl-C is heard at once: the event loop would wait for an answer first."""
+    """Ask on the terminal; whatever is not yes is no. Ctrl-C is heard at once, though an event loop is running.
+
+    A signal that comes between the question and a read that waits would be heard when she has answered.
+    """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        return typer.confirm("Take part?", err=True)
-    except typer.Abort:
-        raise KeyboardInterrupt from None
+        typer.echo("Take part? [y/N]: ", nl=False, err=True)
+        while os.name == "posix" and not select.select([sys.stdin], [], [], _HEARD)[0]:
+            pass
+        return sys.stdin.readline().strip().lower() in {"y", "yes"}
     finally:
         signal.signal(signal.SIGINT, before)
 

@@ -166,6 +166,7 @@ LATE: dict[str, tuple[Callable[[Liar], None], list[str]]] = {
 @COMMANDS
 @pytest.mark.parametrize("name", LATE)
 def test_who_comes_late_is_told_for_what(command: str, name: str, tmp_path: Path) -> None:
+    """One who comes when a study is over is not asked whether she agrees to it, either."""
     change, wanted = LATE[name]
     liar = keeps(VALUE, ASKS_VALUE)
     change(liar)
@@ -178,6 +179,7 @@ def test_who_comes_late_is_told_for_what(command: str, name: str, tmp_path: Path
     if not wanted:
         assert lines_of(run.stderr, about="before you") == []
     assert len(liar.bodies) == (0 if wanted else 1)
+    assert ("price " in run.stderr) is (command == "client" and not wanted)
 
 
 # ------------------------------------------------------------------------------------------------------ interruptions
