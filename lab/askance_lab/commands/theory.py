@@ -31,7 +31,7 @@ app = typer.Typer()
 @app.command(
     epilog=examples(
         "askance theory",
-        "askance theory generic-learner --set d=64 --set epsilon=1/2",
+        "askance theory generic-learner --set hypotheses=2^64 --set epsilon=1/2",
         "askance theory masked-parity --json",
     )
 )
