@@ -475,7 +475,8 @@ class Shown:
 
     def refuse(self, learner: str, error: AskanceError) -> None:
         """Note that the server opened no study, as too few users can pay."""
-        learned = self._learned(learner, {}, 0, 0, f"{error.what}")
+        # What the server advises an analyst is no help here: what to do is said at the end.
+        learned = self._learned(learner, {}, 0, 0, error.what.partition(" (")[0])
         self.results.append(DemoResult(learned, self._seconds(), refused=str(error)))
         self._print(*learner_lines(learned, self._width))
 
