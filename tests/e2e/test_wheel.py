@@ -335,3 +335,40 @@ def test_the_wheel_says_what_it_is(built: Built) -> None:
     assert metadata["License-Expression"] == "MIT"
     assert set(metadata.get_all("Provides-Extra") or []) == {"dask", "dev", "lab", "postgres", "server"}
     assert str(metadata.get_payload()).startswith("# Askance")
+
+
+RELATIVE = re.compile(r"\]\((?!https://|#)[^)]*\)")
+
+
+def test_no_link_of_the_wheel_leads_nowhere(built: Built) -> None:
+    """A page of an index has no files beside it. Where the project can be read is not invented."""
+    metadata = built.metadata()
+    assert RELATIVE.search((ROOT / "README.md").read_text()), "the repository's own links are relative"
+    assert not RELATIVE.search(str(metadata.get_payload()))
+    assert "- docs/protocol.md: the wire format" in str(metadata.get_payload())
+    assert metadata.get_all("Project-URL") is None
+
+
+def test_a_release_says_where_the_project_is(tmp_path: Path) -> None:
+    """One setting gives the metadata its URLs, and makes the links absolute: each leads to a file of the project."""
+    base = "https://example.org/askance"
+    metadata = released(tmp_path, base + "/").metadata()
+    assert f"Homepage, {base}" in (metadata.get_all("Project-URL") or [])
+    named = re.findall(rf"{base}/([^)\s#]+)", str(metadata))
+    assert {"CHANGELOG.md", "docs/protocol.md", "docs/architecture.md"} <= set(named)
+    assert all((ROOT / name).exists() for name in named)
+    assert not RELATIVE.search(str(metadata.get_payload()))
+
+
+def test_control_an_address_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        released(tmp_path, "example.org/askance")
+    assert b"is not an address that begins with https://" in refused.value.stderr + refused.value.stdout
+
+
+def released(folder: Path, address: str) -> Built:
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    environment = {**os.environ, "ASKANCE_PROJECT_URL": address}
+    subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, timeout=300)
+    [wheel] = folder.glob("*.whl")
+    return Built(wheel, wheel)

@@ -1,0 +1,50 @@
+"""What the metadata of a distribution says of addresses: `hatchling` runs it with each build.
+
+The files of this repository name each other by relative links, which lead nowhere on the page of a package index.
+Where the project can be read is one setting, `ASKANCE_PROJECT_URL`, given when a release is built: then its links are
+absolute and its metadata has URLs. Without it nothing is invented: a link becomes the name of the file, which the
+source distribution has.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from hatchling.metadata.plugin.interface import MetadataHookInterface
+
+SETTING = "ASKANCE_PROJECT_URL"
+_RELATIVE = re.compile(r"\[([^\]]+)\]\((?![a-z]+:|#)([^)]+)\)")
+
+
+def with_links(text: str, address: str) -> str:
+    """A document whose relative links lead to files below an address; without one they are plain text."""
+
+    def link(found: re.Match[str]) -> str:
+        name, path = found.groups()
+        if address:
+            return f"[{name}]({address}/{path})"
+        return name if name == path else f"{name} ({path})"
+
+    return _RELATIVE.sub(link, text)
+
+
+def urls_below(address: str) -> dict[str, str]:
+    """URLs of a project that can be read at an address."""
+    files = {"Documentation": "docs/architecture.md", "Changelog": "CHANGELOG.md"}
+    return {"Homepage": address, **{name: f"{address}/{file}" for name, file in files.items()}} if address else {}
+
+
+class Metadata(MetadataHookInterface):
+    """Readme and URLs."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Fill in what `pyproject.toml` declares as dynamic."""
+        address = os.environ.get(SETTING, "").rstrip("/")
+        if address and not re.fullmatch(r"https://[^\s()<>]+", address):
+            raise ValueError(f"{SETTING}={address!r} is not an address that begins with https://")
+        text = (Path(self.root) / "README.md").read_text(encoding="utf-8")
+        metadata["readme"] = {"content-type": "text/markdown", "text": with_links(text, address)}
+        metadata["urls"] = urls_below(address)
