@@ -1,9 +1,10 @@
 """Silly calls of every command, each with its exit code and words that its one line has to have.
 
-A call is as it is typed in a shell. {folder}, {file} and the others stand for what `silly_place` prepares; {server} is
-a server that has no study, {closed} one that is not there, {other} a web server that is something else, {operator} and
-{enrolment} the files of the server's tokens, {user} a file with the token of a user; {operated} and {tokens} are the
-options that name these, {mine} those with which a person takes part.
+A call is as it is typed in a shell. What stands in braces is prepared by `place` of the test: {server} is a server that
+has no study, {closed} one that is not there, {other} a web server that is something else, {own} an address of this
+machine whose last port is taken, {operator} and {enrolment} the files of the server's tokens, {user} a file with the
+token of a user; {operated}, {tokens} and {entering} are the options that name these, {mine} those with which a person
+takes part.
 """
 
 from __future__ import annotations
@@ -434,7 +435,7 @@ ELSEWHERE = """
 serve --port 65536 → --port
 serve --port -1 → --port
 serve --port http → --port
-serve --port 65535 → port 65535
+serve --host {own} --port 65535 → port 65535 | is taken
 serve --host nowhere.invalid → nowhere.invalid | try 127.0.0.1
 serve --host '' → --host
 serve --host 192.0.2.1 --port 0 → 192.0.2.1
@@ -525,7 +526,6 @@ demo --server {closed} --operator-token {operator} → {closed}
 run mean --users 10 --server {closed} {tokens} → {closed}
 wallet heads {wallet} --compare '{digest} 3 {digest}' --server {closed} → {closed}
 serve --database postgresql://127.0.0.1:{port}/x --port 0 → postgresql | try again
-serve --database postgresql://nowhere.invalid/x --port 0 → nowhere.invalid
 """
 
 CHECKED = """

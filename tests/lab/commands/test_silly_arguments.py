@@ -14,6 +14,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 import typer
@@ -94,6 +95,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict
         archive.writestr("bulletin.jsonl", "")
     for name in ("my.wallet", "other.wallet"):
         Wallet.open(folder / name, cap=1_000_000).close()
+    # Another address of the loopback for each process, so that runs beside each other do not take each other's port.
+    own = f"127.{1 + os.getpid() // 65_536 % 200}.{os.getpid() // 256 % 256}.{1 + os.getpid() % 250}"
     with (
         serving(folder / "data") as server,
         http.server.ThreadingHTTPServer(("127.0.0.1", 0), Other) as other,
@@ -103,7 +106,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict
         threading.Thread(target=other.serve_forever, daemon=True).start()
         # Bound and not listening: nobody else gets it, and nobody is there.
         closed.bind(("127.0.0.1", 0))
-        last.bind(("127.0.0.1", 65535))
+        last.bind((own, 65535))
         last.listen()
         [token] = server.enrol(1)
         (folder / "user.token").write_text(token + "\n")
@@ -111,6 +114,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict
         yield (
             folder,
             {
+                "own": own,
                 "operated": f"--server {server.url} --operator-token {operator}",
                 "tokens": f"--operator-token {operator} --enrolment-token {enrolment}",
                 "entering": f"--server {server.url} --enrolment-token {enrolment}",
@@ -144,11 +148,15 @@ def called(
         monkeypatch.delenv(name)
     monkeypatch.chdir(folder)
     monkeypatch.setattr(Patience, "pause", lambda *_: 0.0)
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    monkeypatch.setattr(socket, "getaddrinfo", resolved)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)}
     before = there(folder)
+    signal.signal(signal.SIGALRM, stuck)
+    signal.alarm(SECONDS)
     try:
         code, out, err = at_home(capsys, *shlex.split(call.format_map(names)))
     finally:
+        signal.alarm(0)
         for number, handler in handlers.items():
             signal.signal(number, handler)
     left = there(folder) - before
@@ -156,6 +164,21 @@ def called(
         path = folder / name
         path.rmdir() if path.is_dir() else path.unlink()
     return Ended(code, out, err, left)
+
+
+RESOLVE = socket.getaddrinfo
+
+
+def resolved(host: Any, *arguments: Any, **more: Any) -> Any:
+    """Look an address up, but ask nobody for a name that does not exist."""
+    if str(host).endswith(".invalid"):
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+    return RESOLVE(host, *arguments, **more)
+
+
+def stuck(*_: object) -> NoReturn:
+    """End a call that goes on, such as a server that has started where it should have refused."""
+    raise KeyboardInterrupt
 
 
 def there(folder: Path) -> frozenset[str]:
