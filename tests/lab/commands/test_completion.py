@@ -104,6 +104,7 @@ def test_the_commands_are_completed_without_loading_one(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(CommandModules, "__getitem__", loaded)
     group = cli.get_command(cli.app)
+    assert isinstance(group, cli.LazyGroup)
     found = group.shell_complete(group.make_context("askance", ["plan"]), "")
 
     assert [each.value for each in found] == list(CommandModules())

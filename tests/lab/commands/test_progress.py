@@ -14,6 +14,7 @@ import sys
 import termios
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -237,12 +238,12 @@ def test_rounds_are_counted_by_the_tasks_of_an_engine_and_begin_anew() -> None:
     bar = ProgressBar("users", out=io.StringIO(), quiet=True, clock=clock)
     told = list[str]()
 
-    def work(tasks: Sequence[int], function: Callable[[int], int]) -> Iterator[int]:
+    def work(function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
         for task in tasks:
             clock.now += 2
             yield function(task)
 
-    counted = CountedEngine(lambda function, tasks: work(tasks, function), bar, rounds=2)
+    counted = CountedEngine(work, bar, rounds=2)
     for needed in (3, 4):  # the first round has enough after three of its four tasks
         for done, _ in enumerate(counted(abs, range(4)), 1):
             told.append(drawn(bar, 60))
