@@ -123,6 +123,7 @@ def test_where_it_is_killed_its_processes_end_and_the_next_one_removes_its_folde
         wait_for(removed)
 
 
+@pytest.mark.slow
 def test_a_busy_port_is_said(tmp_path: Path) -> None:
     """And the demo is ended there: what follows is told of elsewhere."""
     with socket.socket() as taken:
