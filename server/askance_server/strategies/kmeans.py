@@ -72,9 +72,9 @@ def run(parameters: Parameters) -> Asking:
 
 
 def estimates(parameters: Parameters, estimating: Estimating) -> Sequence[Estimate]:
-    """What each question says, and then each coordinate of each centre."""
+    """Each coordinate of each centre, and then what each question says."""
     k, d = read.whole(parameters, "k", 2, 8, default=3), read.whole(parameters, "d", 1, 4, default=2)
-    return [*estimating(LEVEL), *centre_estimates(estimating, k, d, GRID**d)]
+    return [*centre_estimates(estimating, k, d, GRID**d), *estimating(LEVEL)]
 
 
 def cost(value: Learnt, columns: Columns) -> float:
