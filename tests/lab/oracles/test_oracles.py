@@ -594,8 +594,8 @@ def test_over_http_a_study_that_the_server_has_paused_is_not_waited_for(
     settings = Settings(database=str(directory))
     with hosted(create_app(settings, opened=open_resources(settings)), HttpToolsProtocol) as port:
         files = TokenFiles.of(directory)
-        tokens = [file.read_text("ascii").strip() for file in (files.operator, files.enrolment)]
-        found = LocalServer(f"http://127.0.0.1:{port}", directory, *tokens)
+        operator, enrolment = (file.read_text("ascii").strip() for file in (files.operator, files.enrolment))
+        found = LocalServer(f"http://127.0.0.1:{port}", directory, operator, enrolment)
         asyncio.run(enrolled(found.url, found.enrolment, 1))
         monkeypatch.setattr(Driver, "paused", lambda *_: "the strategy\x1b[2J was changed")
         with (
