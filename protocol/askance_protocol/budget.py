@@ -109,4 +109,6 @@ def _parse(text: str) -> Fraction:
 def _in_range(micro_epsilon: int, text: str) -> int:
     if micro_epsilon < 1:
         raise ProtocolError(f"{text} is below one micro-ε", where="ε", remedy='the smallest ε is "0.000001"')
-    return whole_micro(micro_epsilon, least=1)
+    if micro_epsilon > LARGEST:
+        raise ProtocolError(f"{text} is out of range", where="ε", remedy=f'the largest ε is "{to_text(LARGEST)}"')
+    return micro_epsilon

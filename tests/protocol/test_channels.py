@@ -23,6 +23,7 @@ from askance_protocol.channels import (
     TwoSidedGeometric,
 )
 from askance_protocol.channels.additive import WEIGHT_WORK
+from askance_protocol.channels.binary import MOST_MICRO_EPSILON
 from askance_protocol.channels.channel import BaseChannelSpec, extremes
 from askance_protocol.channels.ratio import (
     MIN_WEIGHT,
@@ -465,11 +466,19 @@ def test_the_work_of_noise_is_told_by_the_weights_that_it_has(name: str, denomin
 
 def test_an_epsilon_is_taken_as_long_as_the_rarest_word_certifies_it() -> None:
     """2⁶⁴/e^ε is above MIN_WEIGHT up to ε = ln 2³⁴ = 23.56…: what is below is built, what is above is refused."""
-    last = BinaryResponse(23_560_000)
+    last = BinaryResponse(MOST_MICRO_EPSILON)
 
-    assert last.certified_micro_epsilon <= 23_560_000
-    with pytest.raises(ProtocolError, match="too large"):
-        KaryResponse(24 * MICRO, 2)
+    assert last.certified_micro_epsilon <= MOST_MICRO_EPSILON
+    others: list[Builder] = [
+        BinaryResponse,
+        lambda e: KaryResponse(e, 2),
+        lambda e: KaryResponse(e, 1024),
+        lambda e: TwoSidedGeometric(e, 1),
+        lambda e: DiscreteLaplace(e, 1),
+    ]
+    for build in others:
+        with pytest.raises(ProtocolError, match=r"^micro_epsilon: ε = 23\.567005 is too large"):
+            build(MOST_MICRO_EPSILON + 1)
 
 
 def test_the_epsilon_of_any_table_is_found_however_large_it_is() -> None:

@@ -68,6 +68,7 @@ from askance_lab.remote.management import entries_of
 from askance_lab.remote.study_client import (
     StudyResult,
     TooFewUsersThereError,
+    check_server,
     create,
     ended,
     unwrap,
@@ -233,17 +234,11 @@ def _with_server(asked: DemoOptions, url: str, public: str, operator: Path | Non
     """The demo on a server that somebody else has started, with the fleets that are connected to it."""
     token = operator_token(operator, url)
     shown = Shown(asked, public, own=False)
-    asyncio.run(_reached(url))
+    asyncio.run(check_server(url))
     shown.begin(url)
     shown.learn_in_process()
     asyncio.run(_conduct(shown, url, token))
     return shown.end({})
-
-
-async def _reached(url: str) -> None:
-    """Raise an error if the server cannot be asked: before anything is computed for it."""
-    async with Server(url) as server:
-        await server.check()
 
 
 def _cap(asked: DemoOptions) -> str:

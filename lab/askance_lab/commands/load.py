@@ -34,7 +34,7 @@ from askance_lab.commands.shared.options import (
 )
 from askance_lab.commands.shared.participation import percentiles
 from askance_lab.commands.shared.progress import ProgressBar
-from askance_lab.remote.study_client import OpenedStudy, create, enrol_many, raise_refused, unwrap
+from askance_lab.remote.study_client import OpenedStudy, check_server, create, enrol_many, raise_refused, unwrap
 from askance_protocol.budget import charge_from_text
 from askance_protocol.errors import UsageError
 
@@ -110,6 +110,7 @@ def load(
     _check(report, batch, processes, rate)
     tokens = read_token(operator, "operator token"), read_token(enrolment, "enrolment token")
     options = LoadOptions(server.rstrip("/"), users, batch, rate, processes, connections, epsilon, *tokens)
+    asyncio.run(check_server(options.url))
     with tempfile.TemporaryDirectory(prefix="askance-load-") as folder:
         outcome = asyncio.run(_deliver(options, Path(folder))) if batch else _singles(options, Path(folder))
         tallied = asyncio.run(_tally(options, outcome.study))

@@ -18,7 +18,6 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
-from askance_client import Server
 from askance_lab.commands.shared import study_text
 from askance_lab.commands.shared.durations import seconds_of
 from askance_lab.commands.shared.exit_codes import Exit, exit_of_cause
@@ -63,8 +62,8 @@ from askance_lab.remote.management import (
     is_over,
     result_of,
 )
+from askance_lab.remote.study_client import TooFewUsersThereError, connected, unwrap
 from askance_lab.remote.study_client import create as create_study
-from askance_lab.remote.study_client import unwrap
 from askance_protocol.errors import DataError, UsageError
 from askance_protocol.parameters import Parameters
 from askance_protocol.rounds import Cause, Entry
@@ -211,15 +210,26 @@ def _asked_of(declared: Schema, strategy: str, parameters: Parameters) -> Schema
 async def _create(url: str, token: str, asked: NewStudyOptions) -> Mapping[str, Any]:
     kept = None if asked.gateway is None else PrivateFile.new(asked.gateway)
     try:
-        async with Server(url) as server:
+        async with connected(url) as server:
             study = asked.strategy, asked.parameters, asked.title
-            opened = await create_study(server, token, *study, simulated=asked.simulated, example=asked.example)
+            try:
+                opened = await create_study(server, token, *study, simulated=asked.simulated, example=asked.example)
+            except TooFewUsersThereError as error:
+                raise TooFewUsersThereError(error.what, where=error.where, remedy=_more_users(asked)) from None
             if kept is not None:
                 kept.write(opened.gateway_token + "\n")
             return await find_study(server, opened.id)
     finally:
         if kept is not None:
             kept.close()
+
+
+def _more_users(asked: NewStudyOptions) -> str:
+    """What to do about too few users, in the words of commands."""
+    enrol = "enrol more, askance users enrol"
+    if asked.parameters["users"] == "all":
+        return f"{enrol}; or ask at a smaller --epsilon, which more can still pay"
+    return f"{enrol}; or ask for less, askance plan {asked.strategy}; or take who is there, --users all"
 
 
 # ------------------------------------------------------------------------------------------------------------ looking
@@ -241,7 +251,7 @@ def list_(
     """List the studies of a server, oldest first."""
 
     async def look() -> list[Mapping[str, Any]]:
-        async with Server(server) as there:
+        async with connected(server) as there:
             return [each for each in unwrap(await there.studies()) if not (running and is_over(each))]
 
     studies = asyncio.run(look())
@@ -271,7 +281,7 @@ def show(study: StudyArgument = "", server: ServerOption = DEFAULT_SERVER, as_js
 
 
 async def _progress(url: str, study: str) -> StudyProgress:
-    async with Server(url) as server:
+    async with connected(url) as server:
         found = await find_study(server, study)
         return StudyProgress(found, await result_of(server, found), await cause_there(server, found))
 
@@ -384,7 +394,7 @@ def _line(now: StudyProgress) -> str:
 
 
 async def _follow(url: str, study: str, tell: Callable[[StudyProgress], None]) -> Exit:
-    async with Server(url) as server:
+    async with connected(url) as server:
         found = await find_study(server, study)
         last: StudyProgress | None = None
         async for now in follow_study(server, str(found["id"])):
@@ -414,7 +424,7 @@ def close(
     token = operator_token(operator, server)
 
     async def end() -> StudyProgress:
-        async with Server(server) as there:
+        async with connected(server) as there:
             after = await close_round(there, token, await find_study(there, study))
             return StudyProgress(after, await result_of(there, after), await cause_there(there, after))
 
@@ -447,7 +457,7 @@ def cancel(
         raise UsageError("cannot be taken back", where="cancel", remedy="say that you mean it: --yes")
 
     async def end() -> Mapping[str, Any] | None:
-        async with Server(server) as there:
+        async with connected(server) as there:
             found = await find_study(there, study)
             told = f"End {printable(str(found['study']['title']), 80)!r} ({found['id'][:8]}) without a result?"
             if not yes and not typer.confirm(told, err=True):
@@ -490,7 +500,7 @@ def export(
         raise DataError("is there already", where=str(out), remedy="name a new folder or file: --out")
 
     async def read(bar: ProgressBar) -> tuple[list[Entry], Mapping[str, Any]]:
-        async with Server(server) as there:
+        async with connected(server) as there:
             found = await find_study(there, study)
             bar.total = int(found["length"])
             return await entries_of(there, str(found["id"]), bar.at), await result_of(there, found)

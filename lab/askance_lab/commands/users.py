@@ -12,7 +12,6 @@ from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
-from askance_client import Server
 from askance_lab.commands.shared.durations import seconds_of
 from askance_lab.commands.shared.exit_codes import Exit
 from askance_lab.commands.shared.operator_token import operator_token
@@ -20,6 +19,7 @@ from askance_lab.commands.shared.options import DEFAULT_SERVER, JsonOption, Oper
 from askance_lab.commands.shared.private_files import PrivateFile
 from askance_lab.commands.shared.progress import ProgressBar
 from askance_lab.remote.management import count_users, enrol_users, enrolment_token, renew_token
+from askance_lab.remote.study_client import connected
 from askance_protocol.errors import UsageError
 
 SCHEMA_VERSION: Final = 1
@@ -95,7 +95,7 @@ async def _enrol(
     url: str, token: str, first: int | None, count: int, *, simulated: bool, write: Write | None
 ) -> list[range]:
     given: list[range] = []
-    async with Server(url) as server:
+    async with connected(url) as server:
         if first is not None:
             following = int((await count_users(server, token))["users"])
             if following != first:
@@ -144,7 +144,7 @@ def invite(
     token = operator_token(operator, server)
 
     async def mint(write: Write) -> dict[str, Any]:
-        async with Server(server) as there:
+        async with connected(server) as there:
             made = await enrolment_token(there, token, users, seconds, simulated=simulated)
             write(f"{made['token']}\n")
             return {name: made[name] for name in ("id", "users", "expires", "simulated")}
@@ -171,7 +171,7 @@ def count(server: ServerOption = DEFAULT_SERVER, operator: OperatorOption = None
     token = operator_token(operator, server)
 
     async def look() -> dict[str, Any]:
-        async with Server(server) as there:
+        async with connected(server) as there:
             return dict(await count_users(there, token))
 
     found = asyncio.run(look())
@@ -214,7 +214,7 @@ def renew(
     token = operator_token(operator, server)
 
     async def renewed(write: Write) -> None:
-        async with Server(server) as there:
+        async with connected(server) as there:
             for user in numbers:
                 # Kept before the next is made: the one that she had is void from now on.
                 write(_lines(range(user, user + 1), [await renew_token(there, token, user)]))

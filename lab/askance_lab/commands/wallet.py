@@ -11,10 +11,10 @@ from typing import Annotated, Any, Final, NoReturn, TypeAlias
 
 import typer
 
-from askance_client import BulletinReader, ReportState, Server, Wallet
+from askance_client import BulletinReader, ReportState, Wallet
 from askance_lab.commands.shared.exit_codes import Exit
 from askance_lab.commands.shared.options import JsonOption, examples
-from askance_lab.remote.study_client import raise_refused
+from askance_lab.remote.study_client import connected, raise_refused
 from askance_protocol.budget import to_text
 from askance_protocol.errors import DataError, UsageError
 
@@ -163,7 +163,7 @@ async def _read_on(wallet: Wallet, study: str, url: str) -> bool:
 
     All of it is read and checked again, from the first entry: who shows another history now is found out, too.
     """
-    async with Server(url) as server:
+    async with connected(url) as server:
         reader = BulletinReader(server, study)
         raise_refused(await reader.refresh())
     return wallet.note_history(study, reader.history.heads)

@@ -97,6 +97,7 @@ class Http(Oracle):
             self._sent.close()
 
     async def _open(self) -> None:
+        await self._server.check()
         first = await enrol_many(self._server, self.found.enrolment, self.users)
         title = f"{self.strategy}, {self.users} users"
         numbers = range(first, first + self.users)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -23,6 +24,8 @@ _WRONG_PARAMETER: Final = re.compile(
     r"(?P<where>parameters\.\w+|strategy|title): (?P<what>.*?)(?: \((?P<remedy>.*)\))?"
 )
 """How a server says what is wrong with a study that was asked for."""
+_WRONG_ROUND: Final = re.compile(r"(?P<where>round \d+): (?P<what>.*?)(?: \((?P<remedy>.*)\))?")
+"""How it says that a study would end before it has asked anybody."""
 _MOST_AT_ONCE: Final = 10_000_000
 """Users that one request can enrol."""
 
@@ -87,7 +90,10 @@ def unwrap(answer: T | Problem | Refusal) -> T:
             raise VersionMismatchError(detail, where="server", remedy="install the same version on both sides")
         case Problem(name=name, detail=detail) if name in _ENDED_BEFORE_IT_BEGAN:
             # The detail says what to do, of this very study.
-            raise _ENDED_BEFORE_IT_BEGAN[name](detail, where="server")
+            error = _ENDED_BEFORE_IT_BEGAN[name]
+            if said := _WRONG_ROUND.fullmatch(detail):
+                raise error(said["what"], where=said["where"], remedy=said["remedy"] or "")
+            raise error(detail, where="server")
         case Problem(name=name, status=401 | 403 as status, detail=detail) if name in _TOKENS:
             raise RemoteError(f"{status} {name}: {detail}", where="server", remedy=_TOKENS[name])
         case Problem(name=name, status=status, detail=detail):
@@ -101,6 +107,20 @@ def raise_refused(answer: Problem | Refusal | None) -> None:
     """Raise an error if something was refused."""
     if answer is not None:
         unwrap(answer)
+
+
+@asynccontextmanager
+async def connected(url: str) -> AsyncGenerator[Server]:
+    """A server that answers. Whether one does is found in a second or two: somebody may have mistyped its address."""
+    async with Server(url) as server:
+        await server.check()
+        yield server
+
+
+async def check_server(url: str) -> None:
+    """Raise an error if the server cannot be asked: before anything is computed for it."""
+    async with connected(url):
+        pass
 
 
 async def enrol_many(server: Server, token: str, users: int) -> int:

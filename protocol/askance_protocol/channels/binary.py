@@ -44,6 +44,8 @@ from askance_protocol.remembering import Remembered
 from askance_protocol.schema import Schema
 
 MAX_STEPS: Final = (1 << 19) - 1
+MOST_MICRO_EPSILON: Final = 23_567_004
+"""The largest ε that binary response is built for. Whatever has more outcomes reaches no further."""
 _SHIFT: Final = 64 - LEAD_BITS
 
 

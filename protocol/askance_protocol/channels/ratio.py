@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
-from askance_protocol.budget import MICRO
+from askance_protocol.budget import LARGEST, MICRO, to_text
 from askance_protocol.errors import ProtocolError
 
 WORD: Final = 1 << 64
@@ -106,7 +106,7 @@ def whole_epsilon(micro_epsilon: object) -> int:
 def too_large(micro_epsilon: int) -> ProtocolError:
     """The refusal of an ε whose rarest outcome would have too few words to certify it."""
     return ProtocolError(
-        f"{micro_epsilon} is too large to certify with 64-bit weights",
+        f"ε = {to_text(min(micro_epsilon, LARGEST))} is too large to certify with 64-bit weights",
         where="micro_epsilon",
         remedy="ask for less; an ε above 16 protects nobody anyway",
     )

@@ -273,7 +273,7 @@ def plan_round(
     left = int(within[-1]) if len(within) else 0
     needed = asked.target if terms.users == "needed" else 1
     if left < needed:
-        raise _too_few(place.number, needed, left, asked.charge)
+        raise _too_few(place.number, needed, left, asked.charge, terms.users)
     wanted = _wanted(terms.users, asked.target, left, place)
     slot_count = int(np.searchsorted(within, wanted)) + 1
     return RoundSpec(
@@ -286,11 +286,13 @@ def plan_round(
     )
 
 
-def _too_few(number: int, needed: int, left: int, charge: int) -> TooFewUsersError:
+def _too_few(number: int, needed: int, left: int, charge: int, users: Literal["needed", "all"]) -> TooFewUsersError:
+    less = "allow a larger epsilon or tolerance, or start the study with users=all"
     return TooFewUsersError(
         f"needs {needed} users who can still pay ε = {to_text(charge)}, and {left} are left",
         where=f"round {number}",
-        remedy="enrol more, allow a larger epsilon or tolerance, or start the study with users=all",
+        # Where all are asked, only nobody is too few.
+        remedy="enrol more, " + (less if users == "needed" else "or ask at a smaller epsilon"),
         needed=needed,
         available=left,
     )

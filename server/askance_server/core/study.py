@@ -27,7 +27,7 @@ from typing import Protocol, TypeAlias
 
 from askance_protocol.arrays import Truths
 from askance_protocol.budget import to_text
-from askance_protocol.channels.ratio import MAX_MICRO_EPSILON
+from askance_protocol.channels.binary import MOST_MICRO_EPSILON
 from askance_protocol.errors import ProtocolError
 from askance_protocol.rounds import (
     ENDED,
@@ -157,6 +157,9 @@ def study_of(
     """
     epsilon = planning.terms_of(parameters).epsilon
     runs = strategy_named(strategies, strategy)
+    if epsilon > MOST_MICRO_EPSILON:
+        what = f"{to_text(epsilon)} is more than channels are certified for, and would protect nobody"
+        raise ProtocolError(what, where="parameters.epsilon", remedy=f"give {to_text(MOST_MICRO_EPSILON)} or less")
     runs = runs if example is None else runs.on(example)
     study = StudySpec(
         title=title,
@@ -194,9 +197,6 @@ def check_answerable(study: StudySpec, strategies: Strategies) -> None:
     if rounds > MOST_ROUNDS:
         what = f"{study.strategy} asks up to {rounds} rounds, and clients answer {MOST_ROUNDS} of a study at most"
         raise ProtocolError(what, where="strategy", remedy="ask more queries in a round")
-    if epsilon > MAX_MICRO_EPSILON:
-        what = f"{to_text(epsilon)} is more than channels are certified for, and would protect nobody"
-        raise ProtocolError(what, where="parameters.epsilon", remedy=f"give {to_text(MAX_MICRO_EPSILON)} or less")
     if epsilon < LEAST_CHARGE:
         what = f"{to_text(epsilon)} is less than clients answer: when a report comes tells something, too"
         raise ProtocolError(what, where="parameters.epsilon", remedy=f"give {to_text(LEAST_CHARGE)} or more")

@@ -85,7 +85,7 @@ plan mean --epsilon 0 → --epsilon | 0 | smallest
 plan mean --epsilon -1 → --epsilon | '-1' | write
 plan mean --epsilon nan → --epsilon | 'nan'
 plan mean --epsilon inf → --epsilon | 'inf'
-plan mean --epsilon 1e400 → --epsilon | out of range
+plan mean --epsilon 1e400 → --epsilon | 1e400 is out of range | 1000000000
 plan mean --epsilon 1e-400 → --epsilon | below
 plan mean --epsilon 1e9999 → --epsilon | '1e9999'
 plan mean --epsilon 1,5 → --epsilon | '1,5'
@@ -96,10 +96,12 @@ plan mean --epsilon ' 1' → --epsilon | ' 1'
 plan mean --epsilon one → --epsilon | 'one'
 plan mean --epsilon 0.0000001 → --epsilon | below one micro-ε
 plan mean --epsilon {long} → --epsilon | …
-plan mean --epsilon 1000000 → --epsilon
+plan mean --epsilon 1000000 → --epsilon | 1000000 is more | 23.567004
+plan mean --epsilon 23.6 → --epsilon | 23.6 is more | 23.567004
 run mean --users 10 --epsilon 0 → --epsilon
 run mean --users 10 --epsilon nan → --epsilon | 'nan'
-run mean --users 10 --epsilon 1e10 → --epsilon
+run mean --users 10 --epsilon 1e10 → --epsilon | 1e10 is out of range
+run mean --users 10 --epsilon 23.6 → --epsilon | 23.6 is more
 survey --ask share(country) --users 10 --epsilon -1 → --epsilon
 oracles --epsilon 0 → --epsilon
 oracles --epsilon none → --epsilon
@@ -124,6 +126,7 @@ load --users 1 --epsilon 0 --server {server} {tokens} → --epsilon
 load --users 1 --batch 1 --epsilon ε --server {server} {tokens} → --epsilon
 study create mean --epsilon 0 {operated} → --epsilon
 study create mean --epsilon 1e400 {operated} → --epsilon
+study create mean --epsilon 23.6 {operated} → --epsilon | 23.6 is more
 fleet --users 1 --cap 0 → --cap
 fleet --users 1 --cap nan → --cap | 'nan'
 client --data me.csv --cap 0 --yes --study {digest} → --cap
@@ -465,11 +468,6 @@ client {mine} --server nonsense --wallet fresh → --server
 run mean --users 10 --server nonsense {tokens} → --server
 demo --server nonsense → --server
 demo --server {server} → operator token | --operator-token
-study list --server {other} → server
-study show --server {other} → server
-users count --server {other} --operator-token {operator} → server
-load --users 1 --server {other} {tokens} → server
-run mean --users 10 --server {other} {tokens} → server
 users count --server {server} → operator token | --operator-token
 users count --server {server} --operator-token {enrolment} → operator
 users count --server {server} --operator-token {user} → operator
@@ -502,6 +500,11 @@ AWAY_CALLS = """
 demo --server {other} --operator-token {operator} → {other} | no Askance server
 client {mine} --server {other} --enrolment-token {enrolment} --wallet fresh → {other} | no Askance server
 fleet --users 1 --server {other} --enrolment-token {enrolment} → {other} | no Askance server
+study list --server {other} → {other} | no Askance server
+study show --server {other} → {other} | no Askance server
+users count --server {other} --operator-token {operator} → {other} | no Askance server
+load --users 1 --server {other} {tokens} → {other} | no Askance server
+run mean --users 10 --server {other} {tokens} → {other} | no Askance server
 health --server {closed} → {closed} | askance serve
 health --server http://nowhere.invalid → nowhere.invalid
 health --server {other} → {other} | no Askance server
@@ -528,6 +531,10 @@ wallet heads {wallet} --compare '{digest} 3 {digest}' --server {closed} → {clo
 serve --database postgresql://127.0.0.1:{port}/x --port 0 → postgresql | try again
 """
 
+NOBODY = """
+study create mean --users needed {operated} → round 1: needs | askance users enrol | --users all
+"""
+
 CHECKED = """
 study verify file → file | is no export
 study verify empty.csv → empty.csv | is no export
@@ -541,5 +548,6 @@ TABLE: Final[list[Row]] = [
     *rows(FILES),
     *rows(ELSEWHERE),
     *rows(AWAY_CALLS, AWAY),
+    *rows(NOBODY, Exit.TOO_FEW_USERS),
     *rows(CHECKED, Exit.CHECK_FAILED),
 ]

@@ -13,7 +13,14 @@ from askance_client import Problem, Reason, Refusal, UnreachableError, VersionMi
 from askance_lab.commands.shared import extras
 from askance_lab.commands.shared.exit_codes import EXIT_OF, Exit, as_typed, exit_of_cause, report
 from askance_lab.commands.shared.extras import EXTRAS, missing_extra, require
-from askance_lab.remote.study_client import RemoteError, cause_of, raise_refused, unwrap
+from askance_lab.remote.study_client import (
+    RemoteError,
+    StrategyFailsThereError,
+    TooFewUsersThereError,
+    cause_of,
+    raise_refused,
+    unwrap,
+)
 from askance_protocol.errors import AskanceError, Code, DataError, MissingExtraError, ProtocolError, UsageError
 from askance_protocol.rounds import Cause, RoundClosed, StudyEnded, bulletin
 
@@ -108,6 +115,34 @@ def test_what_a_server_that_is_not_there_asks_for_is_said(capsys: pytest.Capture
 def test_a_place_is_named_as_it_was_typed(where: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["askance", "serve", "--cap=1", "--data-directory", "d"])
     assert as_typed(where) == shown
+
+
+@pytest.mark.parametrize(
+    ("error", "place"),
+    [
+        (RemoteError("has failed", where="server"), "server"),
+        (TooFewUsersThereError("has failed", where="server"), "server"),
+        (StrategyFailsThereError("has failed", where="server"), "server"),
+        # The control: what was typed for the server is named as it was typed.
+        (UsageError("has failed", where="server"), "--server"),
+    ],
+)
+def test_what_a_server_says_is_no_fault_of_the_option_that_names_it(
+    error: AskanceError, place: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["askance", "study", "create", "mean", "--server", "http://there"])
+    report(error)
+
+    assert capsys.readouterr().err.startswith(f"askance: {place}: has failed")
+
+
+def test_a_round_that_cannot_begin_is_the_place_and_not_the_server() -> None:
+    detail = "round 1: needs 9 users who can still pay ε = 1, and 3 are left (enrol more)"
+    with pytest.raises(TooFewUsersThereError) as raised:
+        unwrap(Problem(409, "too-few-users", detail))
+    assert (raised.value.where, raised.value.remedy) == ("round 1", "enrol more")
+    with pytest.raises(StrategyFailsThereError, match=r"^server: mean raised something$"):
+        unwrap(Problem(422, "strategy-failed", "mean raised something"))
 
 
 def test_a_package_of_an_extra_that_is_missing_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
+import httpx
 import pytest
 from rich.color import Color
 from rich.console import Console
@@ -25,6 +26,7 @@ from rich.progress_bar import ProgressBar as DrawnBar
 
 from askance_client import Server, UnreachableError
 from askance_client.tables import written_schema
+from askance_client.transport.patience import PATIENCE, Patience
 from askance_lab.commands import study as study_command
 from askance_lab.commands.shared import study_text
 from askance_lab.commands.shared.durations import seconds_of
@@ -230,6 +232,50 @@ def test_a_server_that_is_away_is_unreachable(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("ASKANCE_SERVER", "http://127.0.0.1:9")
     with pytest.raises(UnreachableError):
         invoke("study", "create", "mean")
+
+
+ASKING: list[list[object]] = [
+    ["study", "list"],
+    ["study", "show"],
+    ["study", "result"],
+    ["study", "watch"],
+    ["study", "create", "mean"],
+    ["study", "close", "abcd"],
+    ["study", "cancel", "abcd", "--yes"],
+    ["study", "export", "abcd", "--out", "new"],
+    ["users", "count"],
+    ["users", "enrol", "5-6"],
+    ["users", "renew", "3"],
+]
+AT_ONCE = [["study", "create", "mean"], ["users", "renew", "3"]]
+"""Of these the first request is one that is never repeated."""
+
+
+@pytest.mark.parametrize("arguments", ASKING)
+@pytest.mark.parametrize("greets", [True, False], ids=["as it is", "control"])
+def test_a_server_that_is_away_is_not_waited_for_long(
+    arguments: list[object], greets: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A person waits, who may have mistyped its address. The control asks at once, with a client's patience."""
+    attempts = 0
+
+    async def lost(*_: object) -> None:
+        nonlocal attempts
+        attempts += 1
+        raise httpx.ConnectError("away")
+
+    async def does_not_greet(_: Server) -> None:
+        """Ask nothing before."""
+
+    monkeypatch.setattr(Server, "_once", lost)
+    monkeypatch.setattr(Patience, "pause", lambda *_: 0.0)
+    if not greets:
+        monkeypatch.setattr(Server, "check", does_not_greet)
+    code, printed, errors = at_home(capsys, *arguments)
+
+    assert (code, printed) == (Exit.UNREACHABLE, ""), errors
+    few = attempts < PATIENCE.attempts
+    assert few == (greets or arguments in AT_ONCE)
 
 
 def test_names_that_several_studies_have_are_told_apart() -> None:

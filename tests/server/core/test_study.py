@@ -10,7 +10,8 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from askance_protocol.budget import MICRO
+from askance_protocol.budget import MICRO, to_text
+from askance_protocol.channels.binary import MOST_MICRO_EPSILON
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns
 from askance_protocol.queries import BooleanQuery, CellQuery
@@ -30,6 +31,7 @@ from askance_protocol.rounds import (
     StudyState,
 )
 from askance_server import driver
+from askance_server.core import planning
 from askance_server.core.strategy import Answer, Ask, Asking, Hypothesis, Parameters, Strategy
 from askance_server.core.study import Ended, Strategies, Waiting, check_answerable, check_study, study_of
 from askance_server.driver import Driver, StudyOverError
@@ -668,6 +670,18 @@ def test_a_study_that_clients_would_refuse_is_not_answerable(rounds: int, epsilo
         check_answerable(spec, strategies)
     assert caught.value.where == where
     assert caught.value.remedy
+
+
+def test_an_epsilon_that_no_channel_is_certified_for_is_refused_by_its_parameter() -> None:
+    """Where the study is made: not by a part of a round that nobody has seen."""
+    most, more = to_text(MOST_MICRO_EPSILON), to_text(MOST_MICRO_EPSILON + 1)
+
+    last = study(BUILT_IN["masked-parity"], d=4, epsilon=most)
+    assert planning.demand(last, [Ask(TRUE, 0.1)], 1).target
+    with pytest.raises(ProtocolError) as caught:
+        study(BUILT_IN["masked-parity"], d=4, epsilon=more)
+    assert (caught.value.where, more in caught.value.what) == ("parameters.epsilon", True)
+    assert most in caught.value.remedy
 
 
 def test_a_study_costs_a_user_one_report() -> None:

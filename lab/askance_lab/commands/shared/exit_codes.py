@@ -79,6 +79,11 @@ _EXIT_OF_CAUSE: Final[Mapping[str, Exit]] = {
 _OF_OPTIONS: Final = frozenset({Code.USAGE, Code.INVALID, Code.DATA, Code.NOT_FOUND, Code.CHECK_FAILED})
 """What a command's help may help with, where an error knows no better."""
 
+_NOT_TYPED: Final = frozenset(
+    {Code.REMOTE, Code.UNREACHABLE, Code.VERSION_MISMATCH, Code.UNAUTHORIZED, Code.TOO_FEW_USERS, Code.STRATEGY}
+)
+"""Errors of who is asked, not of what was typed: the place that they name is no option, though it may be called so."""
+
 _NEXT: Final[Mapping[Code, str]] = {
     Code.UNREACHABLE: "start a server: askance serve; or name another: --server URL",
     Code.VERSION_MISMATCH: "install the same version on both sides",
@@ -196,7 +201,7 @@ def say(what: str) -> None:
 def _line(error: Exception, code: Code, command: str, options: Set[str]) -> str:
     match error:
         case AskanceError():
-            where = as_typed(error.where, options)
+            where = error.where if code in _NOT_TYPED else as_typed(error.where, options)
             what, remedy = ": ".join(part for part in (where, error.what) if part), error.remedy
         case OSError(filename=str(path)):
             what = f"{path}: {error.strerror}"
