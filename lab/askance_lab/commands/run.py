@@ -13,7 +13,7 @@ import typer
 
 from askance_client.simulation.population.synthetic import noise
 from askance_lab.commands.shared.completion import words
-from askance_lab.commands.shared.estimates_text import MOST_LINES, MOST_OF_A_LEARNER, estimate_lines
+from askance_lab.commands.shared.estimates_text import estimate_lines, most_estimates
 from askance_lab.commands.shared.exit_codes import EXIT_OF, Exit
 from askance_lab.commands.shared.options import (
     AlphaOption,
@@ -352,9 +352,7 @@ def _text(strategy: Strategy, answer: Mapping[str, Any], ended: SingleRun) -> st
     lines = [answer["text"], " · ".join(parts)]
     lines += [f"Error unknown: {ended.error.why}."] if ended.error.why else []
     lines += [f"Not private: {reason}." for reason in answer["not_private"]]
-    learner = strategy.predict is not None or strategy.cost is not None
-    most = MOST_OF_A_LEARNER if learner else MOST_ESTIMATES if strategy.estimates else MOST_LINES
-    table = estimate_lines(ended.estimates, most=most)
+    table = estimate_lines(ended.estimates, most=most_estimates(strategy))
     return "\n".join([*lines, "", *table] if table else lines)
 
 

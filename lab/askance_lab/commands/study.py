@@ -20,6 +20,7 @@ from rich.live import Live
 
 from askance_lab.commands.shared import study_text
 from askance_lab.commands.shared.durations import seconds_of
+from askance_lab.commands.shared.estimates_text import most_estimates
 from askance_lab.commands.shared.exit_codes import Exit, exit_of_cause
 from askance_lab.commands.shared.export_files import read_export, write_export
 from askance_lab.commands.shared.operator_token import operator_token
@@ -277,13 +278,18 @@ def show(study: StudyArgument = "", server: ServerOption = DEFAULT_SERVER, as_js
     if as_json:
         typer.echo(json.dumps(_shown(found), ensure_ascii=False))
     else:
-        typer.echo(study_text.description(found.study, found.result, time.time()))
+        typer.echo(study_text.description(found.study, found.result, time.time(), _most_of(found)))
 
 
 async def _progress(url: str, study: str) -> StudyProgress:
     async with connected(url) as server:
         found = await find_study(server, study)
         return StudyProgress(found, await result_of(server, found), await cause_there(server, found))
+
+
+def _most_of(found: StudyProgress) -> int:
+    """How many of its estimates are shown."""
+    return most_estimates(registry().get(str(found.study["study"]["strategy"])))
 
 
 def _shown(found: StudyProgress) -> dict[str, Any]:
@@ -338,7 +344,7 @@ def result(study: StudyArgument = "", server: ServerOption = DEFAULT_SERVER, as_
             what, where=f"study {name}", remedy=f"askance study watch {name}, or close it: askance study close {name}"
         )
     if not as_json:
-        typer.echo(study_text.outcome(found.result))
+        typer.echo(study_text.outcome(found.result, _most_of(found)))
     raise typer.Exit(_exit_of(found))
 
 
@@ -434,7 +440,10 @@ def close(
         return
     for each in found.study["rounds"]:
         typer.echo(f"round {each['round']['number']}: {each['state']}, {study_text.round_line(each, time.time())}")
-    typer.echo(study_text.outcome(found.result) if is_over(found.study) else f"study {found.study['id'][:8]} goes on")
+    if is_over(found.study):
+        typer.echo(study_text.outcome(found.result, _most_of(found)))
+    else:
+        typer.echo(f"study {found.study['id'][:8]} goes on")
 
 
 @app.command(

@@ -30,13 +30,16 @@ from askance_client.transport.patience import PATIENCE, Patience
 from askance_lab.commands import study as study_command
 from askance_lab.commands.shared import study_text
 from askance_lab.commands.shared.durations import seconds_of
+from askance_lab.commands.shared.estimates_text import most_estimates
 from askance_lab.commands.shared.exit_codes import EXIT_OF, Exit
 from askance_lab.remote import management
 from askance_lab.remote.management import NoSuchStudyError, NotOpenThereError, NotOverError, follow_study
 from askance_lab.remote.study_client import RemoteError, StrategyFailsThereError, TooFewUsersThereError
 from askance_protocol.errors import AskanceError, DataError, UsageError
 from askance_protocol.schema import BitsField, CategoryField, IntegerField, LabelField, Schema
+from askance_server.core.estimates import MOST_ESTIMATES
 from askance_server.core.verification import VerificationError
+from askance_server.strategies.registry import registry
 from tests.harness.marks import SECONDS
 from tests.harness.servers import Json, ServerProcess, serving
 from tests.lab.commands.calls import COMMAND, askance, at_home, invoke
@@ -423,6 +426,13 @@ def running(rounds: int = 2, title: str = "Sleep") -> Json:
     return {"id": "a" * 64, "state": "running", "study": spec, "rounds": [*before, now]}
 
 
+def described() -> Json:
+    """All of it that a description tells."""
+    spec = {"parameters": {"d": 8}, "simulated": True, "interactive": False, "cap": 1_000_000}
+    study = running()
+    return {**study, "study": {**study["study"], **spec}, "length": 4, "head": "b" * 64}
+
+
 RESULT: Json = {"text": None, "reason": "", "estimates": ESTIMATES, "estimates_left_out": 3}
 
 
@@ -436,6 +446,24 @@ def test_a_screen_holds_a_study_in_eighty_columns(title: str) -> None:
     assert "[31m" not in screen.replace("\\x1b[31m", "")
     assert "\u202e" not in screen
     assert "0.250 (from 0.200 to 0.300 at 95 %, 5,000 reports)" in study_text.outcome(RESULT)
+
+
+@pytest.mark.parametrize("cells", [3, 4, 5, 6, 260])
+def test_a_result_shows_some_cells_of_a_learner_and_says_where_the_others_are(cells: int) -> None:
+    """As `askance run` does. The control shows them all."""
+    every = [{**ESTIMATES[0], "name": f"share(cell = {number})"} for number in range(cells)]
+    result = {"text": "r = 01", "reason": "r = 01", "estimates": every}
+    most = most_estimates(registry()["masked-parity-pooled"])
+
+    for shown in (study_text.outcome(result, most), study_text.description(described(), result, 0.0, most)):
+        assert shown.count("share(cell") == (cells if cells <= most + 1 else most)
+        assert (f"{cells - most:,} more: --json has them" in shown) == (cells > most + 1)
+    assert study_text.outcome(result, 1000).count("share(cell") == cells
+
+
+def test_a_study_of_a_strategy_that_is_not_installed_is_shown_and_a_survey_whole() -> None:
+    assert most_estimates(registry().get("nobody")) == 12
+    assert most_estimates(registry()["survey"]) == MOST_ESTIMATES
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 200])

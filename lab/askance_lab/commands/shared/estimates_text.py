@@ -10,7 +10,8 @@ from typing import Final
 from rich.cells import cell_len, set_cell_size
 
 from askance_protocol.queries.notation import CUT
-from askance_server.core.strategy import Estimate
+from askance_server.core.estimates import MOST_ESTIMATES
+from askance_server.core.strategy import Estimate, Strategy
 from askance_server.strategies.shared.sure import ends_text
 
 WIDTH: Final = 80
@@ -56,6 +57,15 @@ def estimate_lines(
     ]
     more = max(0, len(estimates) - most) + left_out
     return [*lines, f"{CUT} and {more:,} more: {rest}"] if more else lines
+
+
+def most_estimates(strategy: Strategy | None) -> int:
+    """How many estimates of a strategy are shown; None is one that is not installed here."""
+    if strategy is None:
+        return MOST_LINES
+    if strategy.predict is not None or strategy.cost is not None:
+        return MOST_OF_A_LEARNER
+    return MOST_ESTIMATES if strategy.estimates else MOST_LINES
 
 
 def _asked(each: Estimate) -> str:

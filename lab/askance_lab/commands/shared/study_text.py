@@ -18,6 +18,7 @@ from askance_lab.commands.shared.estimates_text import MOST_LINES, estimate_line
 from askance_lab.commands.shared.progress import bar_of
 from askance_lab.remote.management import ServerDocument
 from askance_protocol.budget import to_text
+from askance_protocol.queries.notation import CUT
 from askance_protocol.text import printable
 from askance_server.core.strategy import Estimate
 
@@ -88,12 +89,12 @@ def round_rows(study: ServerDocument) -> list[dict[str, Any]]:
     ]
 
 
-def description(study: ServerDocument, result: ServerDocument, now: float) -> str:
-    """All of a study that a person asks about."""
-    return "\n".join(f"{label:11}{line}".rstrip() for label, line in _described(study, result, now))
+def description(study: ServerDocument, result: ServerDocument, now: float, most: int = MOST_LINES) -> str:
+    """All of a study that a person asks about, with so many estimates at most."""
+    return "\n".join(f"{label:11}{line}".rstrip() for label, line in _described(study, result, now, most))
 
 
-def _described(study: ServerDocument, result: ServerDocument, now: float) -> Iterator[tuple[str, str]]:
+def _described(study: ServerDocument, result: ServerDocument, now: float, most: int) -> Iterator[tuple[str, str]]:
     spec = study["study"]
     yield "study", str(study["id"])
     yield "title", _shown(spec["title"])
@@ -106,20 +107,18 @@ def _described(study: ServerDocument, result: ServerDocument, now: float) -> Ite
     for each in study["rounds"]:
         yield f"round {each['round']['number']}", f"{each['state']}, {round_line(each, now)}"
     yield "bulletin", f"{study['length']} entries, head {study['head']}"
-    yield from _outcome(result)
+    yield from _outcome(result, most)
 
 
 def _state(study: ServerDocument) -> str:
     return f"paused: {_shown(study['paused'])}" if study.get("paused") else _shown(study["state"], 20)
 
 
-def _outcome(result: ServerDocument) -> Iterator[tuple[str, str]]:
+def _outcome(result: ServerDocument, most: int) -> Iterator[tuple[str, str]]:
     label = "estimates"
-    for each in result.get("estimates", ()):
-        yield label, estimate_line(each)
+    for line in _estimates(result, most):
+        yield label, line
         label = ""
-    if left := result.get("estimates_left_out"):
-        yield label, f"and {left:,} more, in the tallies of the rounds"
     if result["text"]:
         yield "learned", _shown(result["text"])
     if result["reason"]:
@@ -151,12 +150,23 @@ def estimate_line(each: ServerDocument) -> str:
     )
 
 
-def outcome(result: ServerDocument) -> str:
-    """What a study has come to."""
-    lines = [_shown(result["text"])] if result["text"] else []
-    lines += [estimate_line(each) for each in result.get("estimates", ())]
+def _estimates(result: ServerDocument, most: int) -> list[str]:
+    """So many estimates, and how many more there are."""
+    every = result.get("estimates", ())
+    # A line that counts one more is as long as the one more.
+    shown = every if len(every) == most + 1 else every[:most]
+    lines = [estimate_line(each) for each in shown]
+    if more := len(every) - len(shown):
+        lines.append(f"{CUT} and {more:,} more: --json has them")
     if left_out := result.get("estimates_left_out"):
-        lines.append(f"and {left_out:,} more estimates, in the tallies of the rounds")
+        lines.append(f"{CUT} and {left_out:,} more, in the tallies of the rounds")
+    return lines
+
+
+def outcome(result: ServerDocument, most: int = MOST_LINES) -> str:
+    """What a study has come to, with so many estimates at most."""
+    lines = [_shown(result["text"])] if result["text"] else []
+    lines += _estimates(result, most)
     if not result["text"] or not _shown(result["reason"]).startswith(_shown(result["text"])[:200]):
         lines.append(_shown(result["reason"]))
     elif result["reason"] != result["text"]:
