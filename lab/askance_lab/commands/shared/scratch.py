@@ -28,6 +28,24 @@ _SIGNALS: Final = tuple(
 )  # Windows has no SIGHUP
 
 
+if sys.platform == "win32":
+
+    def _locked(descriptor: int) -> bool:  # noqa: ARG001 - as below
+        """Lock nothing: there is no lock on Windows that a process could inherit."""
+        return False
+
+else:
+    import fcntl
+
+    def _locked(descriptor: int) -> bool:
+        """Lock the file, for as long as any process has this descriptor; False where another holds it, or none can."""
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+
 @dataclass(frozen=True, slots=True)
 class ScratchFolder:
     """A temporary folder, and the descriptors that processes of the command hold to say that it is in use."""
@@ -65,19 +83,6 @@ def remove_abandoned(kind: str) -> None:
 
 def _mine(path: Path) -> bool:
     return not hasattr(os, "getuid") or path.stat().st_uid == os.getuid()
-
-
-def _locked(descriptor: int) -> bool:
-    """Lock the file, for as long as any process has this descriptor; False where another holds it, or none can."""
-    if sys.platform == "win32":
-        return False
-    import fcntl  # noqa: PLC0415 - there is none on Windows
-
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 @contextmanager
