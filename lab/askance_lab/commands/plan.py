@@ -104,6 +104,7 @@ def _widths(survey: ExpectedSurvey, width: float, users: int | None) -> dict[str
         "width": width,
         "users_for_width": needed,
         "gain": {str(many): gain(survey.micro_epsilon, many) for many in (2, 3)},
+        "together": survey.together,
         "widths": {
             "users": users or needed,
             "questions": [
@@ -133,10 +134,22 @@ def _echo_widths(answer: dict[str, Any]) -> None:
     title = f"95 % intervals with {answer['widths']['users']:,} users, about"
     typer.echo(f"Intervals of width {answer['width']:g} need about {answer['users_for_width']:,} users.")
     echo_table("\n".join((title, *lines)), columns, cells, title=title)
-    typer.echo(_together(answer["gain"]))
+    for group in answer["together"]:
+        typer.echo(_in_one_report(**group))
+    if not answer["together"]:
+        typer.echo(_in_several(answer["gain"]))
 
 
-def _together(gains: dict[str, float]) -> str:
+def _in_one_report(questions: list[str], variance: list[float]) -> str:
+    """What is asked together, and what that gains."""
+    least, most = (f"{end(variance):.2f}" for end in (min, max))
+    of = least if least == most else f"{least} to {most}"
+    return (
+        f"One report, at the whole of ε, answers {' and '.join(questions)}: {of} of the variance that each has alone."
+    )
+
+
+def _in_several(gains: dict[str, float]) -> str:
     """Whether it would be better to let each user answer several questions."""
     best = max(gains, key=lambda many: gains[many])
     times, several = f"{1 / gains[best]:.2f}", f"{best} each, at a {'half' if best == '2' else 'third'} of ε,"

@@ -65,7 +65,7 @@ def plan_study(name: str, parameters: Parameters, kind: str | None = None, examp
         population = made_up(strategy, asked, _SEED, own, kind)
     else:
         asked, population = parameters, over_schema(example, _SEED)
-    strategy = strategy.on(population.schema)
+    strategy = strategy.on(population.schema, planning.terms_of(asked).epsilon)
     study = study_of(
         strategies,
         strategy=name,
@@ -100,7 +100,7 @@ def planned_rounds(
 def _exactly(study: StudySpec, asks: Sequence[Ask], users: int) -> int:
     """So many users or a few more, all of whom answer the one question of a study: exactly these suffice."""
     [part], [ask], terms = planning.prepared_parts(study, asks), asks, planning.terms_of(study.parameters)
-    while not reports_suffice(part, users, ask.tolerance, terms.beta):
+    while not reports_suffice(part, users, ask.tolerance, terms.beta, ask.sums):
         users += 1 + users // 1000
     return users
 
@@ -151,7 +151,7 @@ def _round(
     asks: Sequence[Ask], rounds: int, terms: planning.PlanTerms, planned: int, liars: tuple[Shift, ...]
 ) -> PlannedRound:
     """KLNRS11, Thm 5.7, on the queries of one round; β is shared by the rounds, as the planner shares it."""
-    queries = sum(ask.query.cells if isinstance(ask.query, CellQuery) else 1 for ask in asks)
+    queries = sum(len(ask.sums) or (ask.query.cells if isinstance(ask.query, CellQuery) else 1) for ask in asks)
     tolerance, epsilon, failure = min(ask.tolerance for ask in asks), terms.epsilon / 1e6, terms.beta / rounds
     stated = users_sq_simulation_stated(
         queries=queries, bound=1, tolerance=tolerance, epsilon=epsilon, failure=failure, constant=1

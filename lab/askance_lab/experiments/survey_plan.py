@@ -29,6 +29,7 @@ from askance_server.core.estimates import study_estimates
 from askance_server.core.run import Run
 from askance_server.core.strategy import Estimate, Hypothesis, Strategy
 from askance_server.core.study import study_of
+from askance_server.strategies.shared.survey_groups import groups_of, ratios, shares_of_users
 from askance_server.strategies.shared.survey_questions import questions
 from askance_server.strategies.survey import SURVEY
 
@@ -55,7 +56,7 @@ class ExpectedSurvey:
         if population is None:
             asked, own = split_parameters(SURVEY, parameters, kind)
             population = made_up(SURVEY, asked, _SEED, own, kind)
-        strategy = SURVEY.on(population.schema)
+        strategy = SURVEY.on(population.schema, planning.terms_of(asked).epsilon)
         study = study_of(
             {strategy.name: strategy},
             strategy=strategy.name,
@@ -78,6 +79,20 @@ class ExpectedSurvey:
         own = planning.strategy_parameters(self.study.parameters)
         asked = questions(own, self.study.example)
         return {name: float(question.high - question.low) for question in asked for name in question.names}
+
+    @cached_property
+    def together(self) -> list[dict[str, list[str] | list[float]]]:
+        """Questions that one report answers, and the variance of each against what it would be apart."""
+        asked = questions(planning.strategy_parameters(self.study.parameters), self.study.example)
+        shares = shares_of_users(asked)
+        return [
+            {
+                "questions": [each.text for each in asked if set(each.queries) & set(group.members)],
+                "variance": ratios(group.members, shares, self.micro_epsilon),
+            }
+            for group in groups_of(asked, self.study.example, self.micro_epsilon)
+            if group.sums
+        ]
 
     @property
     def micro_epsilon(self) -> int:

@@ -86,11 +86,12 @@ class KaryResponse(Channel):
         return target * ((WORD - self.lie) / spread) + (target.sum() - target) * (-self.lie / spread)
 
     def proportions(self, target: Floats) -> tuple[float, float] | None:
-        """For the share of one cell, how often it is named when it is not the truth, and when it is."""
+        """For the share of some cells, how often one of them is named where the truth is another, and where not."""
         ends = np.unique(target)
-        if len(ends) != 2 or np.count_nonzero(target == ends[1]) != 1:
+        if len(ends) != 2:
             return None
-        return self.lie / 2.0**64, self.truth / 2.0**64
+        wrong = int(np.count_nonzero(target == ends[1])) * self.lie
+        return wrong / 2.0**64, (wrong + self.truth - self.lie) / 2.0**64
 
     def segments(self, given: int) -> Iterator[tuple[int, int]]:
         """The words that tell the truth, then an equal share for each cell."""

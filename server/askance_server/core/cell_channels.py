@@ -19,6 +19,9 @@ so the share of a cell is estimated with variance s(1 − s) / (n(p − r)²), s
 values. The sum of this over all cells is the largest for even shares, and there channels are compared. The pooled bit
 has C² − 1/k² for each cell, C = (e^ε + 1)/(e^ε − 1), whatever k is.
 
+*A sum of cells.* By k-ary response (own = 1, both = 0, sets = k) one of s cells is named with probability s·r, and
+p − r more if the user's own is among them: again a score of two values (`sum_variance`).
+
 Subset selection attains the least mean squared error that any ε-local randomizer has for even shares, up to terms of
 lower order (Ye and Barg, Thm V.1), with about one cell in e^ε + 1 in a set. But a channel is published as a table with
 a row for each cell and a column for each set, so it is taken as long as that has at most `MAX_WEIGHTS` weights: of a
@@ -121,26 +124,39 @@ def _is_first(point: Sequence[int]) -> bool:
     return next((each for each in point if each), 0) == 1
 
 
-def cell_variance(cells: int, sets: Sets | None, epsilon: int) -> float:
-    """Variance of the share of a cell, times the number of reports, where shares are even; None: the pooled bit."""
+def cell_variance(cells: int, sets: Sets | None, epsilon: int, share: float | None = None) -> float:
+    """Variance of this share of a cell, times the number of reports, or of an even one; None: of the pooled bit."""
     if sets is None:
-        return float(BinaryResponse(epsilon).scale) ** 2 - cells**-2
+        return float(BinaryResponse(epsilon).scale) ** 2 - (cells**-2 if share is None else share**2)
     every, own, both = sets.counts(cells)
     odds = math.exp(epsilon / MICRO)
     total = own * odds + every - own
     mine, other = own * odds / total, (both * odds + own - both) / total
-    even = (mine + (cells - 1) * other) / cells
-    return even * (1 - even) / (mine - other) ** 2
+    named = (mine + (cells - 1) * other) / cells if share is None else other + (mine - other) * share
+    return named * (1 - named) / (mine - other) ** 2
+
+
+def sum_variance(cells: int, some: int, epsilon: int, share: float) -> float:
+    """Variance of this share of so many cells together, times the number of k-ary reports."""
+    lie = 1 / (math.exp(epsilon / MICRO) + cells - 1)
+    spread = 1 - cells * lie
+    named = some * lie + spread * share
+    return named * (1 - named) / spread**2
 
 
 @lru_cache(maxsize=256)
 def _best(cells: int, epsilon: int, most: int) -> ChannelSpec:
     if cells < 2:
         return BinarySpec(micro_epsilon=epsilon)
-    sets = min(_every(cells, most), key=lambda sets: cell_variance(cells, sets, epsilon))
+    sets = best_sets(cells, epsilon, most)
     if sets is None:
         return BinarySpec(micro_epsilon=epsilon)
     return KarySpec(micro_epsilon=epsilon) if sets == AllSets(1) else set_channel(cells, sets, epsilon)
+
+
+def best_sets(cells: int, epsilon: int, most: int = MAX_WEIGHTS) -> Sets | None:
+    """The sets by which even shares of so many cells are estimated best; None: by one bit."""
+    return min(_every(cells, most), key=lambda sets: cell_variance(cells, sets, epsilon))
 
 
 def _every(cells: int, most: int) -> Iterator[Sets | None]:

@@ -9,43 +9,49 @@ A strategy may say more of its questions than their queries do (`Strategy.estima
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
+from askance_protocol.queries import CellQuery
 from askance_protocol.queries.notation import CUT, questions
 from askance_protocol.rounds import PreparedPart, PreparedRound, StudySpec
 from askance_protocol.tally import Tally
 from askance_server.core import planning
-from askance_server.core.estimators import estimate
+from askance_server.core.estimators import Sums, estimate
 from askance_server.core.run import guarded
-from askance_server.core.strategy import LEVEL, Estimate, Strategy
+from askance_server.core.strategy import LEVEL, Estimate, Strategy, SumsOfCells
 
 MOST_ESTIMATES: Final = 4096
 """Estimates that are told with a result: a study may have a million cells, and its bulletin has the tallies of all."""
 
+_NO_SUMS: Final[Mapping[CellQuery, Sums]] = {}
 AnsweredRound: TypeAlias = tuple[PreparedRound, Sequence[Tally]]
 """A round, and the tallies that answer it: one for each part."""
 
 
-def estimates_of(round_: PreparedRound, tallies: Sequence[Tally], level: float = LEVEL) -> list[Estimate]:
-    """Estimate each question of a round, and each cell; without those that nobody has reported on."""
+def estimates_of(
+    round_: PreparedRound, tallies: Sequence[Tally], level: float = LEVEL, sums: SumsOfCells = _NO_SUMS
+) -> list[Estimate]:
+    """Estimate each question of a round, and each cell or sum of cells; without those that nobody has reported on."""
     return [
         each
         for number, (part, tally) in enumerate(zip(round_.parts, tallies, strict=True))
         if tally.received
-        for each in _of_part(part, tally, level, f"round {round_.spec.number}, part {number}")
+        for each in _of_part(part, tally, level, sums, f"round {round_.spec.number}, part {number}")
     ]
 
 
-def _of_part(part: PreparedPart, tally: Tally, level: float, where: str) -> list[Estimate]:
-    asked, found = questions(part.query), estimate(part, tally, level)
+def _of_part(part: PreparedPart, tally: Tally, level: float, sums: SumsOfCells, where: str) -> list[Estimate]:
+    query = part.query.query
+    mine: Sums = sums.get(query, ()) if isinstance(query, CellQuery) else ()
+    asked, found = questions(part.query), estimate(part, tally, level, mine)
     # An unbiased estimate of a share may lie below 0: the record's is the number of its interval that is next to it.
     values = found.values.clip(found.low, found.high)
     columns = zip(values.tolist(), found.low.tolist(), found.high.tolist(), strict=True)
     records = list[Estimate]()
     for number, (value, *ends) in enumerate(columns):
         low, high = sorted(map(asked.told, ends))
-        name = asked.name(number)
+        name = asked.name(number) if not mine else " + ".join(map(asked.name, mine[number]))
         # Of a name that was cut there may be several.
         name = f"{name} ({where})" if CUT in name else name
         records.append(Estimate(name, asked.told(value), low, high, level, tally.received))
@@ -59,10 +65,11 @@ def study_estimates(study: StudySpec, strategy: Strategy | None, answered: Itera
     """
     rounds = list(answered)
 
-    def at(level: float) -> list[Estimate]:
-        return [each for answers in rounds for each in estimates_of(*answers, level)]
+    def at(level: float, sums: SumsOfCells = _NO_SUMS, /) -> list[Estimate]:
+        return [each for answers in rounds for each in estimates_of(*answers, level, sums)]
 
-    told = None if strategy is None else guarded(strategy.on(study.example)).estimates
+    epsilon = planning.terms_of(study.parameters).epsilon
+    told = None if strategy is None else guarded(strategy.on(study.example, epsilon)).estimates
     if told is None:
         return at(LEVEL)
     return list(told(planning.strategy_parameters(study.parameters), at))

@@ -11,7 +11,8 @@ The interval depends on nothing but what is certain.
 
 - Where f takes two values, as for every binary, Hadamard and k-ary part, the count of one of them is binomial:
   reports of users drawn from the population are independent, and the public coin is independent of the data. The
-  interval is Clopper and Pearson's (1934), which covers for every n and every mean.
+  interval is Clopper and Pearson's (1934), which covers for every n and every mean. So it is for a *sum of cells*: by
+  k-ary response one of the cells S is named with probability |S|·q + (p − q)·[the user's own is in S].
 - Where f takes more values, the interval is the intersection of two that each hold with half the failure:
   Hoeffding's (1963, Thm 1, in its form with the relative entropy), which is narrow for means near the ends, and
   the empirical Bernstein bound of Maurer and Pontil (2009, Thm 4), which is narrow for small variances.
@@ -23,7 +24,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -39,6 +40,8 @@ from askance_protocol.rounds import PreparedPart
 from askance_protocol.tally import Tally
 from askance_server.core import binomial
 
+Sums: TypeAlias = Sequence[Sequence[int]]
+"""Sets of cells: of each, the sum of their shares is wanted."""
 Ends: TypeAlias = tuple[float, float] | tuple[Floats, Floats]
 """The least and the greatest value, of all or of each."""
 
@@ -58,27 +61,42 @@ class Estimates:
     received: int
 
 
-def estimate(part: PreparedPart, tally: Tally, confidence: float = 0.95) -> Estimates:
-    """Estimate what the part asks: a frequency, a mean, or the signed share of every cell."""
+def estimate(part: PreparedPart, tally: Tally, confidence: float = 0.95, sums: Sums = ()) -> Estimates:
+    """Estimate what the part asks: a frequency, a mean, or the signed share of every cell; or these sums of cells."""
     if not 0 < confidence < 1:
         raise ProtocolError(f"{confidence} is not between 0 and 1", where="confidence")
-    return _scores(part, tally).estimates(confidence)
+    return _scores(part, tally, sums).estimates(confidence)
 
 
 def estimated(part: PreparedPart, tally: Tally) -> Floats:
     """Estimate's values alone: intervals take a hundred times as long."""
-    return _scores(part, tally).means()
+    return _scores(part, tally, ()).means()
 
 
-def _scores(part: PreparedPart, tally: Tally) -> _TwoValued | _Several:
+def wanted_of(part: PreparedPart, sums: Sums = ()) -> Floats:
+    """What a part estimates: g(u) for each input u, a row for each answer, or for each of these sums of cells."""
+    if not sums:
+        return targets(part.query.query, part.channel.inputs)
+    query = part.query.query
+    if not isinstance(query, CellQuery) or query.negative is not None or part.pooled:
+        raise ProtocolError("are of a query whose channel names cells", where="sums", remedy="ask it by k-ary response")
+    wanted = np.zeros((len(sums), query.cells))
+    for row, cells in zip(wanted, sums, strict=True):
+        if not cells or len(set(cells)) != len(cells) or not 0 <= min(cells) <= max(cells) < query.cells:
+            raise ProtocolError("is not a set of the query's cells", where="sums", remedy=f"name some of {query.cells}")
+        row[list(cells)] = 1
+    return wanted
+
+
+def _scores(part: PreparedPart, tally: Tally, sums: Sums) -> _TwoValued | _Several:
     if tally.counts.shape != (part.rows, part.channel.outcomes):
         raise ProtocolError("has not the rows and outcomes of its part", where="tally")
     if not tally.received:
         raise ProtocolError("nobody has reported", where="tally", remedy="wait for reports, or lower the target")
     query = part.query.query
-    if isinstance(query, CellQuery) and part.pooled:
+    if isinstance(query, CellQuery) and part.pooled and not sums:
         return _pooled(query, part.channel, tally)
-    return _scored(targets(query, part.channel.inputs), part.channel, tally)
+    return _scored(wanted_of(part, sums), part.channel, tally)
 
 
 def _pooled(query: CellQuery, channel: Channel, tally: Tally) -> _TwoValued:

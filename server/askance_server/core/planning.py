@@ -33,14 +33,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
 from askance_protocol import parameters as read
 from askance_protocol.arrays import Integers, Truths
 from askance_protocol.budget import limit_from_text, to_text
-from askance_protocol.channels import ChannelSpec
+from askance_protocol.channels import ChannelSpec, KarySpec
 from askance_protocol.coins import MAX_CHOICES, Coin, choices
 from askance_protocol.errors import Code, ProtocolError
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
@@ -56,13 +56,14 @@ from askance_protocol.rounds import (
 from askance_protocol.rounds.spec import MAX_DOCUMENT, MAX_PARTS
 from askance_server.core.cell_channels import ALL_WEIGHTS, MAX_WEIGHTS, channel_for
 from askance_server.core.sample_size import reports_needed
-from askance_server.core.strategy import Ask, Parameters
+from askance_server.core.strategy import Ask, Parameters, SetsOfCells
 
 SLOTS: Final = 1 << 16
 """Into how many slots the users are cut. A study that runs over an upgrade counts on it: do not change it."""
 MAX_ROWS: Final = 1 << 18
 """Hadamard rows in all parts of a round: their tallies have to fit into one entry of the bulletin."""
 
+_Question: TypeAlias = tuple[str, str, int, float, SetsOfCells]
 _CHUNK: Final = 1 << 20
 _NAMES: Final = ("epsilon", "beta", "users", "deadline_seconds")
 
@@ -161,12 +162,18 @@ def demand(study: StudySpec, asks: Sequence[Ask], rounds: int) -> Demand:
 
 def _channels(study: StudySpec, asks: Sequence[Ask], epsilon: int) -> list[ChannelSpec]:
     """The channel of each ask: the more of them want the best for their cells, the smaller the tables that are best."""
-    wanted = [ask.channel == "best" and isinstance(ask.query, CellQuery) for ask in asks]
-    most = min(MAX_WEIGHTS, ALL_WEIGHTS // max(1, sum(wanted)))
-    return [
-        channel_for(ask.query, study.example, epsilon, most) if best else BinarySpec(micro_epsilon=epsilon)
-        for ask, best in zip(asks, wanted, strict=True)
-    ]
+    wanted = sum(ask.channel == "best" and isinstance(ask.query, CellQuery) for ask in asks)
+    most = min(MAX_WEIGHTS, ALL_WEIGHTS // max(1, wanted))
+    found = list[ChannelSpec]()
+    for ask in asks:
+        match ask.channel:
+            case "best":
+                found.append(channel_for(ask.query, study.example, epsilon, most))
+            case "kary":
+                found.append(KarySpec(micro_epsilon=epsilon))
+            case "binary":
+                found.append(BinarySpec(micro_epsilon=epsilon))
+    return found
 
 
 def prepared_parts(study: StudySpec, asks: Sequence[Ask]) -> Sequence[PreparedPart]:
@@ -186,29 +193,29 @@ def prepared_parts(study: StudySpec, asks: Sequence[Ask]) -> Sequence[PreparedPa
 
 def _needs(parts: Sequence[PreparedPart], asks: Sequence[Ask], failure: float) -> list[int]:
     """Reports for each part. Equal questions have equal needs, so each is computed once."""
-    known: dict[tuple[str, str, int, float], int] = {}
+    known: dict[_Question, int] = {}
     for number, (part, ask) in enumerate(zip(parts, asks, strict=True)):
-        question = _question(part, ask.tolerance)
+        question = _question(part, ask)
         if question not in known:
             try:
-                known[question] = reports_needed(part, ask.tolerance, failure)
+                known[question] = reports_needed(part, ask.tolerance, failure, ask.sums)
             except (ProtocolError, ArithmeticError) as error:
                 raise ProtocolError(
                     f"cannot be met: {error}", where=f"asks[{number}].tolerance", remedy="ask for one within (0, 1)"
                 ) from None
-    return [known[_question(part, ask.tolerance)] for part, ask in zip(parts, asks, strict=True)]
+    return [known[_question(part, ask)] for part, ask in zip(parts, asks, strict=True)]
 
 
-def _question(part: PreparedPart, tolerance: float) -> tuple[str, str, int, float]:
+def _question(part: PreparedPart, ask: Ask) -> _Question:
     """Everything that the number of reports depends on, at one ε and one probability of failure."""
-    channel = part.part.channel.kind
+    channel, tolerance = part.part.channel.kind, ask.tolerance
     match part.query.query:
         case BooleanQuery():
-            return channel, "boolean", 0, tolerance
+            return channel, "boolean", 0, tolerance, ()
         case RealQuery(denominator=denominator):
-            return channel, "real", denominator, tolerance
+            return channel, "real", denominator, tolerance, ()
         case CellQuery(cells=cells):
-            return channel, "cell", cells, tolerance
+            return channel, "cell", cells, tolerance, ask.sums
 
 
 def shares_of(needs: Sequence[int]) -> list[int]:

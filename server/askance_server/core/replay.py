@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from askance_protocol.queries import CellQuery
 from askance_protocol.rounds import (
@@ -121,7 +122,8 @@ class Replay:
     def _begin(self) -> None:
         """Start the strategy, unless it is not even about such examples."""
         try:
-            self.strategy = self.strategy.on(self.study.example)
+            epsilon = planning.terms_of(self.study.parameters).epsilon
+            self.strategy = self.strategy.on(self.study.example, epsilon)
             schema = self.strategy.schema(planning.strategy_parameters(self.study.parameters))
         except (Exception, SystemExit) as error:
             self._failed = ReplayError(f"the strategy has no schema for this study any more: {raised(error).what}")
@@ -166,7 +168,7 @@ class Replay:
 
 def _estimating(round_: PreparedRound, notice: RoundAnswered) -> Estimating:
     """How sure the answers of a round are, for a strategy that wants to know."""
-    return lambda level: estimates_of(round_, [Tally.of(rows) for rows in notice.tallies], level)
+    return partial(estimates_of, round_, [Tally.of(rows) for rows in notice.tallies])
 
 
 def answer_of(part: PreparedPart, rows: tuple[tuple[int, ...], ...]) -> Answer:

@@ -96,7 +96,8 @@ def guarded(strategy: Strategy) -> Strategy:
         if (part := getattr(strategy, name)) is not None
     }
     schema = _guarded(strategy.schema, f"{strategy.name}.schema", "a Schema", _schema, passing=AskanceError)
-    return replace(strategy, schema=schema, over=_guarded_over(strategy), fields=_guarded_fields(strategy), **others)
+    own = {"over": _guarded_over(strategy), "at": _guarded_at(strategy), "fields": _guarded_fields(strategy)}
+    return replace(strategy, schema=schema, **own, **others)
 
 
 def _guarded_over(strategy: Strategy) -> Callable[[Schema], Strategy | None] | None:
@@ -104,6 +105,13 @@ def _guarded_over(strategy: Strategy) -> Callable[[Schema], Strategy | None] | N
         return None
     over = _guarded(strategy.over, f"{strategy.name}.over", "a Strategy", _strategy, passing=AskanceError)
     return lambda schema: None if (found := over(schema)) is None else guarded(found)
+
+
+def _guarded_at(strategy: Strategy) -> Callable[[int], Strategy] | None:
+    if strategy.at is None:
+        return None
+    at = _guarded(strategy.at, f"{strategy.name}.at", "a Strategy", _certain, passing=AskanceError)
+    return lambda micro_epsilon: guarded(at(micro_epsilon))
 
 
 def _guarded_fields(strategy: Strategy) -> Callable[[Parameters], Sequence[str]] | None:
@@ -151,6 +159,13 @@ def _strategy(_: Sequence[object], found: object) -> Strategy | None:
     if found is not None and not isinstance(found, Strategy):
         raise TypeError
     return found
+
+
+def _certain(arguments: Sequence[object], found: object) -> Strategy:
+    strategy = _strategy(arguments, found)
+    if strategy is None:
+        raise TypeError
+    return strategy
 
 
 def _names(_: Sequence[object], found: object) -> tuple[str, ...]:
@@ -226,8 +241,10 @@ def _check_ask(where: str, ask: object) -> None:
     query, tolerance = cast("object", ask.query), cast("object", ask.tolerance)
     if not isinstance(query, BooleanQuery | RealQuery | CellQuery):
         raise StrategyError(f"{where} has a {type(query).__name__} for a query")
-    if ask.channel not in ("binary", "best"):
-        raise StrategyError(f"{where} has a channel that is neither binary nor best")
+    if ask.channel not in ("binary", "best", "kary"):
+        raise StrategyError(f"{where} has a channel that is neither binary nor best nor kary")
+    if ask.sums and ask.channel != "kary":
+        raise StrategyError(f"{where} has sums of cells, and does not ask for them by the channel kary")
     if not isinstance(tolerance, int | float) or isinstance(tolerance, bool) or not 0 < tolerance < math.inf:
         raise StrategyError(f"{where} has a tolerance that is not a number above 0")
     if type(ask.share) is not int or ask.share < 0:

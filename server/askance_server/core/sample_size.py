@@ -12,25 +12,26 @@ from askance_protocol.channels import Channel
 from askance_protocol.queries import CellQuery
 from askance_protocol.rounds import PreparedPart
 from askance_server.core import planners
-from askance_server.core.estimators import POOLED, targets
+from askance_server.core.estimators import POOLED, Sums, wanted_of
 
 
-def reports_needed(part: PreparedPart, tolerance: float, failure: float) -> int:
+def reports_needed(part: PreparedPart, tolerance: float, failure: float, sums: Sums = ()) -> int:
     """Number of reports for every estimate of the part to be within `tolerance`, with probability 1 − `failure`.
 
     For two-valued scores by exact binomial tails, for others by Bernstein's inequality. Tolerance is on what is
-    estimated: a frequency, a mean in [−1, 1], the signed share of a cell. Cells share the failure evenly.
+    estimated: a frequency, a mean in [−1, 1], the signed share of a cell, or these sums of cells instead. Cells, or
+    sums, share the failure evenly.
     """
-    wanted, each = _estimated(part, failure)
+    wanted, each = _estimated(part, failure, sums)
     return max(_needed(part.channel, target, tolerance, each) for target in wanted)
 
 
-def reports_suffice(part: PreparedPart, reports: int, tolerance: float, failure: float) -> bool:
+def reports_suffice(part: PreparedPart, reports: int, tolerance: float, failure: float, sums: Sums = ()) -> bool:
     """Whether exactly so many reports are enough, if at least `reports_needed`: a few more than those may not be.
 
     See the theory of operation of `planners`. Bernstein's inequality only gets better.
     """
-    wanted, each = _estimated(part, failure)
+    wanted, each = _estimated(part, failure, sums)
     for target in wanted:
         ends = part.channel.proportions(target)
         if ends is not None and reports <= planners.LARGEST:
@@ -40,13 +41,13 @@ def reports_suffice(part: PreparedPart, reports: int, tolerance: float, failure:
     return True
 
 
-def _estimated(part: PreparedPart, failure: float) -> tuple[Floats, float]:
+def _estimated(part: PreparedPart, failure: float, sums: Sums) -> tuple[Floats, float]:
     """What is estimated from the part's reports, and the failure of each estimate."""
-    query, channel = part.query.query, part.channel
-    if isinstance(query, CellQuery) and part.pooled:
+    query = part.query.query
+    if isinstance(query, CellQuery) and part.pooled and not sums:
         wanted, estimates = POOLED[np.newaxis], query.cells
     else:
-        wanted = targets(query, channel.inputs)
+        wanted = wanted_of(part, sums)
         estimates = len(wanted)
     return wanted, checks.open_unit("failure", failure) / estimates
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from askance_protocol.arrays import Floats, Truths
 from askance_protocol.examples import Columns
@@ -31,12 +31,15 @@ __all__ = [
     "Learnt",
     "Parameters",
     "ReportedAnswers",
+    "SetsOfCells",
     "Strategy",
+    "SumsOfCells",
     "Truths",
     "estimates_in",
 ]
 
 Answer: TypeAlias = float | Floats
+SetsOfCells: TypeAlias = tuple[tuple[int, ...], ...]
 Learnt: TypeAlias = Mapping[str, Any]
 """The JSON value of a hypothesis, or of what is true of a population: both are written alike."""
 
@@ -47,10 +50,16 @@ class Ask:
 
     query: BooleanQuery | RealQuery | CellQuery
     tolerance: float
-    channel: Literal["binary", "best"] = "binary"
-    """Best: a cell query is asked through whichever channel estimates its cells best; else one bit answers it."""
+    channel: Literal["binary", "best", "kary"] = "binary"
+    """Best: a cell query is asked through whichever channel estimates its cells best. Kary: by k-ary response, so that
+    sums of cells have exact intervals. Else one bit answers it."""
     share: int = 0
     """How the users of the round are dealt to its asks: in proportion to this. 0, of all: as their tolerances need."""
+    sums: SetsOfCells = ()
+    """Of a cell query by k-ary response, the sets of cells whose sums have to be within the tolerance. None: each cell.
+
+    The answer is the share of each cell, all the same.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +71,7 @@ class Hypothesis:
     """JSON values only."""
 
 
+_NONE: Final[Mapping[CellQuery, Sequence[Sequence[int]]]] = {}
 LEVEL: Final = 0.95
 """Confidence of the intervals that are shown, unless another is asked for."""
 
@@ -81,8 +91,16 @@ class Estimate:
     """Number of reports that it is made of."""
 
 
-Estimating: TypeAlias = Callable[[float], Sequence[Estimate]]
-"""The estimates of some questions with intervals at a level: for m of them at once, ask for 1 − β/m."""
+SumsOfCells: TypeAlias = Mapping[CellQuery, Sequence[Sequence[int]]]
+"""For some queries sets of their cells, of each of which the sum is estimated, and not each cell."""
+
+
+class Estimating(Protocol):
+    """The estimates of some questions with intervals at a level: for m of them at once, ask for 1 − β/m."""
+
+    def __call__(self, level: float, sums: SumsOfCells = ..., /) -> Sequence[Estimate]:
+        """Estimate each question, and each cell or sum of cells, in the order of the asks."""
+        ...
 
 
 class ReportedAnswers(list[Answer]):
@@ -93,13 +111,13 @@ class ReportedAnswers(list[Answer]):
         self.estimates = estimates
 
 
-def estimates_in(answers: Sequence[Answer], level: float = LEVEL) -> Sequence[Estimate]:
+def estimates_in(answers: Sequence[Answer], level: float = LEVEL, sums: SumsOfCells = _NONE, /) -> Sequence[Estimate]:
     """Estimates behind the answers to one round, cell by cell; none where the answers are not made from reports.
 
     A strategy whose hypothesis is an estimate says by this how sure it is. What it learns must not depend on it: an
     oracle that answers by other means has no intervals.
     """
-    return answers.estimates(level) if isinstance(answers, ReportedAnswers) else ()
+    return answers.estimates(level, sums) if isinstance(answers, ReportedAnswers) else ()
 
 
 Asking: TypeAlias = Generator[Sequence[Ask], Sequence[Answer], Hypothesis]
@@ -139,6 +157,11 @@ class Strategy:
     Then `schema` is that of its examples where a study names none. What it returns may be put over others again; it
     returns None for examples that it is about as it stands. None: it has examples of its own.
     """
+    at: Callable[[int], Strategy] | None = None
+    """The same strategy as it asks where a report has so many micro-ε; None: what it asks does not depend on it.
+
+    Its schema, fields and hypothesis stay the same: who answers by other means than reports never calls this.
+    """
     fields: Callable[[Parameters], Sequence[str]] | None = None
     """Fields that it asks about, by their names: of a table the columns that have to be sound. None: all."""
     portions: tuple[int, ...] = ()
@@ -163,8 +186,10 @@ class Strategy:
     small: Parameters | None = None
     """Parameters for a small example, from which a table of all strategies is made; None: four dimensions."""
 
-    def on(self, example: Schema) -> Strategy:
+    def on(self, example: Schema, micro_epsilon: int | None = None) -> Strategy:
         """The strategy as it runs in a study with these examples: its own under other names, or what it takes over."""
+        if self.at is not None and micro_epsilon is not None:
+            return self.at(micro_epsilon).on(example)
         if self.over is not None:
             return self.over(example) or self
         # It makes a strategy, so it knows this class.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -66,7 +67,7 @@ def run(parameters: Parameters) -> Asking:
         centres = np.where(counted > 2 * tau, means.clip(-1, 1), centres)
     text = ", ".join(f"({', '.join(f'{x:.3f}' for x in centre)})" for centre in centres.tolist())
     # Coordinate by coordinate, centre by centre: of the points that were nearest before the last step.
-    sure = centre_estimates(lambda level: estimates_in(answers, level), k, d, 0)
+    sure = centre_estimates(partial(estimates_in, answers), k, d, 0)
     told = {**interval_members(sure), "reports": [each.reports for each in sure]} if sure else {}
     return Hypothesis(f"centres {text}", {"centres": centres.tolist(), **told})
 

@@ -10,9 +10,8 @@ estimated with variance (m/n)·C(ε)² in the first way and C(ε/m)²/n in the s
 For small ε that is 4m/(nε²) against 4m²/(nε²): to split the users is m times as exact. Two questions a user win only
 where 2·C(ε)² > C(ε/2)², from ε = 3.06 on (`gain`). So the users are split.
 
-For large ε it is better still to split neither: one report on a pair of bits, by k-ary response over its four values,
-estimates each with variance ((e^ε + 3)/(e^ε − 1))²/n, less than 2·C(ε)²/n from ε = ln((3 − √2)/(√2 − 1)) on, which is
-1.34. Channels go up to ε = 24, so there are such studies; a survey does not do it.
+For large ε it is better still to split neither: one report, at the whole ε, on the cell of several shares at once.
+`survey_groups` says which, from ε = 1.75 on: those for which each variance is lower together. So a survey asks `at` ε.
 
 *The deal.* Every question has the same number of users, so that none does worse than it would of a cohort of its own;
 what several ask, as `share(country)` and `histogram(country)` do, is asked once, of the users of all. With `width` they
@@ -37,8 +36,9 @@ from askance_protocol import parameters as read
 from askance_protocol.schema import BitsField, CategoryField, IntegerField, Schema
 from askance_server.core.strategy import Asking, Estimate, Estimating, Hypothesis, Parameters, Strategy, estimates_in
 from askance_server.strategies.shared.sure import interval_members
-from askance_server.strategies.shared.survey_answers import estimates_table, rows_of
+from askance_server.strategies.shared.survey_answers import answers_by_query, estimates_table, rows_of
 from askance_server.strategies.shared.survey_asks import asks_of, row_failure
+from askance_server.strategies.shared.survey_groups import groups_of
 from askance_server.strategies.shared.survey_questions import ASK, fields, is_simultaneous, questions, width_of
 
 MOST_INTERVALS: Final = 2048
@@ -57,8 +57,8 @@ COLUMNS: Final = Schema(
 """What it asks about where nobody says what there is: six columns of an app's telemetry, three of them with gaps."""
 
 
-def over(example: Schema) -> Strategy:
-    """The survey over these examples."""
+def over(example: Schema, micro_epsilon: int | None = None) -> Strategy:
+    """The survey over these examples, as it asks where a report has so many micro-ε; None: each question apart."""
 
     def schema(parameters: Parameters) -> Schema:
         read.only(parameters, *filter(ASK.fullmatch, parameters), "width", "simultaneous")
@@ -69,9 +69,9 @@ def over(example: Schema) -> Strategy:
 
     def run(parameters: Parameters) -> Asking:
         asked = questions(parameters, example)
-        asks = asks_of(asked, width_of(parameters), simultaneous=is_simultaneous(parameters))
-        given = yield asks
-        answers = dict(zip((ask.query for ask in asks), given, strict=True))
+        groups = groups_of(asked, example, micro_epsilon)
+        given = yield asks_of(asked, groups, width_of(parameters), simultaneous=is_simultaneous(parameters))
+        answers = answers_by_query(groups, given)
         rows = [row for question in asked for row in rows_of(question, [answers[query] for query in question.queries])]
         first = f"{rows[0][0]} = {rows[0][1]:.4g}"
         text = first if len(rows) == 1 else f"{len(rows)} numbers, of which the first is {first}"
@@ -83,7 +83,8 @@ def over(example: Schema) -> Strategy:
 
     def estimates(parameters: Parameters, estimating: Estimating) -> Sequence[Estimate]:
         asked = questions(parameters, example)
-        return list(estimates_table(asked, estimating, row_failure(asked, simultaneous=is_simultaneous(parameters))))
+        failure = row_failure(asked, simultaneous=is_simultaneous(parameters))
+        return list(estimates_table(asked, groups_of(asked, example, micro_epsilon), estimating, failure))
 
     return Strategy(
         name="survey",
@@ -92,7 +93,8 @@ def over(example: Schema) -> Strategy:
         rounds=1,
         schema=schema,
         run=run,
-        over=over,
+        over=partial(over, micro_epsilon=micro_epsilon),
+        at=partial(over, example),
         fields=fields,
         estimates=estimates,
         examples="telemetry",

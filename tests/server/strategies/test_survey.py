@@ -38,6 +38,7 @@ from askance_server.core.strategy import Estimate
 from askance_server.core.study import step
 from askance_server.strategies.shared.survey_answers import quotient_interval
 from askance_server.strategies.shared.survey_asks import asks_of, gain
+from askance_server.strategies.shared.survey_groups import Group
 from askance_server.strategies.survey import COLUMNS, SURVEY
 
 ASKS: Final = (
@@ -366,12 +367,15 @@ def test_a_quotient_lies_between_its_ends() -> None:
 
 def test_everything_is_asked_about_equally_sharply() -> None:
     questions = [compile_question(text, COLUMNS) for text in ASKS]
-    asks = asks_of(questions[3:5] + questions[1:2], 0.1, simultaneous=False)
+    some = questions[3:5] + questions[1:2]
+    alone = [Group((query,)) for question in some for query in question.queries]
+    asks = asks_of(some, alone, 0.1, simultaneous=False)
     tolerances = {type(ask.query): ask.tolerance for ask in asks}
 
     assert tolerances[RealQuery] == pytest.approx(2 * tolerances[BooleanQuery])
     assert tolerances[CellQuery] > tolerances[BooleanQuery]
-    assert len({ask.tolerance for ask in asks_of(questions[:1], 0.1, simultaneous=False)}) == 1
+    quotient = asks_of(questions[:1], [Group((query,)) for query in questions[0].queries], 0.1, simultaneous=False)
+    assert len({ask.tolerance for ask in quotient}) == 1
 
     widths = ExpectedSurvey.of(parameters(ASKS, width="0.1"))
     each = {row.name: (row.high - row.low) / widths.ranges[row.name] for row in widths.estimates(USERS)}

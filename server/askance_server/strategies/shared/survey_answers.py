@@ -10,7 +10,7 @@ import numpy as np
 
 from askance_protocol.queries.telemetry import Measure, TelemetryQuestion
 from askance_server.core.strategy import LEVEL, Answer, Estimate, Estimating
-from askance_server.strategies.shared.survey_asks import asks_of, numbers_of
+from askance_server.strategies.shared.survey_groups import Asked, Group, sums_of_groups
 
 VALUE_FAILS: Final = 2 / 3
 """Of the failure of a quotient's interval, the part that its numerator's has."""
@@ -39,9 +39,21 @@ def _in_range(question: TelemetryQuestion, value: float) -> float:
     return low + (high - low) * (min(max(value, -1.0), 1.0) + 1) / 2
 
 
-def estimates_table(asked: Sequence[TelemetryQuestion], estimating: Estimating, failure: float) -> Iterator[Estimate]:
+def answers_by_query(groups: Sequence[Group], given: Sequence[Answer]) -> Mapping[Asked, Answer]:
+    """The answer to each query, of those to groups of them."""
+    return {
+        query: answer
+        for group, all_ in zip(groups, given, strict=True)
+        for query, answer in zip(group.members, group.answers(all_), strict=True)
+    }
+
+
+def estimates_table(
+    asked: Sequence[TelemetryQuestion], groups: Sequence[Group], estimating: Estimating, failure: float
+) -> Iterator[Estimate]:
     """A row for each number, whose interval fails with this probability."""
-    at = {part: _by_query(asked, estimating(1 - failure * part)) for part in (1.0, VALUE_FAILS, 1 - VALUE_FAILS)}
+    sums = sums_of_groups(groups)
+    at = {part: _by_query(groups, estimating(1 - failure * part, sums)) for part in (1.0, VALUE_FAILS, 1 - VALUE_FAILS)}
     for question in asked:
         if len(question.queries) == 2:
             value, known = question.queries
@@ -51,13 +63,13 @@ def estimates_table(asked: Sequence[TelemetryQuestion], estimating: Estimating, 
             yield Estimate(name, found.estimate, found.low, found.high, LEVEL, found.reports)
 
 
-def _by_query(asked: Sequence[TelemetryQuestion], estimates: Sequence[Estimate]) -> Mapping[object, Sequence[Estimate]]:
-    """The estimates of each query, which come one after the other."""
-    found, begin = dict[object, Sequence[Estimate]](), 0
-    for ask in asks_of(asked, None, simultaneous=False):
-        count = numbers_of(ask.query)
-        found[ask.query] = estimates[begin : begin + count]
-        begin += count
+def _by_query(groups: Sequence[Group], estimates: Sequence[Estimate]) -> Mapping[Asked, Sequence[Estimate]]:
+    """The estimates of each query; those of the groups come one after the other."""
+    found, begin = dict[Asked, Sequence[Estimate]](), 0
+    for group in groups:
+        end = begin + sum(group.numbers)
+        found.update(zip(group.members, group.estimates(estimates[begin:end]), strict=True))
+        begin = end
     return found
 
 
