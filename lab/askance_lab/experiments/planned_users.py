@@ -65,7 +65,7 @@ def plan_study(name: str, parameters: Parameters, kind: str | None = None, examp
         population = made_up(strategy, asked, _SEED, own, kind)
     else:
         asked, population = parameters, over_schema(example, _SEED)
-    strategy = strategy.on(population.schema, planning.terms_of(asked).epsilon)
+    strategy = strategy.on(population.schema, planning.reports_in(asked))
     study = study_of(
         strategies,
         strategy=name,

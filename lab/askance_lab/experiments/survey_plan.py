@@ -56,7 +56,7 @@ class ExpectedSurvey:
         if population is None:
             asked, own = split_parameters(SURVEY, parameters, kind)
             population = made_up(SURVEY, asked, _SEED, own, kind)
-        strategy = SURVEY.on(population.schema, planning.terms_of(asked).epsilon)
+        strategy = SURVEY.on(population.schema, planning.reports_in(asked))
         study = study_of(
             {strategy.name: strategy},
             strategy=strategy.name,
@@ -84,13 +84,13 @@ class ExpectedSurvey:
     def together(self) -> list[dict[str, list[str] | list[float]]]:
         """Questions that one report answers, and the variance of each against what it would be apart."""
         asked = questions(planning.strategy_parameters(self.study.parameters), self.study.example)
-        shares = shares_of_users(asked)
+        shares, reports = shares_of_users(asked), planning.reports_in(self.study.parameters)
         return [
             {
                 "questions": [each.text for each in asked if set(each.queries) & set(group.members)],
-                "variance": ratios(group.members, shares, self.micro_epsilon),
+                "variance": ratios(group.members, shares, reports),
             }
-            for group in groups_of(asked, self.study.example, self.micro_epsilon)
+            for group in groups_of(asked, self.study.example, reports)
             if group.sums
         ]
 

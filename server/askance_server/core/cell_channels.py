@@ -70,6 +70,21 @@ def channel_for(
 
 
 @dataclass(frozen=True, slots=True)
+class ReportsAt:
+    """What one report of so many micro-ε can tell of cells, as strategies are told it (`strategy.Reports`)."""
+
+    micro_epsilon: int
+
+    def apart(self, cells: int, share: float) -> float:
+        """Variance of this share of a cell, times the reports, by the channel that estimates so many cells best."""
+        return cell_variance(cells, best_sets(cells, self.micro_epsilon), self.micro_epsilon, share)
+
+    def together(self, cells: int, some: int, share: float) -> float:
+        """Variance of this share of some of the cells in all, times the reports, by k-ary response."""
+        return sum_variance(cells, some, self.micro_epsilon, share)
+
+
+@dataclass(frozen=True, slots=True)
 class AllSets:
     """All sets of this size."""
 

@@ -68,8 +68,8 @@ def study_estimates(study: StudySpec, strategy: Strategy | None, answered: Itera
     def at(level: float, sums: SumsOfCells = _NO_SUMS, /) -> list[Estimate]:
         return [each for answers in rounds for each in estimates_of(*answers, level, sums)]
 
-    epsilon = planning.terms_of(study.parameters).epsilon
-    told = None if strategy is None else guarded(strategy.on(study.example, epsilon)).estimates
+    reports = planning.reports_in(study.parameters)
+    told = None if strategy is None else guarded(strategy.on(study.example, reports)).estimates
     if told is None:
         return at(LEVEL)
     return list(told(planning.strategy_parameters(study.parameters), at))

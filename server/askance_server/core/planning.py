@@ -54,7 +54,7 @@ from askance_protocol.rounds import (
     prepare_round,
 )
 from askance_protocol.rounds.spec import MAX_DOCUMENT, MAX_PARTS
-from askance_server.core.cell_channels import ALL_WEIGHTS, MAX_WEIGHTS, channel_for
+from askance_server.core.cell_channels import ALL_WEIGHTS, MAX_WEIGHTS, ReportsAt, channel_for
 from askance_server.core.sample_size import reports_needed
 from askance_server.core.strategy import Ask, Parameters, SetsOfCells
 
@@ -117,6 +117,11 @@ def _epsilon(parameters: Parameters) -> int:
         return limit_from_text(text)
     except ProtocolError as error:
         raise read.refused("epsilon", error.what, error.remedy) from None
+
+
+def reports_in(parameters: Parameters) -> ReportsAt:
+    """What one report of a study can tell."""
+    return ReportsAt(terms_of(parameters).epsilon)
 
 
 def strategy_parameters(parameters: Parameters) -> dict[str, int | bool | str]:

@@ -122,8 +122,8 @@ class Replay:
     def _begin(self) -> None:
         """Start the strategy, unless it is not even about such examples."""
         try:
-            epsilon = planning.terms_of(self.study.parameters).epsilon
-            self.strategy = self.strategy.on(self.study.example, epsilon)
+            reports = planning.reports_in(self.study.parameters)
+            self.strategy = self.strategy.on(self.study.example, reports)
             schema = self.strategy.schema(planning.strategy_parameters(self.study.parameters))
         except (Exception, SystemExit) as error:
             self._failed = ReplayError(f"the strategy has no schema for this study any more: {raised(error).what}")

@@ -23,7 +23,17 @@ from askance_protocol.examples import Columns
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
 from askance_protocol.rounds.hypothesis import LearnedHypothesis, TooLargeError
 from askance_protocol.schema import Schema
-from askance_server.core.strategy import Answer, Ask, Asking, Estimate, Hypothesis, Parameters, Strategy, Truths
+from askance_server.core.strategy import (
+    Answer,
+    Ask,
+    Asking,
+    Estimate,
+    Hypothesis,
+    Parameters,
+    Reports,
+    Strategy,
+    Truths,
+)
 
 T = TypeVar("T")
 
@@ -107,11 +117,11 @@ def _guarded_over(strategy: Strategy) -> Callable[[Schema], Strategy | None] | N
     return lambda schema: None if (found := over(schema)) is None else guarded(found)
 
 
-def _guarded_at(strategy: Strategy) -> Callable[[int], Strategy] | None:
+def _guarded_at(strategy: Strategy) -> Callable[[Reports], Strategy] | None:
     if strategy.at is None:
         return None
     at = _guarded(strategy.at, f"{strategy.name}.at", "a Strategy", _certain, passing=AskanceError)
-    return lambda micro_epsilon: guarded(at(micro_epsilon))
+    return lambda reports: guarded(at(reports))
 
 
 def _guarded_fields(strategy: Strategy) -> Callable[[Parameters], Sequence[str]] | None:

@@ -31,6 +31,7 @@ __all__ = [
     "Learnt",
     "Parameters",
     "ReportedAnswers",
+    "Reports",
     "SetsOfCells",
     "Strategy",
     "SumsOfCells",
@@ -120,6 +121,23 @@ def estimates_in(answers: Sequence[Answer], level: float = LEVEL, sums: SumsOfCe
     return answers.estimates(level, sums) if isinstance(answers, ReportedAnswers) else ()
 
 
+class Reports(Protocol):
+    """What one report can tell: all that a strategy may know of ε, whose questions depend on it."""
+
+    @property
+    def micro_epsilon(self) -> int:
+        """What a report costs."""
+        ...
+
+    def apart(self, cells: int, share: float) -> float:
+        """Variance of this share of one of so many cells, times the reports, by the channel "best" for them."""
+        ...
+
+    def together(self, cells: int, some: int, share: float) -> float:
+        """Variance of this share of some of the cells in all, times the reports, by the channel "kary"."""
+        ...
+
+
 Asking: TypeAlias = Generator[Sequence[Ask], Sequence[Answer], Hypothesis]
 
 
@@ -157,8 +175,8 @@ class Strategy:
     Then `schema` is that of its examples where a study names none. What it returns may be put over others again; it
     returns None for examples that it is about as it stands. None: it has examples of its own.
     """
-    at: Callable[[int], Strategy] | None = None
-    """The same strategy as it asks where a report has so many micro-ε; None: what it asks does not depend on it.
+    at: Callable[[Reports], Strategy] | None = None
+    """The same strategy as it asks where reports tell so much; None: what it asks does not depend on ε.
 
     Its schema, fields and hypothesis stay the same: who answers by other means than reports never calls this.
     """
@@ -186,10 +204,10 @@ class Strategy:
     small: Parameters | None = None
     """Parameters for a small example, from which a table of all strategies is made; None: four dimensions."""
 
-    def on(self, example: Schema, micro_epsilon: int | None = None) -> Strategy:
+    def on(self, example: Schema, reports: Reports | None = None) -> Strategy:
         """The strategy as it runs in a study with these examples: its own under other names, or what it takes over."""
-        if self.at is not None and micro_epsilon is not None:
-            return self.at(micro_epsilon).on(example)
+        if self.at is not None and reports is not None:
+            return self.at(reports).on(example)
         if self.over is not None:
             return self.over(example) or self
         # It makes a strategy, so it knows this class.

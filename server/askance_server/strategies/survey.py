@@ -34,15 +34,11 @@ from typing import Final
 
 from askance_protocol import parameters as read
 from askance_protocol.schema import BitsField, CategoryField, IntegerField, Schema
-from askance_server.core.strategy import Asking, Estimate, Estimating, Hypothesis, Parameters, Strategy, estimates_in
-from askance_server.strategies.shared.sure import interval_members
-from askance_server.strategies.shared.survey_answers import answers_by_query, estimates_table, rows_of
+from askance_server.core.strategy import Asking, Estimate, Estimating, Parameters, Reports, Strategy, estimates_in
+from askance_server.strategies.shared.survey_answers import answers_by_query, estimates_table, hypothesis_of
 from askance_server.strategies.shared.survey_asks import asks_of, row_failure
 from askance_server.strategies.shared.survey_groups import groups_of
 from askance_server.strategies.shared.survey_questions import ASK, fields, is_simultaneous, questions, width_of
-
-MOST_INTERVALS: Final = 2048
-"""Numbers whose intervals stand in the hypothesis, too: the last entry of a bulletin has room for so many."""
 
 COLUMNS: Final = Schema(
     fields=(
@@ -57,8 +53,8 @@ COLUMNS: Final = Schema(
 """What it asks about where nobody says what there is: six columns of an app's telemetry, three of them with gaps."""
 
 
-def over(example: Schema, micro_epsilon: int | None = None) -> Strategy:
-    """The survey over these examples, as it asks where a report has so many micro-ε; None: each question apart."""
+def over(example: Schema, reports: Reports | None = None) -> Strategy:
+    """The survey over these examples, as it asks where reports tell so much; None: each question apart."""
 
     def schema(parameters: Parameters) -> Schema:
         read.only(parameters, *filter(ASK.fullmatch, parameters), "width", "simultaneous")
@@ -69,22 +65,15 @@ def over(example: Schema, micro_epsilon: int | None = None) -> Strategy:
 
     def run(parameters: Parameters) -> Asking:
         asked = questions(parameters, example)
-        groups = groups_of(asked, example, micro_epsilon)
+        groups = groups_of(asked, example, reports)
         given = yield asks_of(asked, groups, width_of(parameters), simultaneous=is_simultaneous(parameters))
-        answers = answers_by_query(groups, given)
-        rows = [row for question in asked for row in rows_of(question, [answers[query] for query in question.queries])]
-        first = f"{rows[0][0]} = {rows[0][1]:.4g}"
-        text = first if len(rows) == 1 else f"{len(rows)} numbers, of which the first is {first}"
-        told = [{"name": name, "estimate": value} for name, value in rows]
-        if estimates_in(given) and len(rows) <= MOST_INTERVALS:
-            sure = estimates(parameters, partial(estimates_in, given))
-            told = [row | interval_members([each], one=True) for row, each in zip(told, sure, strict=True)]
-        return Hypothesis(text, {"answers": told})
+        sure = partial(estimates, parameters, partial(estimates_in, given)) if estimates_in(given) else None
+        return hypothesis_of(asked, answers_by_query(groups, given), sure)
 
     def estimates(parameters: Parameters, estimating: Estimating) -> Sequence[Estimate]:
         asked = questions(parameters, example)
         failure = row_failure(asked, simultaneous=is_simultaneous(parameters))
-        return list(estimates_table(asked, groups_of(asked, example, micro_epsilon), estimating, failure))
+        return list(estimates_table(asked, groups_of(asked, example, reports), estimating, failure))
 
     return Strategy(
         name="survey",
@@ -93,7 +82,7 @@ def over(example: Schema, micro_epsilon: int | None = None) -> Strategy:
         rounds=1,
         schema=schema,
         run=run,
-        over=partial(over, micro_epsilon=micro_epsilon),
+        over=partial(over, reports=reports),
         at=partial(over, example),
         fields=fields,
         estimates=estimates,

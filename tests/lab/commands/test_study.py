@@ -531,6 +531,38 @@ def site(folder: Path) -> Path:
     return folder
 
 
+def test_a_survey_whose_users_answer_several_questions_in_one_report_has_a_result_and_is_verified(
+    shared: ServerProcess, tokens: list[str], tmp_path: Path
+) -> None:
+    declared = Schema(fields=(BitsField(name="dark", width=2), CategoryField(name="plan", values=("free", "pro"))))
+    (tmp_path / "s.json").write_text(written_schema(declared))
+    asks = ("share(dark[0])", "share(plan)", "share(dark[1] or plan = 'pro')")
+    options = [each for ask in asks for each in ("--ask", ask)]
+    made = json.loads(
+        invoke("study", "create", "survey", *options, "--epsilon", "4", "--schema", tmp_path / "s.json", "--json")
+    )
+    [round_] = shared.get(f"/v1/studies/{made['id']}").json()["rounds"]
+    published = shared.get(f"/v1/rounds/{round_['id']}").json()["round"]
+    assert [(part["channel"]["kind"], part["charge"]) for part in published["parts"]] == [("kary", 4_000_000)]
+    for token, outcome in zip(tokens, (0, 1, 2, 5, 6, 7), strict=True):
+        assert shared.report(round_["id"], token, outcome).status_code == 200
+    over(shared, made)
+
+    names = [asks[0], "share(plan): 'free'", "share(plan): 'pro'", asks[2]]
+    told = json.loads(invoke("study", "result", made["id"], "--json"))
+    assert [row["name"] for row in told["estimates"]] == names
+    assert [row["name"] for row in told["hypothesis"]["answers"]] == names
+    assert {row["reports"] for row in told["estimates"]} == {6}
+    taken = json.loads(invoke("study", "export", made["id"], "--out", "survey", "--json"))
+    assert (taken["verified"], taken["reports"]) == (True, 6)
+    assert made["id"] in invoke("study", "verify", "survey")
+    # The control: one count of the joint tally.
+    file = Path("survey/bulletin.jsonl")
+    file.write_text(file.read_text().replace('"tallies":[[[', '"tallies":[[[1', 1))
+    with pytest.raises(AskanceError, match="tallies: add up to"):
+        invoke("study", "verify", "survey")
+
+
 @pytest.mark.parametrize("name", ["taken", "taken.zip"])
 def test_an_export_is_verified_in_an_empty_folder_with_the_wheels_code_and_without_a_network(
     ended: str, tmp_path: Path, name: str

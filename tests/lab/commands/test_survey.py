@@ -163,6 +163,23 @@ def test_plan_deals_users_evenly_where_no_width_is_asked() -> None:
     assert alike["mean(minutes)"]["width"] < even["mean(minutes)"]["width"]
 
 
+def test_plan_says_what_one_report_answers_together(folder: Path) -> None:
+    asks = ("--ask", "share(plan = 'pro')", "--ask", "mean(crashes)", "--ask", "share(crashes > 4)")
+    asked = ("plan", "survey", *asks, "--schema", folder / "s.json", "--users", 6000, "--epsilon")
+    [group] = json.loads(invoke(*asked, "4", "--json"))["together"]
+
+    assert group == {
+        "questions": ["share(plan = 'pro')", "share(crashes > 4)"],
+        "variance": pytest.approx([0.54, 0.54], abs=0.01),
+    }
+    said = invoke(*asked, "4")
+    assert "One report, at the whole of ε, answers share(plan = 'pro') and share(crashes > 4): 0.54 of the" in said
+    assert "Each user answers one question" not in said
+    # Below the threshold nothing is, and the plan says so as before.
+    assert json.loads(invoke(*asked, "1", "--json"))["together"] == []
+    assert "Each user answers one question: 2 each, at a half of ε, would need 1.78 times" in invoke(*asked, "1")
+
+
 def test_plan_takes_a_declared_schema_and_reads_as_text(folder: Path) -> None:
     said = invoke("plan", "survey", "--schema", folder / "s.json", "--ask", "share(plan)", "--users", 5000)
 

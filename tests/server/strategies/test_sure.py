@@ -17,8 +17,9 @@ from askance_server.core.in_memory import StudyInMemory
 from askance_server.core.replay import Replay
 from askance_server.core.strategy import Estimate, Hypothesis, Parameters
 from askance_server.core.study import study_of
-from askance_server.strategies import histogram, survey
+from askance_server.strategies import histogram
 from askance_server.strategies.registry import registry
+from askance_server.strategies.shared import survey_answers
 from askance_server.strategies.shared.sure import interval_members, interval_text, outward
 
 STRATEGIES = registry()
@@ -119,5 +120,5 @@ def test_a_survey_has_the_intervals_of_its_table_in_its_hypothesis(monkeypatch: 
         assert list(row) == ["estimate", "high", "level", "low", "name", "reports"]
         assert (row["low"] < row["estimate"] < row["high"], row["level"], row["reports"] > 100) == (True, 0.95, True)
     # Very many are left to the result.
-    monkeypatch.setattr(survey, "MOST_INTERVALS", 1)
+    monkeypatch.setattr(survey_answers, "MOST_INTERVALS", 1)
     assert [list(row) for row in finished("survey", 4000, **asked)[1].value["answers"]] == [["estimate", "name"]] * 2

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
 from askance_protocol.queries.telemetry import Measure, TelemetryQuestion
-from askance_server.core.strategy import LEVEL, Answer, Estimate, Estimating
+from askance_server.core.strategy import LEVEL, Answer, Estimate, Estimating, Hypothesis
+from askance_server.strategies.shared.sure import interval_members
 from askance_server.strategies.shared.survey_groups import Asked, Group, sums_of_groups
 
+MOST_INTERVALS: Final = 2048
+"""Numbers whose intervals stand in the hypothesis, too: the last entry of a bulletin has room for so many."""
 VALUE_FAILS: Final = 2 / 3
 """Of the failure of a quotient's interval, the part that its numerator's has."""
 
@@ -26,6 +29,19 @@ def rows_of(question: TelemetryQuestion, answers: Sequence[Answer]) -> Iterator[
         return
     shares = np.atleast_1d(np.asarray(answers[0], np.float64)).clip(0, 1).tolist()
     yield from zip(question.names, shares, strict=True)
+
+
+def hypothesis_of(
+    asked: Sequence[TelemetryQuestion], answers: Mapping[Asked, Answer], sure: Callable[[], Sequence[Estimate]] | None
+) -> Hypothesis:
+    """The answers by name, each with its interval where it was made from reports."""
+    rows = [row for question in asked for row in rows_of(question, [answers[query] for query in question.queries])]
+    first = f"{rows[0][0]} = {rows[0][1]:.4g}"
+    text = first if len(rows) == 1 else f"{len(rows)} numbers, of which the first is {first}"
+    told = [{"name": name, "estimate": value} for name, value in rows]
+    if sure is not None and len(rows) <= MOST_INTERVALS:
+        told = [row | interval_members([each], one=True) for row, each in zip(told, sure(), strict=True)]
+    return Hypothesis(text, {"answers": told})
 
 
 def _quotient(value: float, known: float) -> float:

@@ -5,7 +5,7 @@ Theory of operation
 Questions with k₁, …, k_m cells, a yes/no question having two, are one question with K = Πk_i cells: a user lies in one
 cell of their product. Its number is the mixed-radix number of theirs. By k-ary response over the K cells, a cell of one
 question is a sum of s = K/k_i cells, one of which is named with probability s·q + (p − q)·share: a binomial count, so
-its estimate has the variance of `sum_variance`, and its interval is exact.
+its estimate has the variance of `Reports.together`, and its interval is exact.
 
 Asked apart, a question with s_i of the S = Σs_j shares of the users has s_i/S of their reports, so a variance S/s_i
 times that of its own channel. Which is less depends on ε and on the shares. For two yes/no questions of a half each the
@@ -42,8 +42,7 @@ from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery, prepare
 from askance_protocol.queries.language import Affine, AnyNumber, If, Integer, Term
 from askance_protocol.queries.telemetry import Measure, TelemetryQuestion
 from askance_protocol.schema import Schema
-from askance_server.core.cell_channels import best_sets, cell_variance, sum_variance
-from askance_server.core.strategy import Answer, Estimate, SetsOfCells, SumsOfCells
+from askance_server.core.strategy import Answer, Estimate, Reports, SetsOfCells, SumsOfCells
 
 Asked: TypeAlias = BooleanQuery | RealQuery | CellQuery
 
@@ -149,14 +148,14 @@ def shares_of_users(asked: Sequence[TelemetryQuestion]) -> Counter[Asked]:
     return shares
 
 
-def groups_of(asked: Sequence[TelemetryQuestion], example: Schema, epsilon: int | None) -> list[Group]:
-    """What is asked in one report each, at so many micro-ε: every query is in one group. None: nothing together."""
+def groups_of(asked: Sequence[TelemetryQuestion], example: Schema, reports: Reports | None) -> list[Group]:
+    """What each report answers, where reports tell so much: every query is in one group. None: nothing together."""
     shares = shares_of_users(asked)
     joined = dict[Asked, Group]()
-    if epsilon is not None:
+    if reports is not None:
         sums = [query for question in asked if question.measure is not Measure.MEAN for query in question.queries]
-        fit = [query for query in shares if query in sums and _fits((query,), example, epsilon)]
-        for group in _runs(sorted(fit, key=cells_of), _costs(shares, example, epsilon)):
+        fit = [query for query in shares if query in sums and _fits((query,), example, reports)]
+        for group in _runs(sorted(fit, key=cells_of), _costs(shares, example, reports)):
             joined.update(dict.fromkeys(group, Group(tuple(group))))
     return list(dict.fromkeys(joined.get(query, Group((query,))) for query in shares))
 
@@ -180,40 +179,36 @@ def _runs(order: Sequence[Asked], cost: _RunCost) -> Sequence[Sequence[Asked]]:
     return best[-1][1]
 
 
-def _costs(shares: Counter[Asked], example: Schema, epsilon: int) -> _RunCost:
+def _costs(shares: Counter[Asked], example: Schema, reports: Reports) -> _RunCost:
     """The sum of the variances of a group against those apart; None where one of them is not lower, or not asked."""
 
     def cost(run: Sequence[Asked]) -> float | None:
-        found = ratios(run, shares, epsilon)
-        return sum(found) if max(found) < 1 and _fits(run, example, epsilon) else None
+        found = ratios(run, shares, reports)
+        return sum(found) if max(found) < 1 and _fits(run, example, reports) else None
 
     return cost
 
 
-def ratios(run: Sequence[Asked], shares: Mapping[Asked, int], epsilon: int) -> list[float]:
+def ratios(run: Sequence[Asked], shares: Mapping[Asked, int], reports: Reports) -> list[float]:
     """The variance of each of these asked together, against what it is apart; infinite where it may not be."""
     cells, every = prod(map(cells_of, run)), sum(shares[query] for query in run)
-    return [_ratio(cells, cells_of(query), epsilon, shares[query] / every) for query in run]
+    return [_ratio(cells, cells_of(query), reports, shares[query] / every) for query in run]
 
 
 @lru_cache(maxsize=4096)
-def _ratio(cells: int, own: int, epsilon: int, part: float) -> float:
+def _ratio(cells: int, own: int, reports: Reports, part: float) -> float:
     """Variance of a cell of `own` ones by k-ary response over all `cells`, against that of its own channel.
 
     `part`: of the users that all have together, how many are its own apart. At an even share; or infinite, if that of
     a rare cell, or of one that nearly all are in, is not lower.
     """
-    sets = best_sets(own, epsilon)
     even = 1 / own
     shares = (RARE * even, 1 - RARE * even, even)
-    found = [
-        sum_variance(cells, cells // own, epsilon, share) * part / cell_variance(own, sets, epsilon, share)
-        for share in shares
-    ]
+    found = [reports.together(cells, cells // own, share) * part / reports.apart(own, share) for share in shares]
     return found[-1] if max(found) < 1 else float("inf")
 
 
-def _fits(run: Sequence[Asked], example: Schema, epsilon: int) -> bool:
+def _fits(run: Sequence[Asked], example: Schema, reports: Reports) -> bool:
     """Whether everybody lies in a cell, and the language and the channel have room for all of them."""
     if any(
         isinstance(query, RealQuery) or (isinstance(query, CellQuery) and query.negative is not None) for query in run
@@ -221,7 +216,7 @@ def _fits(run: Sequence[Asked], example: Schema, epsilon: int) -> bool:
         return False
     try:
         query = prepare(product_of(run), example).query
-        KarySpec(micro_epsilon=epsilon).build(query, example)
+        KarySpec(micro_epsilon=reports.micro_epsilon).build(query, example)
     except ProtocolError:
         return False
     return True
