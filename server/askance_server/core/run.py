@@ -253,12 +253,28 @@ def _check_ask(where: str, ask: object) -> None:
         raise StrategyError(f"{where} has a {type(query).__name__} for a query")
     if ask.channel not in ("binary", "best", "kary"):
         raise StrategyError(f"{where} has a channel that is neither binary nor best nor kary")
-    if ask.sums and ask.channel != "kary":
-        raise StrategyError(f"{where} has sums of cells, and does not ask for them by the channel kary")
+    if ask.sums and not _has_cells(ask):
+        raise StrategyError(f"{where} has sums that are not sets of cells of a query by the channel kary")
     if not isinstance(tolerance, int | float) or isinstance(tolerance, bool) or not 0 < tolerance < math.inf:
         raise StrategyError(f"{where} has a tolerance that is not a number above 0")
     if type(ask.share) is not int or ask.share < 0:
         raise StrategyError(f"{where} has a share that is not a whole number from 0 on")
+
+
+def _has_cells(ask: Ask) -> bool:
+    """Whether the sums that are asked for are each a set of the query's cells, which the channel names."""
+    if not isinstance(ask.query, CellQuery) or ask.query.negative is not None or ask.channel != "kary":
+        return False
+    cells = range(ask.query.cells)
+    # Numbers and sets may be anything that another package gives.
+    every = cast("Sequence[Sequence[object]]", ask.sums)
+    try:
+        return all(
+            one and len(set(one)) == len(one) and all(type(cell) is int and cell in cells for cell in one)
+            for one in every
+        )
+    except TypeError:
+        return False
 
 
 def _sound_hypothesis(learned: object) -> Hypothesis:

@@ -27,7 +27,7 @@ from askance_lab.run_study import run_study
 from askance_protocol.channels import KarySpec
 from askance_protocol.errors import ProtocolError
 from askance_protocol.queries import CellQuery, RealQuery, prepare
-from askance_protocol.queries.language import FieldValue
+from askance_protocol.queries.language import Constant, FieldValue
 from askance_protocol.queries.telemetry import compile_question
 from askance_protocol.rounds import Cohort, Part, PreparedPart, PreparedRound, RoundSpec, prepare_round
 from askance_protocol.rounds.bulletin import RoundPublished
@@ -541,7 +541,14 @@ def test_so_many_users_as_are_planned_answer_within_the_tolerance() -> None:
 
 def test_an_ask_for_sums_names_the_channel_that_has_them_and_at_is_looked_at() -> None:
     query = CellQuery(cells=8, cell=FieldValue(field="i"))
-    bad: list[Any] = [Ask(query, 0.1, "best", sums=((0,),)), Ask(query, 0.1, "sets")]  # type: ignore[arg-type]
+    no_sets: list[Any] = [((8,),), ((),), ((0, 0),), ((-1,),), (("a",),), ((True,),), (3,), 3, (([0],),)]
+    signed = query.model_copy(update={"negative": Constant(truth=True)})
+    bad: list[Any] = [
+        Ask(query, 0.1, "best", sums=((0,),)),
+        Ask(signed, 0.1, "kary", sums=((0,),)),
+        Ask(query, 0.1, "sets"),  # type: ignore[arg-type]
+        *(Ask(query, 0.1, "kary", sums=sums) for sums in no_sets),
+    ]
     for ask in bad:
 
         def run(_: Any, ask: Ask = ask) -> Asking:

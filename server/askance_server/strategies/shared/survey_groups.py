@@ -19,7 +19,7 @@ Of the groups that are allowed those are taken for which the sum of variances is
 apart: by dynamic programming over the questions in the order of their cells, each group a run of them. Six yes/no
 questions at ε = 4 are two groups of three.
 
-Means stay apart: of what they ask, rounding to a few cells would lose more than it gains.
+Means stay apart: they ask for a number, which lies in no cell.
 """
 
 from __future__ import annotations
