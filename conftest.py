@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import doctest
 import os
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -27,6 +29,11 @@ hypothesis.settings.register_profile(
     "askance", derandomize=True, deadline=None, database=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("askance")
+
+# A shell has what runs in the background ignore Ctrl-C. Commands that tests start, and interrupt, would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 LENIENT = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 

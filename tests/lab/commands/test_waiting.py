@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import select
 import shlex
 import signal
 import subprocess
@@ -194,6 +195,8 @@ def interrupted(arguments: list[object], when: str) -> tuple[int, str]:
     os.close(far)
     shown, sent = b"", False
     while True:
+        if not select.select([near], [], [], SECONDS)[0]:
+            process.kill()
         try:
             piece = os.read(near, 4096)
         except OSError:
