@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import logging
 import os
 import re
 import shlex
@@ -149,6 +150,8 @@ def called(
     monkeypatch.chdir(folder)
     monkeypatch.setattr(Patience, "pause", lambda *_: 0.0)
     monkeypatch.setattr(socket, "getaddrinfo", resolved)
+    root = logging.getLogger()
+    logs, level = root.handlers[:], root.level
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)}
     before = there(folder)
     signal.signal(signal.SIGALRM, stuck)
@@ -159,6 +162,9 @@ def called(
         signal.alarm(0)
         for number, handler in handlers.items():
             signal.signal(number, handler)
+        # A server that was asked to start has taken over all logs of this process.
+        root.handlers[:] = logs
+        root.setLevel(level)
     left = there(folder) - before
     for name in sorted(left, reverse=True):
         path = folder / name

@@ -188,7 +188,7 @@ def test_an_engine_is_a_file_found_by_its_name(tmp_path: Any, monkeypatch: pytes
 
 
 def test_what_is_no_engine_is_refused() -> None:
-    with pytest.raises(UsageError, match="use dask or local"):
+    with pytest.raises(UsageError, match="use one of dask, local"):
         engine("spark")
     for number in (0, 257):
         with pytest.raises(UsageError, match="from 1 to 256"):
