@@ -87,7 +87,7 @@ def test_each_centre_has_its_row_and_its_place_in_the_hypothesis() -> None:
 
 
 def test_a_share_that_may_be_nothing_leaves_everything_open() -> None:
-    def estimating(level: float) -> list[Estimate]:
+    def estimating(level: float, _sums: object = None) -> list[Estimate]:
         rows = [(0.01, 0.0, 0.1), (0.5, 0.4, 0.6), (0.2, -0.1, 0.3), (0.2, 0.1, 0.3)]
         return [Estimate("", value, low, high, level, 10) for value, low, high in rows]
 
@@ -98,5 +98,5 @@ def test_a_share_that_may_be_nothing_leaves_everything_open() -> None:
 
 
 def test_before_a_round_is_whole_there_is_none() -> None:
-    assert centre_estimates(lambda _: [], 2, 1, 4) == ()
-    assert centre_estimates(lambda level: [Estimate("", 0, 0, 0, level, 1)] * 7, 2, 1, 4) == ()
+    assert centre_estimates(lambda _, _sums=None: [], 2, 1, 4) == ()
+    assert centre_estimates(lambda level, _sums=None: [Estimate("", 0, 0, 0, level, 1)] * 7, 2, 1, 4) == ()
