@@ -11,10 +11,10 @@ command of the same kind removes folders of its user whose lock nobody holds.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
-import sys
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -26,24 +26,6 @@ _LOCK: Final = "alive"
 _SIGNALS: Final = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )  # Windows has no SIGHUP
-
-
-if sys.platform == "win32":
-
-    def _locked(descriptor: int) -> bool:  # noqa: ARG001 - as below
-        """Lock nothing: there is no lock on Windows that a process could inherit."""
-        return False
-
-else:
-    import fcntl
-
-    def _locked(descriptor: int) -> bool:
-        """Lock the file, for as long as any process has this descriptor; False where another holds it, or none can."""
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +65,15 @@ def remove_abandoned(kind: str) -> None:
 
 def _mine(path: Path) -> bool:
     return not hasattr(os, "getuid") or path.stat().st_uid == os.getuid()
+
+
+def _locked(descriptor: int) -> bool:
+    """Lock the file, for as long as any process has this descriptor; False where another holds it, or none can."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 @contextmanager
