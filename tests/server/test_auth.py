@@ -364,6 +364,18 @@ def test_the_token_files_hold_working_tokens_and_follow_a_change_of_key(tmp_path
         assert len(list(tmp_path.iterdir())) == 2
 
 
+def test_where_enrolment_is_limited_the_token_of_an_open_start_is_gone(tmp_path: Path) -> None:
+    """It enrols without a number: refused while enrolment is limited, and good again where it is open."""
+    for _ in range(2):  # The second time there is none: that is no fault.
+        files = write_tokens(tmp_path, KEYS, unlimited=False)
+        assert not files.enrolment.exists()
+        assert KEYS.read(files.operator.read_text().strip(), OperatorToken)
+    # The control: an open start writes it, and the next limited one finds it.
+    assert write_tokens(tmp_path, KEYS).enrolment.exists()
+    assert not write_tokens(tmp_path, KEYS, unlimited=False).enrolment.exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["operator.token"]
+
+
 @pytest.mark.parametrize("bits", [0o604, 0o640, 0o620, 0o666])
 @pytest.mark.parametrize("name", ["server.key", "operator.token", "enrolment.token"])
 def test_a_file_that_others_can_read_or_write_is_refused_with_the_command_that_repairs_it(
