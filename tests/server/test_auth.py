@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import errno
 import hashlib
 import hmac
 import itertools
 import os
+import stat
 from pathlib import Path
 
 import numpy as np
@@ -385,6 +387,50 @@ def test_a_file_that_others_can_read_or_write_is_refused_with_the_command_that_r
     (tmp_path / name).chmod(bits)
     with pytest.raises(KeyFileError, match=f"chmod 600 {tmp_path / name}"):
         write_tokens(tmp_path, open_keys(tmp_path))
+
+
+def test_a_new_key_is_on_disk_whole_before_it_has_its_name_and_is_made_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is cut off in between must not be a key that has signed something, and is gone or half."""
+    path, steps = tmp_path / "server.key", list[str]()
+    sync, link = os.fsync, os.link
+
+    def synced(descriptor: int) -> None:
+        status = os.fstat(descriptor)
+        steps.append("names" if stat.S_ISDIR(status.st_mode) else f"{status.st_size} bytes")
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "link", lambda *given, **more: steps.append("link") or link(*given, **more))
+    for _ in range(2):
+        open_keys(tmp_path)
+
+    # The names are synced for the directory above, too: before, and alone when the key is found.
+    assert steps == ["names", "65 bytes", "link", "names", "names"]
+    assert path.stat().st_size == 65
+
+
+@pytest.mark.parametrize("name", ["server.key", "operator.token"])
+def test_a_directory_that_takes_no_file_is_one_line_with_the_file_and_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    directory = tmp_path.joinpath(*["a" * 200] * 5)  # Longer than what is quoted of a stranger: it stands there whole.
+    keys_there = None if name == "server.key" else open_keys(directory)
+    opened = os.open
+
+    def read_only(path: Path, flags: int, *mode: int) -> int:
+        if flags & os.O_CREAT:
+            raise OSError(errno.EROFS, "Read-only file system")
+        return opened(path, flags, *mode)
+
+    monkeypatch.setattr(os, "open", read_only)
+    with pytest.raises(KeyFileError) as caught:
+        write_tokens(directory, keys_there or open_keys(directory))
+
+    assert caught.value.code is Code.DATA
+    assert str(caught.value).startswith(f"{directory / name}.")
+    assert str(caught.value).endswith(": cannot be written: Read-only file system (make its directory writable)")
 
 
 @pytest.mark.parametrize("content", ["", "abc", "g" * 64, "a" * 63, "a" * 65])

@@ -114,8 +114,6 @@ def _beside(path: Path, text: str) -> Generator[Path]:
 def _create_private(path: Path, text: str) -> None:
     try:
         descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    except FileExistsError:
-        raise
     except OSError as error:
         remedy = "make its directory writable"
         raise KeyFileError(f"cannot be written: {error.strerror}", where=str(path), remedy=remedy) from None
