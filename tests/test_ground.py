@@ -98,8 +98,8 @@ def loaded(modules: str) -> set[str]:
     return set(run.stdout.split())
 
 
-MORE = {"dask", "fastapi", "httptools", "matplotlib", "prometheus_client", "psycopg", "pyarrow", "scipy", "starlette"}
-MORE |= {"uvicorn", "uvloop"}
+MORE = {"dask", "fastapi", "httptools", "jinja2", "matplotlib", "prometheus_client", "psycopg", "pyarrow", "scipy", "segno"}
+MORE |= {"starlette", "uvicorn", "uvloop"}
 
 
 def test_a_device_needs_a_part_of_the_base_and_loads_no_server() -> None:
