@@ -98,7 +98,18 @@ def loaded(modules: str) -> set[str]:
     return set(run.stdout.split())
 
 
-MORE = {"dask", "fastapi", "httptools", "jinja2", "matplotlib", "prometheus_client", "psycopg", "pyarrow", "scipy", "segno"}
+MORE = {
+    "dask",
+    "fastapi",
+    "httptools",
+    "jinja2",
+    "matplotlib",
+    "prometheus_client",
+    "psycopg",
+    "pyarrow",
+    "scipy",
+    "segno",
+}
 MORE |= {"starlette", "uvicorn", "uvloop"}
 
 
