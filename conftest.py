@@ -20,7 +20,7 @@ from sybil import Document, Example, Region, Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
 from sybil.parsers.markdown.lexers import FencedCodeBlockLexer
 
-pytest_plugins = ("tests.harness.figures",)
+pytest_plugins = ("tests.harness.browser", "tests.harness.figures")
 
 ROOT = Path(__file__).parent
 

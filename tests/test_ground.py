@@ -58,6 +58,7 @@ def test_the_layers_hold(tree: Path) -> None:
         ("server/askance_server/planted.py", "import askance_client"),
         ("server/askance_server/ledger/planted.py", "import askance_server.api.models"),
         ("server/askance_server/auth/planted.py", "import askance_server.aggregator"),
+        ("server/askance_server/api/planted.py", "import askance_server.dashboard.words"),
         ("client/askance_client/planted.py", "import askance_lab"),
         ("client/askance_client/wallet/planted.py", "from askance_client.simulation import fleet"),
         ("client/askance_client/transport/planted.py", "import askance_client.tables"),

@@ -1,4 +1,4 @@
-"""The application: the REST interface, its limits and its problem documents, around one aggregator."""
+"""The application: the REST interface, its limits, its problem documents and its pages, around one aggregator."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ from askance_server.api import description, health, rounds, studies, users
 from askance_server.api.limits import Limits
 from askance_server.api.reports import ReportPath
 from askance_server.auth import Keys, open_keys, write_tokens
+from askance_server.dashboard.responses import problem_page, wants_page
+from askance_server.dashboard.routes import router as pages
 from askance_server.ledger import Ledger, open_ledger
 from askance_server.problems import ProblemError, ProblemOccurrence, problem_of, problem_response
 from askance_server.settings import Settings, SettingsError
@@ -100,6 +102,7 @@ def create_app(
     )
     for resource in (studies, users, rounds, health):
         app.include_router(resource.router)
+    app.include_router(pages)
     for kind in _HANDLED:
         app.add_exception_handler(kind, _on_error)
     app.add_middleware(Limits, body_limit=chosen.body_limit, state=app.state)
@@ -133,6 +136,8 @@ async def _on_error(request: Request, error: Exception) -> Response:
     if missing and (methods := description.methods_of(request.app, request.url.path)):
         # The router names the methods of one route only, and knows nothing of `ReportPath`.
         found = ProblemOccurrence("method-not-allowed", headers={"Allow": ", ".join(methods)})
+    if wants_page(request):
+        return problem_page(found)
     return problem_response(found.name, found.detail, headers=found.headers, **found.extra)
 
 
