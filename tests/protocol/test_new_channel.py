@@ -7,11 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import askance_protocol
+from askance_protocol import channels
 from askance_protocol.channels import CHANNELS
 
 ROOT = Path(__file__).parents[2]
@@ -188,3 +190,13 @@ def test_two_files_of_one_name_are_refused(copied: Path) -> None:
         (copied / "askance_protocol" / "channels" / f"{name}.py").write_text(ABSTAIN)
 
     assert "ImportError: two channels are called 'abstain'" in python(copied, "-c", "import askance_protocol").stderr
+
+
+def test_two_channels_of_one_name_are_refused_where_they_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As above, in this process and in moments."""
+    every = list(CHANNELS.values())
+    monkeypatch.setattr(channels.discovery, "records", lambda *_: iter(every))
+    assert channels._found() == CHANNELS  # The control.
+    monkeypatch.setattr(channels.discovery, "records", lambda *_: iter([*every, replace(every[0])]))
+    with pytest.raises(ImportError, match=f"two channels are called {every[0].name!r}"):
+        channels._found()

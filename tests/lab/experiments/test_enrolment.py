@@ -7,8 +7,9 @@ is kept is looked at in whole studies.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final, Literal
 
@@ -30,9 +31,9 @@ from askance_protocol.coins import MAX_USER
 from askance_protocol.rounds import Cause
 from askance_server.core import planning
 from askance_server.core.planners import worst_proportion
-from askance_server.core.planning import SLOTS, RoundPosition, TooFewUsersError
+from askance_server.core.planning import SLOTS, RoundPosition, TooFewUsersError, with_spare
 from askance_server.core.run import Run
-from askance_server.core.strategy import Ask, Hypothesis, Parameters
+from askance_server.core.strategy import Ask, Hypothesis, Parameters, Strategy
 from askance_server.strategies.masked_parity import MASKED_PARITY
 from askance_server.strategies.registry import registry
 
@@ -192,6 +193,60 @@ def test_no_slot_is_fuller() -> None:
 def test_the_more_rounds_the_more_users() -> None:
     assert users_to_enrol(MASKED_PARITY, [900]) < users_to_enrol(MASKED_PARITY, [900, 100])
     assert users_to_enrol(MASKED_PARITY, [900, 100]) < users_to_enrol(MASKED_PARITY, [900, 100], [900, 400])
+
+
+def chernoff(users: int, more: int) -> float:
+    """Logarithm of the bound for a slot to have so many more users than the mean, or still more."""
+    mean = users / SLOTS
+    return more - (mean + more) * math.log1p(more / mean)
+
+
+@pytest.mark.parametrize("users", [1, 5, 900, 65_536, 10**6, 123_456_789, 10**12])
+def test_the_fullest_slot_is_the_least_number_that_the_bound_gives(users: int) -> None:
+    found, rare = fullest_slot(users), math.log(2.0**-40 / SLOTS)
+    more = next(each for each in range(1, 10**6) if chernoff(users, each) <= rare)
+
+    assert found == math.ceil(users / SLOTS + more)
+    # A slot holds as many with no greater probability than the bound says, by the exact tail.
+    assert stats.binom.logsf(found - 1, users, 1 / SLOTS) <= rare
+
+
+def suffices(strategy: Strategy, targets: Sequence[int], users: int) -> dict[Mode, bool]:
+    """Whether so many users are enough where every round takes as many more than it asks for as a slot may have."""
+    beyond = fullest_slot(users) - 1
+    left: dict[Mode, int] = dict.fromkeys(MODES, users)
+    enough: dict[Mode, bool] = dict.fromkeys(MODES, True)
+    for number, target in enumerate(targets, 1):
+        taken: dict[Mode, int] = {"needed": with_spare(target), "all": int(left["all"] * strategy.portion(number))}
+        enough["needed"] &= taken["needed"] <= left["needed"]
+        enough["all"] &= taken["all"] >= target
+        for mode in MODES:
+            left[mode] -= taken[mode] + beyond
+    return enough
+
+
+TARGETS: Final = [[1], [20], [900], [900, 100], [100, 900], [40_000, 7, 7], [5_000_000, 2_000_000], [300] * 7]
+
+
+@pytest.mark.parametrize("targets", TARGETS, ids=str)
+def test_so_many_users_are_the_least_that_suffice_whichever_way_rounds_take_them(targets: list[int]) -> None:
+    rounds = len(targets)
+    for portions in ((), (9, *([1] * (rounds - 1))), (1,) * rounds):
+        strategy = replace(MASKED_PARITY, rounds=rounds, portions=portions)
+        enrol = users_to_enrol(strategy, targets)
+
+        assert all(suffices(strategy, targets, enrol).values())
+        # The control, and no user more than has to be.
+        assert not all(suffices(strategy, targets, enrol - 1).values())
+
+
+def test_a_longer_run_counts_where_each_round_takes_what_it_needs() -> None:
+    longer = users_to_enrol(MASKED_PARITY, [900], [900, 400])
+
+    assert suffices(MASKED_PARITY, [900, 400], longer)["needed"]
+    assert not suffices(MASKED_PARITY, [900, 400], longer - 1)["needed"]
+    # Of all, a tenth is left for the second round: it has that, and nobody enrols more for it.
+    assert not suffices(MASKED_PARITY, [900, 400], longer)["all"]
 
 
 # -------------------------------------------------------------------------------------------------- what is promised

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from itertools import combinations_with_replacement, product
+from itertools import combinations_with_replacement, pairwise, product
 from math import comb, prod
 from typing import Any, Final
 
@@ -27,7 +27,7 @@ from askance_lab.run_study import run_study
 from askance_protocol.channels import KarySpec
 from askance_protocol.errors import ProtocolError
 from askance_protocol.queries import CellQuery, RealQuery, prepare
-from askance_protocol.queries.language import Constant, FieldValue
+from askance_protocol.queries.language import Constant, FieldValue, Integer
 from askance_protocol.queries.telemetry import compile_question
 from askance_protocol.rounds import Cohort, Part, PreparedPart, PreparedRound, RoundSpec, prepare_round
 from askance_protocol.rounds.bulletin import RoundPublished
@@ -43,6 +43,7 @@ from askance_server.core.sample_size import reports_needed, reports_suffice
 from askance_server.core.strategy import Ask, Asking, Estimate, Hypothesis, Strategy
 from askance_server.core.study import step
 from askance_server.core.verification import VerificationError, verify_bulletin
+from askance_server.strategies.shared import survey_groups
 from askance_server.strategies.shared.survey_groups import (
     RARE,
     Group,
@@ -290,6 +291,69 @@ def test_the_groups_are_the_best_of_all_runs() -> None:
             for cuts in [tuple(at for at, cut in enumerate(bits, 1) if cut)]
         ]
         assert sum(costs(group.members) for group in found) == pytest.approx(min(tried))
+
+
+def cheapest(order: Sequence[CellQuery], cost: Callable[[Sequence[CellQuery]], float | None]) -> float:
+    """The least that any cut into runs costs, where a query alone costs 1: by trying all."""
+    least = float("inf")
+    for bits in product((False, True), repeat=len(order) - 1):
+        cuts = [0, *(at for at, cut in enumerate(bits, 1) if cut), len(order)]
+        least = min(least, total([order[begin:end] for begin, end in pairwise(cuts)], cost))
+    return least
+
+
+def total(runs: Sequence[Sequence[Any]], cost: Callable[[Sequence[Any]], float | None]) -> float:
+    prices = [1.0 if len(run) == 1 else cost(run) for run in runs]
+    return sum(float("inf") if price is None else price for price in prices)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_cut_into_runs_costs_least_whatever_runs_cost(seed: int) -> None:
+    """Also where what is put together is dearer than apart, and where some runs may not be."""
+    source = np.random.default_rng(seed)
+    order = [CellQuery(cells=2, cell=Integer(of=at)) for at in range(int(source.integers(1, 7)))]
+    prices = {
+        tuple(order[begin:end]): None if source.random() < 0.3 else float(source.uniform(0, end - begin + 0.5))
+        for begin in range(len(order))
+        for end in range(begin + 2, len(order) + 1)
+    }
+
+    def cost(run: Sequence[Any]) -> float | None:
+        return prices.get(tuple(run))
+
+    found = survey_groups._runs(order, cost)
+
+    assert [query for run in found for query in run] == order
+    assert total(found, cost) == pytest.approx(cheapest(order, cost))
+    # The control: all of them apart, where that is not the best.
+    assert len(found) == len(order) or total([[query] for query in order], cost) > total(found, cost)
+
+
+def test_a_run_has_as_many_cells_as_a_channel_has_categories() -> None:
+    def together(cells: Sequence[int]) -> int:
+        order = [CellQuery(cells=each, cell=Integer(of=at)) for at, each in enumerate(cells)]
+        return len(survey_groups._runs(order, lambda run: 0.5))
+
+    assert together([2, 8, 64]) == 1  # 1,024 cells
+    assert together([2, 8, 65]) == 2
+    # What is too much with all of those before it is looked at with some of them.
+    assert together([32, 32, 32]) == 2
+
+
+def test_every_question_has_as_many_users_and_a_mean_over_gaps_divides_its_own() -> None:
+    for text in ASKS:
+        question = compile_question(text, COLUMNS)
+        assert sum(shares_of_users([question]).values()) == sum(
+            shares_of_users([compile_question(ASKS[0], COLUMNS)]).values()
+        )
+    value, known = shares_of_users([compile_question("mean(minutes, 0, 120)", COLUMNS)]).values()
+    assert value / (value + known) == pytest.approx(5 / 6)
+
+
+def test_whether_a_mean_has_a_value_is_asked_together_with_nothing() -> None:
+    """It is a yes/no question of a sixth of the users, which would gain."""
+    assert asked_together(["mean(minutes, 0, 120)", "share(dark)"], 10) == [1, 1, 1]
+    assert asked_together(["share(minutes > 45)", "share(dark)"], 10) == [2]  # The control.
 
 
 def test_below_the_threshold_the_document_is_that_of_a_survey_that_never_asks_together() -> None:

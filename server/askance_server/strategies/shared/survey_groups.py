@@ -209,11 +209,7 @@ def _ratio(cells: int, own: int, reports: Reports, part: float) -> float:
 
 
 def _fits(run: Sequence[Asked], example: Schema, reports: Reports) -> bool:
-    """Whether everybody lies in a cell, and the language and the channel have room for all of them."""
-    if any(
-        isinstance(query, RealQuery) or (isinstance(query, CellQuery) and query.negative is not None) for query in run
-    ):
-        return False
+    """Whether the language and the channel have room for all of them."""
     try:
         query = prepare(product_of(run), example).query
         KarySpec(micro_epsilon=reports.micro_epsilon).build(query, example)
