@@ -56,11 +56,14 @@ Result: TypeAlias = Answered | Unanswered | Refusal
 async def enrol(wallet: Wallet, server: Server, token: str, *, simulated: bool = False) -> Identity | Problem | Refusal:
     """Get a number for a wallet's owner from a server, unless she has one.
 
+    The wallet stores a key before the server is asked. Who is killed before she has stored the answer asks with the
+    same key again, and is the same user: nobody is left behind for whom a round of all users would wait.
     `simulated`: she is made up, takes part in simulated studies only, and gateways may speak for her.
     """
-    if wallet.identity is not None:
-        return wallet.identity
-    enrolled = await server.enrol(token, simulated=simulated)
+    key = "" if wallet.identity is not None else wallet.enrolment_key(server.url)
+    if (identity := wallet.identity) is not None:
+        return identity
+    enrolled = await server.enrol(token, simulated=simulated, key=key)
     if isinstance(enrolled, Problem | Refusal):
         return enrolled
     if len(enrolled.tokens) != 1:

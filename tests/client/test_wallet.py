@@ -175,6 +175,35 @@ def test_one_who_has_a_number_keeps_it(wallet: Wallet) -> None:
     assert wallet.identity == Identity("http://elsewhere.test", 3, "a new token")
 
 
+def test_the_key_of_an_enrolment_is_on_disk_before_it_is_shown_and_gone_when_she_has_her_number(tmp_path: Path) -> None:
+    here, there = "http://askance.test", "http://elsewhere.test"
+    with closing(wallet_at(tmp_path)) as wallet:
+        key = wallet.enrolment_key(here)
+        shutil.copytree(tmp_path, copy := tmp_path.with_name(f"{tmp_path.name}-copied"))
+        assert wallet.identity is None
+    with closing(wallet_at(tmp_path)) as wallet, closing(wallet_at(copy)) as cut:
+        assert re.fullmatch("[0-9a-f]{32}", key)
+        assert {wallet.enrolment_key(here), cut.enrolment_key(here), cut.enrolment_key(here)} == {key}
+        wallet.moved(f"{there}/")
+        assert wallet.enrolment_key(there) == key
+        wallet.enrolled(Identity(there, 3, "token"))
+        assert wallet.enrolment_key(there) == wallet.enrolment_key(here) == ""
+        assert wallet.identity == Identity(there, 3, "token")
+    assert key.encode() not in (tmp_path / "wallet").read_bytes()
+
+
+def test_each_server_and_each_wallet_has_another_key(tmp_path: Path) -> None:
+    """Whoever was shown one cannot ask another server for her number; and copies that were made before are others."""
+    wallet_at(tmp_path).close()
+    shutil.copytree(tmp_path, tmp_path.with_name(f"{tmp_path.name}-copied"))
+    keys = list[str]()
+    for place in (tmp_path, tmp_path.with_name(f"{tmp_path.name}-copied")):
+        with closing(wallet_at(place)) as wallet:
+            keys += [wallet.enrolment_key(f"http://{host}.test") for host in "abc"]
+
+    assert len(set(keys)) == 6
+
+
 def test_what_she_declared_is_stored_for_good(tmp_path: Path) -> None:
     other = Schema(fields=(LabelField(name="y"),))
     with closing(wallet_at(tmp_path)) as wallet:

@@ -9,14 +9,11 @@ import json
 import os
 import random
 import shutil
-import signal
 import sqlite3
-import sys
 from collections import Counter
-from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
-from types import FrameType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
@@ -42,6 +39,7 @@ from askance_client.wallet.records import Owner
 from askance_protocol.budget import MICRO
 from tests.client.liar import Liar
 from tests.client.people import CAP, OTHERS, Words, answers, reasons
+from tests.client.stepwise import kill_everywhere
 
 FIXTURES: Final = Path(__file__).with_name("fixtures")
 INSIDE: Final[dict[str, Any]] = json.loads((FIXTURES / "wallet_of_0_1.json").read_text("utf-8"))
@@ -253,74 +251,6 @@ def test_a_charge_that_is_a_text_would_be_nothing_spent(old: Path, monkeypatch: 
 
 
 # ------------------------------------------------------------------------------------------------------ killed
-
-
-PURE: Final = frozenset(
-    {"_statements", "_plain", "_version_of", "_tables_of_version_2", "_digest", "<dictcomp>", "<genexpr>"}
-)
-"""Functions that read nothing and write nothing, with many lines to be killed at."""
-
-
-MODULES: Final = tuple(str(each.__file__) for each in (layout, file_module))
-KILLS: Final = 10_000 if TORTURE else 30
-
-
-def killed(work: Callable[[], object], before: int, steps: Path) -> bool:
-    """Do this in a child that is killed before the line or statement with this number; whether it was.
-
-    The lines are those of the wallet's modules, the statements those that SQLite is given. A child that comes to the
-    end writes down how many there were.
-    """
-    pid = os.fork()
-    if pid:
-        _, status = os.waitpid(pid, 0)
-        return os.waitstatus_to_exitcode(status) == -signal.SIGKILL
-    done = 0
-
-    def step(*_: object) -> None:
-        nonlocal done
-        if done == before:
-            os.kill(os.getpid(), signal.SIGKILL)
-        done += 1
-
-    def traced(frame: FrameType, _: str, __: object) -> Any:
-        if frame.f_code.co_filename not in MODULES or frame.f_code.co_name in PURE:
-            return None
-        step()
-        return lambda *_: step()
-
-    connect = sqlite3.connect
-
-    def connected(*given: Any, **named: Any) -> sqlite3.Connection:
-        db = connect(*given, **named)
-        db.set_trace_callback(step)
-        return db
-
-    sqlite3.connect = connected
-    sys.settrace(traced)
-    try:
-        work()
-    except BaseException:
-        os._exit(1)
-    sys.settrace(None)
-    steps.write_text(str(done))
-    os._exit(0)
-
-
-def kill_everywhere(folder: Path, work: Callable[[Path], object], check: Callable[[Path], list[str]]) -> Counter[str]:
-    """Kill the work before each of its steps, or some of them, in a folder of its own; what the check says then."""
-    layout._tables_of_version_2()  # Once here, and not in each child.
-    found = Counter[str]()
-    (folder / "alive").mkdir()
-    assert not killed(lambda: work(folder / "alive"), -1, folder / "steps")
-    steps = int((folder / "steps").read_text())
-    for before in sorted({steps * at // KILLS for at in range(KILLS)}):
-        place = folder / str(before)
-        place.mkdir()
-        assert killed(lambda place=place: work(place), before, folder / "steps")
-        found.update(check(place) or ["whole"])
-        shutil.rmtree(place)
-    return found
 
 
 def upgraded(place: Path) -> None:

@@ -171,6 +171,34 @@ def test_what_is_no_key_is_refused(api: Service, wrong: object) -> None:
     assert kinds(api) == {}
 
 
+def test_a_key_alone_takes_nobody_s_number_over(api: Service) -> None:
+    """It is asked for with an enrolment token, it names whom it enrolled and nobody else, and is void with her token."""
+    [other] = api.enrol(1)
+    mine = enrol(api, api.enrolment, key=KEY).json()
+
+    for shown, told in ((None, "unauthorized"), (other, "forbidden"), (mine["token"], "forbidden")):
+        is_problem(api.post("/v1/enrolments", token=shown, json={"key": KEY}), told)
+    assert {enrol(api, api.enrolment, key=f"{KEY[:-1]}{digit}").json()["user"] for digit in range(3)} == {2, 3, 4}
+
+    renewed = api.post(f"/v1/users/{mine['user']}/token", token=mine["token"]).json()["token"]
+    again = enrol(api, api.enrolment, key=KEY).json()
+    assert again["user"] == mine["user"]
+    is_problem(api.get("/v1/me", token=again["token"]), "unauthorized")
+    assert api.get("/v1/me", token=renewed).json()["user"] == mine["user"]
+
+
+def test_a_key_is_told_by_no_log_and_no_answer(api: Service, caplog: pytest.LogCaptureFixture) -> None:
+    """Neither one that was taken nor one that was refused. The control: a path is in the log."""
+    with caplog.at_level("DEBUG"):
+        answers = [enrol(api, api.enrolment, key=each) for each in (KEY, KEY, f"{KEY}ff", KEY.upper())]
+        answers += [enrol(api, token, key=KEY) for token in ("no.such.token", api.operator)]
+        answers.append(api.get(f"/v1/studies/{'0' * 64}"))
+
+    assert [answer.status_code for answer in answers] == [201, 201, 422, 422, 401, 403, 404]
+    assert "/v1/enrolments" in caplog.text
+    assert not [told for told in (caplog.text, *(answer.text for answer in answers)) if KEY in told.lower()]
+
+
 def test_a_limited_token_ends_with_its_time_whether_it_was_used_or_not(api: Service) -> None:
     over = api.keys.mint(EnrolmentToken("ticket", int(time.time()) - 1, TICKET, 5, False))
 

@@ -16,9 +16,9 @@ CREATE TABLE owners (
     id INTEGER PRIMARY KEY,                                   -- whose wallet this is; 0 where there is one
     cap INTEGER NOT NULL CHECK (cap > 0),                     -- what she will ever spend, in micro-epsilon
     elsewhere INTEGER NOT NULL CHECK (elsewhere >= 0),        -- spent by other copies of this wallet
-    server TEXT,                                              -- the server that knows her
+    server TEXT,                                              -- the server that knows her, or was asked for a number
     user_number INTEGER CHECK (user_number >= 0),             -- her number there
-    token TEXT,                                               -- proves it
+    token TEXT,                                               -- proves it; without a number, the key that asks for it
     declared TEXT,                                            -- the fields that she has, as she declared them
     report_count INTEGER NOT NULL CHECK (report_count >= 0),  -- number of her rows of reports
     heard_count INTEGER NOT NULL CHECK (heard_count >= 0),    -- number of her rows of heard

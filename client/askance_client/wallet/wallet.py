@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from askance_client.consent import Spending
 from askance_client.history import Pin
@@ -15,6 +15,8 @@ from askance_client.wallet.records import Identity, OwnerAccount, ReportState, S
 from askance_protocol.budget import to_text
 from askance_protocol.schema import Schema
 from askance_protocol.values import read
+
+_KEY_BYTES: Final = 16
 
 T = TypeVar("T")
 
@@ -66,6 +68,23 @@ class Wallet:
         """Her number and token at her server; None before she has enrolled."""
         return self._account().owner.identity
 
+    def enrolment_key(self, server: str) -> str:
+        """Draw a secret by which this server knows her enrolment again: on disk when this returns, before it is shown.
+
+        Until she has enrolled it is the same one whenever it is asked for, by whatever process; then there is none, "".
+        Each server gets another one, and each file: nobody to whom it was shown, and no copy, can have her number.
+        """
+        with self._file.transaction():
+            account = self._account()
+            owner = account.owner
+            if owner.identity is not None:
+                return ""
+            if owner.token is not None and owner.server == server:
+                return owner.token
+            key = secrets.token_hex(_KEY_BYTES)
+            self._file.change_owner(account, owner._replace(server=server, token=key))
+        return key
+
     def enrolled(self, identity: Identity) -> None:
         """Store the identity that a server has given her. Her number never changes; her token may."""
         with self._file.transaction():
@@ -79,8 +98,11 @@ class Wallet:
 
     def moved(self, server: str) -> None:
         """Change the address of her server: it is found elsewhere now. Her token will be shown there."""
-        if (identity := self.identity) is not None:
-            self.enrolled(replace(identity, server=server.rstrip("/")))
+        with self._file.transaction():
+            account = self._account()
+            # Also where she has asked for a number, and the answer was lost.
+            if account.owner.server is not None:
+                self._file.change_owner(account, account.owner._replace(server=server.rstrip("/")))
 
     # ---------------------------------------------------------------------------------------------------- declared
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from askance_protocol.rounds import Bulletin, Entry
-from askance_server.ledger.base import OutcomeColumn, StoredEntry, UserRun, Users, up_to
+from askance_server.ledger.base import OutcomeColumn, StoredEntry, Ticket, UserRun, Users, up_to
 from askance_server.ledger.projections import ProjectedLedger
 
 
@@ -18,6 +18,7 @@ class MemoryLedger(ProjectedLedger):
     def __init__(self) -> None:
         super().__init__()
         self._entries: dict[str, list[Entry]] = {}
+        self._tickets: dict[str, tuple[Ticket, int]] = {}
         self._log: dict[str, list[tuple[Users, OutcomeColumn]]] = {}
 
     def entries(self, study: str, after: int = -1) -> list[Entry]:
@@ -38,7 +39,13 @@ class MemoryLedger(ProjectedLedger):
         """Do nothing: no files or connections are open."""
 
     def _keep_users(self, run: UserRun) -> None:
-        """Store nothing: the projections hold the users."""
+        """Store the tickets only: the projections hold the users."""
+        for ticket, used in run.tickets:
+            before, _ = self._tickets.get(ticket.id, (ticket, 0))
+            self._tickets[ticket.id] = before, used
+
+    def _kept_ticket(self, id_: str) -> tuple[Ticket, int] | None:
+        return self._tickets.get(id_)
 
     def _keep_epoch(self, user: int, epoch: int) -> None:
         """Store nothing: the projections hold the epochs."""

@@ -5,7 +5,8 @@ Theory of operation
 *The log is the truth.* Everything here is a projection of it: who has spent how much, who has reported what, where
 studies and rounds stand. They are numpy arrays by user number, because a decision about a group is a few operations on
 arrays. `ProjectedLedger` answers every question from them; what it must not forget it hands to its subclass, through
-five methods whose names begin with `_keep` or `_logged`.
+five methods whose names begin with `_keep` or `_logged`. Tickets alone are no projection: there is one for each
+enrolment with a key, and each is asked for once or twice, so the subclass looks it up (`_kept_ticket`).
 
 *Threads.* Whatever reads or changes arrays does so alone (`one_at_a_time`). What takes long, preparing a round and
 counting its tallies from the log, does not hold the others up: it reads what never changes.
@@ -151,10 +152,6 @@ class ProjectedLedger(Ledger):
         """Why nothing is answered any more."""
         self._spending = UserBudgets()
         self._kinds = UserKinds()
-        self._tickets: dict[str, int] = {}
-        """How many users each ticket has let in."""
-        self._limits: dict[str, int] = {}
-        """How many each of them admits."""
         self._epochs: dict[int, int] = {}
         self._bulletins: dict[str, Bulletin] = {}
         self._states: dict[str, RoundState] = {}
@@ -167,7 +164,11 @@ class ProjectedLedger(Ledger):
 
     @abstractmethod
     def _keep_users(self, run: UserRun) -> None:
-        """Keep new users, who follow on those there are, and what their ticket has let in."""
+        """Keep new users, who follow on those there are, and what their tickets have let in."""
+
+    @abstractmethod
+    def _kept_ticket(self, id_: str) -> tuple[Ticket, int] | None:
+        """A ticket that was used, as it was kept, and how many users it has let in."""
 
     @abstractmethod
     def _keep_epoch(self, user: int, epoch: int) -> None:
@@ -226,22 +227,19 @@ class ProjectedLedger(Ledger):
         """Give new users the next numbers, or name those whom this key has enrolled."""
         check_enrolment(count, cap)
         self._check_whole()
-        if key is not None and key in self._tickets:
-            return kept_users(Ticket(key, self._limits[key]), self._tickets[key])
+        if key is not None and (kept := self._kept_ticket(key)) is not None:
+            return kept_users(*kept)
         first = self._spending.enrolled
         check_room(first, count, min(most, MAX_USER))
-        used = 0 if ticket is None else ticket.used(self._tickets.get(ticket.id, 0), count)
+        used = 0 if ticket is None else ticket.used(self._let_in(ticket.id), count)
         users = range(first, first + count)
         if count:
             run = UserRun(first, count, cap, kind, ticket, used, None if key is None else kept_as(key, users))
             after, kinds = self._spending.extended(count, cap), self._kinds.extended(first, kind)
-            self._write(lambda: self._keep_users(run), lambda: self._note_run(run, after, kinds))
+            self._write(lambda: self._keep_users(run), lambda: self._note_run(after, kinds))
         return users
 
-    def _note_run(self, run: UserRun, after: UserBudgets, kinds: UserKinds) -> None:
-        for ticket, used in run.tickets:
-            self._tickets[ticket.id] = used
-            self._limits.setdefault(ticket.id, ticket.users)
+    def _note_run(self, after: UserBudgets, kinds: UserKinds) -> None:
         # Kinds first: whoever is counted as enrolled has one.
         self._kinds = kinds
         self._note_users(after)
@@ -249,10 +247,15 @@ class ProjectedLedger(Ledger):
     def _note_users(self, after: UserBudgets) -> None:
         self._spending = after
 
+    @one_at_a_time
     def let_in(self, ticket: str) -> int:
         """Number of users whom a ticket has let in."""
         self._check_whole()
-        return self._tickets.get(ticket, 0)
+        return self._let_in(ticket)
+
+    def _let_in(self, ticket: str) -> int:
+        kept = self._kept_ticket(ticket)
+        return 0 if kept is None else kept[1]
 
     def enrolled(self) -> int:
         """Number of users."""

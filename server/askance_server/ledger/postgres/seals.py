@@ -74,6 +74,8 @@ _STRUCTURE: Final[LiteralString] = """
 _PLACES: Final = {"structure": "the tables of the ledger"}
 _AS_IT_WAS: Final = "put back what was changed by hand; if rows were changed as well, restore a backup (docs/server.md)"
 _GONE: Final[tuple[list[int], RowSum]] = ([], RowSum())
+_ROWS: Final = 10_000
+"""Rows that are read at a time."""
 _SMALL: Final = sorted(SEALED.keys() - {"entries", "structure", "users"})
 _COUNTS: Final[dict[str, LiteralString]] = {
     "entries": "SELECT count(*) FROM entries",
@@ -125,9 +127,14 @@ def recount(link: Link, table: str) -> RowSum:
         return found
     if table == "structure":
         return RowSum.of(table, *ask(link, _STRUCTURE, (_OWN,)).fetchall())
-    # Both names are of `SEALED`.
-    rows = link.execute(f"SELECT {SEALED[table]} FROM {table}".encode(), binary=True)  # noqa: S608
-    return RowSum.of(table, *rows.fetchall())
+    found = RowSum()
+    # By a cursor of the database, which needs a transaction: not all rows are held at once.
+    with link.transaction(), link.cursor("recount") as cursor:
+        # Both names are of `SEALED`.
+        cursor.execute(f"SELECT {SEALED[table]} FROM {table}".encode(), binary=True)  # noqa: S608
+        while rows := cursor.fetchmany(_ROWS):
+            found += RowSum.of(table, *rows)
+    return found
 
 
 def seal_new(link: Link, missing: range) -> None:

@@ -30,6 +30,7 @@ from askance_server.durable import make_directory
 from askance_server.ledger.alone import one_at_a_time
 from askance_server.ledger.base import (
     Fault,
+    LedgerAwayError,
     LedgerError,
     OutcomeColumn,
     StoredEntry,
@@ -108,8 +109,6 @@ class SqliteLedger(ProjectedLedger):
             self._note_users(self._spending.extended(users, cap))
         for first, kind in self._db.execute("SELECT first_user, kind FROM kinds ORDER BY first_user"):
             self._kinds = self._kinds.extended(first, UserKind.named(kind))
-        for id_, users, used in self._db.execute("SELECT id, users, used FROM tickets"):
-            self._tickets[id_], self._limits[id_] = used, users
         self._epochs = dict(self._db.execute("SELECT user, epoch FROM epochs"))
 
     def _load_bulletins(self) -> None:
@@ -229,6 +228,18 @@ class SqliteLedger(ProjectedLedger):
         row = (ticket.id, ticket.users, used)
         db.execute("INSERT INTO tickets VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET used = excluded.used", row)
         self._seals.change("tickets", gone=before, new=row if before is None else (ticket.id, before[1], used))
+
+    def _kept_ticket(self, id_: str) -> tuple[Ticket, int] | None:
+        try:
+            with refusing(self._path):
+                row = self._db.execute("SELECT users, used FROM tickets WHERE id = ?", (id_,)).fetchone()
+        except MemoryError as error:
+            what, remedy = (
+                "cannot be read: there is too little memory",
+                "nothing was changed, and it may be asked again",
+            )
+            raise LedgerAwayError(what, where=str(self._path), remedy=remedy) from error
+        return None if row is None else (Ticket(id_, row[0]), row[1])
 
     def _keep_epoch(self, user: int, epoch: int) -> None:
         with self._commit() as db:
