@@ -172,7 +172,7 @@ def test_what_is_no_key_is_refused(api: Service, wrong: object) -> None:
 
 
 def test_a_key_alone_takes_nobody_s_number_over(api: Service) -> None:
-    """It is asked for with an enrolment token, it names whom it enrolled and nobody else, and is void with her token."""
+    """It goes with an enrolment token, names whom it enrolled and nobody else, and is void with her token."""
     [other] = api.enrol(1)
     mine = enrol(api, api.enrolment, key=KEY).json()
 
