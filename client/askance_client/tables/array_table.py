@@ -42,10 +42,16 @@ class ArrayTable:
         """The names of the columns, in the order of the file."""
         return tuple(self.columns)
 
+    @property
+    def size(self) -> int:
+        """Its rows."""
+        return len(next(iter(self.columns.values())))
+
     def batches(self, names: Sequence[str]) -> Iterator[Batch]:
         """Read all rows: views of the columns."""
-        for begin in range(0, len(next(iter(self.columns.values()))), _ROWS):
-            yield Batch(begin + 1, {name: self.columns[name][begin : begin + _ROWS] for name in names})
+        for begin in range(0, self.size, _ROWS):
+            end = min(begin + _ROWS, self.size)
+            yield Batch(begin + 1, {name: self.columns[name][begin:end] for name in names}, read=end)
 
 
 def _loaded(path: Path) -> Mapping[str, NDArray[Any]]:

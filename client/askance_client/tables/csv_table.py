@@ -25,6 +25,11 @@ class CsvTable:
     names: tuple[str, ...]
     delimiter: str = ","
 
+    @property
+    def size(self) -> int:
+        """Its bytes, as they are on disk."""
+        return self.path.stat().st_size
+
     @classmethod
     def open(cls, path: Path) -> CsvTable:
         """Read the header. What separates its names best is what separates all cells; of several alike the comma."""
@@ -40,18 +45,18 @@ class CsvTable:
         """Read all rows, some thousand at a time."""
         places = [self.names.index(name) for name in names]
         first = 1
-        for lines, rows in self._plain():
-            yield _batch(first, names, places, rows, lines)
+        for lines, rows, read in self._plain():
+            yield _batch(first, names, places, rows, lines, read)
             first += len(rows)
         with _text(self.path) as file:
             others = islice(_rows(self.path, file, self.delimiter), first, None)
             while numbered := list(islice(others, _ROWS)):
                 lines, rows = [line for line, _ in numbered], [row for _, row in numbered]
                 self._check_width(lines, rows, first)
-                yield _batch(first, names, places, rows, lines)
+                yield _batch(first, names, places, rows, lines, file.buffer.tell())
                 first += len(rows)
 
-    def _plain(self) -> Iterator[tuple[Sequence[int], list[_Row]]]:
+    def _plain(self) -> Iterator[tuple[Sequence[int], list[_Row], int]]:
         """Rows as long as each is a line of its own, and sound: most files are such to their end, and quickly read."""
         with _text(self.path) as file:
             reader = csv.reader(file, delimiter=self.delimiter, strict=True, skipinitialspace=True)
@@ -64,7 +69,7 @@ class CsvTable:
                         len(rows) > 0 and len(lines) == len(rows) and {len(row) for row in rows} == {len(self.names)}
                     )
                     if plain:
-                        yield lines, rows
+                        yield lines, rows, file.buffer.tell()
             except (csv.Error, UnicodeDecodeError):
                 # They are read again, and the error then says where it is.
                 return
@@ -80,9 +85,11 @@ class CsvTable:
                 )
 
 
-def _batch(first: int, names: Sequence[str], places: Sequence[int], rows: list[_Row], lines: Sequence[int]) -> Batch:
+def _batch(
+    first: int, names: Sequence[str], places: Sequence[int], rows: list[_Row], lines: Sequence[int], read: int
+) -> Batch:
     chosen = {name: [row[place] for row in rows] for name, place in zip(names, places, strict=True)}
-    return Batch(first, chosen, lines)
+    return Batch(first, chosen, lines, read)
 
 
 def _text(path: Path) -> TextIO:

@@ -16,11 +16,12 @@ from askance_client.tables.csv_table import CsvTable
 from askance_client.tables.parquet_table import ParquetTable
 from askance_client.tables.reading import AS_IT_IS, PLAIN, Repairs, Signs, read_columns
 from askance_client.tables.schema_inference import infer, infer_signs
-from askance_client.tables.table import Table
+from askance_client.tables.table import Batch, Table
 from askance_protocol.errors import DataError, ProtocolError, UsageError
 from askance_protocol.examples import Columns
+from askance_protocol.progress import Tell, tell_nobody
 from askance_protocol.schema import AnyField, BitsField, CategoryField, IntegerField, LabelField, RealField, Schema
-from askance_protocol.text import quoted
+from askance_protocol.text import printable, quoted
 from askance_protocol.values import Name
 
 FORMATS: Final[Mapping[str, Callable[[Path], Table]]] = {
@@ -32,6 +33,7 @@ FORMATS: Final[Mapping[str, Callable[[Path], Table]]] = {
 }
 _NAME: Final = TypeAdapter[str](Name)
 _SHOWN: Final = 6
+_LONGEST_NAME: Final = 40
 _NAMES_FIRST: Final = (
     "begin the file with a row of names, separated by commas, each of up to 64 lower-case letters, digits and _, and "
     "beginning with a letter"
@@ -58,6 +60,7 @@ def from_file(
     positive: str | None = None,
     columns: Sequence[str] | None = None,
     repairs: Repairs = AS_IT_IS,
+    tell: Tell = tell_nobody,
 ) -> Population:
     """Read CSV (UTF-8, with a header), NumPy (.npz with a column an array, .npy structured) or Parquet.
 
@@ -65,13 +68,48 @@ def from_file(
     order, is read as −1, the other as +1; `summary` shows which. With `positive`, this value is read as +1 and every
     other as −1, which looks at no row. Columns that a given schema does not name are left out, and not looked at; so
     are those that are not among `columns`, if these are given: they and the label. `repairs` says what is read in place
-    of gaps, and of numbers that are too large.
+    of gaps, and of numbers that are too large. `tell` hears how much has been read.
 
     Without a schema one is inferred, a field a column. An inferred schema looks at the data: bounds and categories
     taken from the rows are not private. For examples of real people declare it, from what is publicly known.
     """
+    # What is inferred, a schema or the two values of a label, is looked for in all rows before they are read.
+    inferred = schema is None or (label is not None and positive is None)
     with opened(path) as table:
-        return _read(table, schema, label, positive, columns, repairs)
+        return _read(_WatchedTable(table, tell, 1 + inferred), schema, label, positive, columns, repairs)
+
+
+@dataclass(slots=True)
+class _WatchedTable:
+    """A table whose reading somebody watches: of all its rows, as often as they are read."""
+
+    table: Table
+    tell: Tell
+    times: int = 1
+    """How often all rows are read."""
+    _before: int = 0
+    """How often they were."""
+
+    @property
+    def path(self) -> Path:
+        return self.table.path
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.table.names
+
+    @property
+    def size(self) -> int:
+        return self.table.size
+
+    def batches(self, names: Sequence[str]) -> Iterator[Batch]:
+        """The rows of the table; how much of it was read is told when they have been looked at."""
+        size, part = self.size, f"reading {printable(self.path.name, _LONGEST_NAME)}"
+        before, self._before = self._before * size, self._before + 1
+        self.tell(part, before, self.times * size)
+        for batch in self.table.batches(names):
+            yield batch
+            self.tell(part, before + batch.read, self.times * size)
 
 
 @contextmanager
@@ -95,10 +133,11 @@ def column_names(path: str | Path) -> tuple[str, ...]:
         return table.names
 
 
-def count_rows(path: str | Path) -> int:
+def count_rows(path: str | Path, tell: Tell = tell_nobody) -> int:
     """Number of a table's rows: they are counted, and no cell is looked at."""
     with opened(path) as table:
-        return sum(len(next(iter(batch.columns.values()))) for batch in table.batches(table.names[:1]))
+        rows = _WatchedTable(table, tell).batches(table.names[:1])
+        return sum(len(next(iter(batch.columns.values()))) for batch in rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +155,7 @@ def infer_schema(
     label: str | None = None,
     columns: Sequence[str] | None = None,
     repairs: Repairs = AS_IT_IS,
+    tell: Tell = tell_nobody,
 ) -> Inferred:
     """Infer a schema to be looked at and edited: of these columns, or of all that a field can hold."""
     with opened(path) as table:
@@ -129,9 +169,8 @@ def infer_schema(
             raise DataError(
                 "has no column with a name that a field can have", where=str(table.path), remedy=_NAMES_FIRST
             )
-        schema, _ = infer(
-            table, label, columns=names, repairs=repairs, left_out=None if columns is not None else faults
-        )
+        left_out = faults if columns is None else None
+        schema, _ = infer(_WatchedTable(table, tell), label, columns=names, repairs=repairs, left_out=left_out)
         reasons = {table.names.index(name) + 1: error.what for name, error in faults.items()}
         return Inferred(schema, dict(sorted({**unnamed, **reasons}.items())))
 

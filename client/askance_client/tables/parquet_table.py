@@ -22,20 +22,23 @@ class ParquetTable:
 
     path: Path
     names: tuple[str, ...]
+    size: int
+    """Its rows: their bytes are packed."""
 
     @classmethod
     def open(cls, path: Path) -> ParquetTable:
         """Read the names of the columns."""
         with _file(path) as file:
-            return cls(path, tuple(file.schema_arrow.names))
+            return cls(path, tuple(file.schema_arrow.names), int(file.metadata.num_rows))
 
     def batches(self, names: Sequence[str]) -> Iterator[Batch]:
         """Read all rows: values as NumPy knows them, NaN or None for those that are missing."""
         first = 1
         with _file(self.path) as file:
             for batch in file.iter_batches(batch_size=_ROWS, columns=list(names)):
-                yield Batch(first, {name: _array(batch.column(name)) for name in names})
-                first += batch.num_rows
+                columns = {name: _array(batch.column(name)) for name in names}
+                first, begin = first + batch.num_rows, first
+                yield Batch(begin, columns, read=first - 1)
 
 
 def _file(path: Path) -> Any:

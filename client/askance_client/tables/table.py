@@ -25,6 +25,8 @@ class Batch:
     columns: Mapping[str, Cells]
     lines: Sequence[int] = ()
     """On which line of a text file each row ends."""
+    read: int = 0
+    """How much of the table has been read after these rows, of `Table.size`."""
 
 
 class Table(Protocol):
@@ -38,6 +40,11 @@ class Table(Protocol):
     @property
     def names(self) -> tuple[str, ...]:
         """The names of its columns, as they are written."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """How much there is to read: the bytes of a text file, else rows."""
         ...
 
     def batches(self, names: Sequence[str]) -> Iterator[Batch]:

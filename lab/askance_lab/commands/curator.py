@@ -37,6 +37,7 @@ from askance_lab.curator.mechanism import Mechanism, sure
 from askance_lab.curator.registry import mechanism, mechanisms
 from askance_lab.theory.targets import Targets
 from askance_protocol.errors import ProtocolError
+from askance_protocol.progress import Tell
 from askance_protocol.randomness import OsRandom, SimulatedRandom
 
 SCHEMA_VERSION: Final = 1
@@ -209,8 +210,8 @@ def curator(
     )
     _refuse_misplaced(options)
     begin = time.perf_counter()
-    with ProgressBar(chosen.name, quiet=True):
-        result = _run(chosen, options)
+    with ProgressBar(chosen.name, quiet=True) as bar:
+        result = _run(chosen, options, bar.tell)
     if data is None or result.not_private:
         result = replace(result, seconds=round(time.perf_counter() - begin, 3))
     typer.echo(json.dumps(result.to_json()) if as_json else result.lines())
@@ -224,12 +225,15 @@ def _refuse_misplaced(options: CuratorOptions) -> None:
             raise ProtocolError("is given by the table", where=option, remedy="leave it out")
 
 
-def _run(chosen: Mechanism[Database, Answer], options: CuratorOptions) -> CuratorResult:
-    given = _input(chosen, options)
+def _run(chosen: Mechanism[Database, Answer], options: CuratorOptions, tell: Tell) -> CuratorResult:
+    given = _input(chosen, options, tell)
     # Real rows get real noise: noise from a seed could be taken off again.
     real = options.table.data is not None and options.seed is None
     draw = below(OsRandom() if real else SimulatedRandom(options.seed or 0, stream=3))
+    # Nobody knows when one of these ends: how long it takes may depend on rows and noise.
+    tell(f"running {chosen.name}", 0, 0)
     answer = chosen.run(given.database, options.targets, draw)
+    tell("measuring its error", 0, 0)
     d = options.d or (chosen.d if options.table.data is None else given.database.d)
     paid = chosen.paid(options.targets, d)
     error, interval = _error(chosen, options, given, answer, draw)
@@ -256,13 +260,16 @@ def _run(chosen: Mechanism[Database, Answer], options: CuratorOptions) -> Curato
     )
 
 
-def _input(chosen: Mechanism[Database, Answer], options: CuratorOptions) -> MechanismInput[Database, Answer]:
+def _input(
+    chosen: Mechanism[Database, Answer], options: CuratorOptions, tell: Tell
+) -> MechanismInput[Database, Answer]:
     seed = options.seed or 0
     if options.table.data is not None:
         columns = options.table.columns or ()
-        return own(chosen, options.table.table().rows(), columns[0] if len(columns) == 1 else None, seed)
+        return own(chosen, options.table.table(tell).rows(), columns[0] if len(columns) == 1 else None, seed)
     d = options.d or chosen.d
     users = options.users or _affordable(chosen.needed(d, options.targets))
+    tell(f"making up {users:,} users", 0, 0)
     return made_up(chosen, d, options.targets.alpha, users, seed)
 
 

@@ -251,7 +251,8 @@ def _ledger(settings: Settings) -> Check:
             return Check("ledger", CheckOutcome.WARNING, what, step)
         ledger = open_ledger(settings.database)
         try:
-            faults, users = ledger.verify(), ledger.enrolled()
+            with ProgressBar("verifying", quiet=True) as bar:
+                faults, users = ledger.verify(bar.tell), ledger.enrolled()
         finally:
             ledger.close()
     except Exception as error:  # a broken ledger breaks in its own ways, and this is the command that looks for them
@@ -270,8 +271,8 @@ def _deep(settings: Settings) -> Iterator[Check]:
         if (absent := _absent(settings)) is not None:
             yield absent
             return
-        with ProgressBar("looking at all that the ledger holds", quiet=True):
-            faults = audit_ledger(settings.database, _fingerprint(settings))
+        with ProgressBar("looking at all that the ledger holds", quiet=True) as bar:
+            faults = audit_ledger(settings.database, _fingerprint(settings), bar.tell)
     except Exception as error:  # as above
         yield replace(_unread(error), where=_place(settings))
         return

@@ -188,7 +188,9 @@ class _Source:
             if missing := [name for name in asked if name not in found]:
                 where, remedy = str(self.table.data), "name columns as the first row of the file does"
                 raise DataError(f"has no column {quoted(missing[0])}", where=where, remedy=remedy)
-            self._check_number(count_rows(self.table.data))
+            with ProgressBar("reading", quiet=True) as bar:
+                there = count_rows(self.table.data, bar.tell)
+            self._check_number(there)
 
     def _check_number(self, there: int) -> None:
         if self.rows.stop > there:

@@ -32,6 +32,7 @@ from askance_lab.commands.shared.tables import echo_table
 from askance_lab.experiments.planned_users import StudyPlan, plan_study
 from askance_lab.experiments.survey_plan import ExpectedSurvey
 from askance_protocol.errors import UsageError
+from askance_protocol.progress import Tell
 from askance_server.strategies.shared.survey_asks import gain
 from askance_server.strategies.survey import SURVEY
 
@@ -83,11 +84,13 @@ def plan(
         if given is not None and not survey:
             raise UsageError(f"does not go with {strategy}", where=option, remedy="leave it out, or plan a survey")
     terms = {**asked, "epsilon": epsilon, "beta": beta}
-    with ProgressBar("planning", quiet=True):
-        planned = plan_study(strategy, terms, population, example)
-    answer = _answer(strategy, asked, epsilon, beta, planned)
-    if survey:
-        answer |= _widths(ExpectedSurvey.of(terms, population, example), float(asked.get("width", "0.1")), users)
+    with ProgressBar("planning", quiet=True) as bar:
+        planned = plan_study(strategy, terms, population, example, bar.tell)
+        answer = _answer(strategy, asked, epsilon, beta, planned)
+        if survey:
+            bar.begin("working out intervals")
+            expected = ExpectedSurvey.of(terms, population, example)
+            answer |= _widths(expected, float(asked.get("width", "0.1")), users, bar.tell)
     if as_json:
         typer.echo(json.dumps(answer))
         return
@@ -96,9 +99,9 @@ def plan(
         _echo_widths(answer)
 
 
-def _widths(survey: ExpectedSurvey, width: float, users: int | None) -> dict[str, Any]:
+def _widths(survey: ExpectedSurvey, width: float, users: int | None, tell: Tell) -> dict[str, Any]:
     """Users for a width, and the width of each question with so many users: those, unless others are given."""
-    needed = survey.users_for(width)
+    needed = survey.users_for(width, tell)
     rows = survey.estimates(users or needed)
     return {
         "width": width,

@@ -59,6 +59,7 @@ from askance_lab.remote.local_server import LocalServer
 from askance_protocol.budget import to_text
 from askance_protocol.errors import UsageError
 from askance_protocol.parameters import Parameters
+from askance_protocol.progress import Tell
 from askance_protocol.text import one_of, quoted
 from askance_server.core import planning
 from askance_server.core.estimates import MOST_ESTIMATES
@@ -207,7 +208,8 @@ def run(
     _check(options)
     begin = time.perf_counter()
     with ProgressBar("users", quiet=True) as bar, engine_of(engine, workers) as processes:
-        setting, table = _setting(options, CountedEngine(processes, bar, runs.rounds))
+        setting, table = _setting(options, CountedEngine(processes, bar, runs.rounds), bar.tell)
+        bar.begin("users")
         ended = run_once(replace(setting, tell=_telling(bar, setting.users)), kind)
     answer = _answer(options, setting, ended, table) | {"seconds": round(time.perf_counter() - begin, 3)}
     typer.echo(json.dumps(answer) if as_json else _text(runs, answer, ended))
@@ -216,12 +218,7 @@ def run(
 
 def _telling(bar: ProgressBar, users: int) -> Callable[[int], None]:
     """Show how many users have answered, where an oracle knows."""
-
-    def tell(answered: int) -> None:
-        bar.label, bar.total = "reports", users
-        bar.at(answered)
-
-    return tell
+    return lambda answered: bar.tell("reports", answered, users)
 
 
 # ----------------------------------------------------------------------------------------------------- what is asked
@@ -254,7 +251,7 @@ def _check(options: RunOptions) -> None:
         raise UsageError(f"does not go with --oracle {options.oracle.name}", where="--eta", remedy=remedy)
 
 
-def _setting(options: RunOptions, processes: Engine) -> tuple[OracleSetting, OwnTable | None]:
+def _setting(options: RunOptions, processes: Engine, tell: Tell) -> tuple[OracleSetting, OwnTable | None]:
     """Who is learned from; and the table, if they are its rows."""
     strategy = options.strategy
     eta = 0.0 if options.eta is None else float(noise({"eta": options.eta}))
@@ -273,7 +270,7 @@ def _setting(options: RunOptions, processes: Engine) -> tuple[OracleSetting, Own
             options.server,
         ), None
     mine = planning.strategy_parameters(options.parameters)
-    table = table_population(options.table.table(), strategy, mine, options.number)
+    table = table_population(options.table.table(tell), strategy, mine, options.number)
     parameters, size = {**options.parameters, **table.parameters}, table.population.size or 1
     # Of who only asks, no error can be measured: then all rows are asked.
     kept = size // _KEPT if strategy.error or strategy.cost or strategy.predict else 0

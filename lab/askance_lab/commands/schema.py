@@ -19,7 +19,6 @@ from askance_lab.commands.shared.table_options import (
     TableOptions,
 )
 from askance_protocol.errors import DataError
-from askance_protocol.text import printable
 
 SCHEMA_VERSION: Final = 1
 OUTSIDE: Final = "inferred from the rows, so no ε covers what it says: edit it to what is publicly known"
@@ -52,8 +51,8 @@ def schema(
     are those of the rows that are there. Columns that no field can hold are left out, each with the reason.
     """
     table = TableOptions.of(data, None, column, low, high, missing, label)
-    with ProgressBar(f"reading {printable(data.name, 40)}", quiet=True):
-        found = infer_schema(data, label=label, columns=table.columns, repairs=table.repairs)
+    with ProgressBar("reading", quiet=True) as bar:
+        found = infer_schema(data, label=label, columns=table.columns, repairs=table.repairs, tell=bar.tell)
     text = written_schema(found.schema)
     if out is not None:
         _write(out, text)

@@ -517,8 +517,9 @@ def export(
     with ProgressBar("reading the bulletin", quiet=True) as bar:
         entries, told = asyncio.run(read(bar))
     strategies = registry()
-    with ProgressBar("verifying", quiet=True):
-        files = export_files(entries, strategies)
+    with ProgressBar("verifying", quiet=True) as bar:
+        files = export_files(entries, strategies, bar.tell)
+        bar.begin("verifying again, as it is written")
         found = verify_files(files, strategies)
     _compare_result(found, told)
     write_export(out, files)
@@ -562,8 +563,8 @@ def verify(
     same history is told by its head alone: compare it, by --head or with the line that is printed.
     """
     pinned = Pinned(_digest(study, "--study"), _digest(head, "--head"))
-    with ProgressBar("verifying", quiet=True):
-        found = verify_files(read_export(path), registry(), pinned)
+    with ProgressBar("verifying", quiet=True) as bar:
+        found = verify_files(read_export(path), registry(), pinned, bar.tell)
     _tell_verified(found, as_json=as_json, path=path)
 
 

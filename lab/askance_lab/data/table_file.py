@@ -11,6 +11,7 @@ from typing import Final
 from askance_client.population import Population
 from askance_client.tables import AS_IT_IS, Repairs, column_names, from_file, read_schema, repaired
 from askance_protocol.errors import UsageError
+from askance_protocol.progress import Tell, tell_nobody
 from askance_protocol.schema import Schema
 from askance_protocol.text import quoted
 
@@ -32,6 +33,8 @@ class TableFile:
     """The columns that are asked, beside the label; None: all. The others are not looked at."""
     repairs: Repairs = AS_IT_IS
     """What is read in place of gaps, and of numbers beyond a range."""
+    tell: Tell = tell_nobody
+    """Hears how much of it has been read."""
 
     @classmethod
     def of(
@@ -82,6 +85,7 @@ class TableFile:
             positive=self.positive,
             columns=self.columns,
             repairs=self.repairs,
+            tell=self.tell,
         )
 
     def rows_as(self, schema: Schema, label: str | None) -> Population:
@@ -90,4 +94,4 @@ class TableFile:
             what = "is not the range that is asked about"
             raise UsageError(what, where="--low, --high", remedy="leave them out")
         positive = self.positive if label else None
-        return from_file(self.path, schema=schema, label=label, positive=positive, repairs=self.repairs)
+        return from_file(self.path, schema=schema, label=label, positive=positive, repairs=self.repairs, tell=self.tell)

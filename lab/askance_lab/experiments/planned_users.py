@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -15,6 +15,7 @@ from askance_lab.experiments.enrolment import users_to_enrol
 from askance_lab.oracles.exact import Exact
 from askance_lab.theory.local import users_sq_simulation_repaired, users_sq_simulation_stated
 from askance_protocol.errors import AskanceError, UsageError
+from askance_protocol.progress import Tell, tell_nobody
 from askance_protocol.queries import CellQuery
 from askance_protocol.rounds import Cohort, RoundSpec, StudySpec, prepare_round
 from askance_protocol.schema import Schema
@@ -54,8 +55,17 @@ class StudyPlan:
     """So many users suffice: in a study that takes as many as it needs, and in one that takes all."""
 
 
-def plan_study(name: str, parameters: Parameters, kind: str | None = None, example: Schema | None = None) -> StudyPlan:
-    """Plan of a strategy, over a representative population: uniform over `example`, if it is given."""
+def plan_study(
+    name: str,
+    parameters: Parameters,
+    kind: str | None = None,
+    example: Schema | None = None,
+    tell: Tell = tell_nobody,
+) -> StudyPlan:
+    """Plan of a strategy, over a representative population: uniform over `example`, if it is given.
+
+    `tell` hears how many rounds have been asked and planned.
+    """
     strategies = registry()
     if name in strategies.broken:
         raise UsageError(strategies.broken[name], where=name, remedy="mend it, or plan another strategy")
@@ -77,16 +87,16 @@ def plan_study(name: str, parameters: Parameters, kind: str | None = None, examp
     )
     oracle = Exact(WeightedExamples(population.columns(range(_SAMPLE))))
     try:
-        every = _asked(strategy, asked, oracle.answer)
+        every = _asked(strategy, asked, oracle.answer, tell)
         rounds = [
             _round(asks, strategy.rounds, planning.terms_of(asked), *_planned(study, asks, strategy.rounds))
-            for asks in every
+            for asks in _told(every, "planning rounds", tell)
         ]
     except StrategyError as error:
         raise StrategyError(error.what, where=name) from error
-    enrol = users_to_enrol(strategy, [each.planned for each in rounds], _longest(study, strategy, asked))
+    enrol = users_to_enrol(strategy, [each.planned for each in rounds], _longest(study, strategy, asked, tell))
     if strategy.rounds == len(every) == len(every[0]) == 1:
-        enrol = _exactly(study, every[0], enrol)
+        enrol = _exactly(study, every[0], enrol, tell)
     return StudyPlan(tuple(rounds), enrol)
 
 
@@ -97,32 +107,43 @@ def planned_rounds(
     return plan_study(name, parameters, kind, example).rounds
 
 
-def _exactly(study: StudySpec, asks: Sequence[Ask], users: int) -> int:
+def _exactly(study: StudySpec, asks: Sequence[Ask], users: int, tell: Tell) -> int:
     """So many users or a few more, all of whom answer the one question of a study: exactly these suffice."""
     [part], [ask], terms = planning.prepared_parts(study, asks), asks, planning.terms_of(study.parameters)
     while not reports_suffice(part, users, ask.tolerance, terms.beta, ask.sums):
         users += 1 + users // 1000
+        tell("trying a number of users", users, 0)
     return users
 
 
 Answering: TypeAlias = Callable[[Sequence[Ask]], Sequence[Answer]]
 
 
-def _asked(strategy: Strategy, parameters: Parameters, answer: Answering) -> list[Sequence[Ask]]:
-    """The asks of each round of a strategy that is answered so."""
+def _asked(strategy: Strategy, parameters: Parameters, answer: Answering, tell: Tell) -> list[Sequence[Ask]]:
+    """The asks of each round of a strategy that is answered so. It may end before it has asked all its rounds."""
     run, asks = Run(strategy, planning.strategy_parameters(parameters)), list[Sequence[Ask]]()
+    tell("asking rounds", 0, strategy.rounds)
     said = run.step(None)
     while not isinstance(said, Hypothesis):
         asks.append(said)
         said = run.step(answer(said))
+        tell("asking rounds", len(asks), strategy.rounds)
     return asks
 
 
-def _longest(study: StudySpec, strategy: Strategy, parameters: Parameters) -> Sequence[int]:
+def _told(every: Sequence[Sequence[Ask]], part: str, tell: Tell) -> Iterator[Sequence[Ask]]:
+    """The rounds, one after the other; how many have been worked on is told."""
+    tell(part, 0, len(every))
+    for number, asks in enumerate(every, 1):
+        yield asks
+        tell(part, number, len(every))
+
+
+def _longest(study: StudySpec, strategy: Strategy, parameters: Parameters, tell: Tell) -> Sequence[int]:
     """Targets of the rounds of a strategy to which every answer is 1; none if it cannot bear that."""
     try:
-        asks = _asked(strategy, parameters, _ones)
-        return [_planned(study, each, strategy.rounds)[0] for each in asks]
+        every = _asked(strategy, parameters, _ones, tell)
+        return [_planned(study, asks, strategy.rounds)[0] for asks in _told(every, "planning the longest", tell)]
     except StrategyError:
         return ()
 

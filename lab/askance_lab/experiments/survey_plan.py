@@ -21,6 +21,7 @@ from askance_lab.data.made_up import made_up, split_parameters
 from askance_protocol.arrays import Floats
 from askance_protocol.errors import UsageError
 from askance_protocol.parameters import Parameters
+from askance_protocol.progress import Tell, tell_nobody
 from askance_protocol.rounds import Cohort, PreparedPart, PreparedRound, RoundSpec, StudySpec, prepare_round
 from askance_protocol.schema import Schema
 from askance_protocol.tally import Tally
@@ -114,11 +115,12 @@ class ExpectedSurvey:
         """The widest interval, against what its answer ranges over."""
         return max((row.high - row.low) / self.ranges[row.name] for row in self.estimates(users))
 
-    def users_for(self, width: float) -> int:
+    def users_for(self, width: float, tell: Tell = tell_nobody) -> int:
         """About the least number of users with whom no interval is wider; to one in a thousand."""
         high = 100 * len(self.round.parts)
         while self.widest(high) > width:
             high *= 2
+            tell("trying a number of users", high, 0)
             if high > _MOST:
                 raise UsageError(
                     f"{width:g} needs more than {_MOST} users", where="width", remedy="ask for a wider one"
@@ -127,6 +129,7 @@ class ExpectedSurvey:
         while high - low > max(1, high // 1000):
             middle = (low + high) // 2
             low, high = (low, middle) if self.widest(middle) <= width else (middle, high)
+            tell("trying a number of users", high, 0)
         return high
 
 

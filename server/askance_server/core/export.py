@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, cast
 
+from askance_protocol.progress import Tell, tell_nobody
 from askance_protocol.rounds import Entry, read_entry
 from askance_server.core.estimates import MOST_ESTIMATES, study_estimates
 from askance_server.core.study import Strategies
@@ -35,26 +36,29 @@ class Pinned:
     head: str | None = None
 
 
-def export_files(entries: Sequence[Entry], strategies: Strategies) -> dict[str, bytes]:
+def export_files(entries: Sequence[Entry], strategies: Strategies, tell: Tell = tell_nobody) -> dict[str, bytes]:
     """The files of a study; VerificationError if its bulletin cannot be true."""
-    study = verify_bulletin(entries, strategies)
+    study = verify_bulletin(entries, strategies, tell)
     files = {BULLETIN: b"".join(entry.to_bytes() + b"\n" for entry in entries)}
     files |= {TALLIES: _written(_tallies(study)), RESULT: _written(_result(study))}
     return {**files, MANIFEST: _written(_manifest(study, files))}
 
 
-def verify_files(files: Mapping[str, bytes], strategies: Strategies, pinned: Pinned = Pinned()) -> VerifiedStudy:
+def verify_files(
+    files: Mapping[str, bytes], strategies: Strategies, pinned: Pinned = Pinned(), tell: Tell = tell_nobody
+) -> VerifiedStudy:
     """Verify an export, or a bulletin by itself; VerificationError names the file and the entry that are wrong."""
     if set(files) not in ({BULLETIN}, set(FILES)):
         wrong = sorted(set(files) ^ set(FILES))
         what = "is missing" if wrong[0] in FILES else "is no file of an export"
         raise VerificationError(what, where=wrong[0], remedy=f"an export has {', '.join(FILES)}")
     with refusals_at(BULLETIN):
-        study = verify_bulletin(_entries(files[BULLETIN]), strategies)
+        study = verify_bulletin(_entries(files[BULLETIN]), strategies, tell)
         if not study.entries:
             raise VerificationError("has no entry")
     for name, due in ((TALLIES, _tallies), (RESULT, _result)):
         if name in files:
+            tell(f"verifying {name}", 0, 0)
             with refusals_at(name):
                 _compare(_read(files[name]), due(study), "")
     if MANIFEST in files:

@@ -31,6 +31,7 @@ import numpy as np
 
 from askance_protocol.arrays import Truths
 from askance_protocol.errors import AskanceError, Code, ProtocolError
+from askance_protocol.progress import Tell, tell_nobody
 from askance_protocol.rounds import (
     Bulletin,
     Cause,
@@ -227,11 +228,13 @@ class VerifiedStudy:
             raise VerificationError("is not the one that these tallies lead to", where="hypothesis.data")
 
 
-def verify_bulletin(entries: Sequence[Entry], strategies: Strategies) -> VerifiedStudy:
+def verify_bulletin(entries: Sequence[Entry], strategies: Strategies, tell: Tell = tell_nobody) -> VerifiedStudy:
     """Verify a whole bulletin, or the first entries of one; VerificationError names the first that does not follow."""
-    study = VerifiedStudy(strategies)
-    for entry in entries:
+    study, part = VerifiedStudy(strategies), "verifying entries"
+    tell(part, 0, len(entries))
+    for number, entry in enumerate(entries, 1):
         study.append(entry)
+        tell(part, number, len(entries))
     return study
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from askance_protocol.progress import Tell, tell_nobody
 from askance_server.ledger.base import (
     Census,
     Charge,
@@ -67,18 +68,18 @@ def open_ledger(database: str) -> Ledger:
     return SqliteLedger.open(Path(database))
 
 
-def audit_ledger(database: str, fingerprint: str | None = None) -> list[Fault]:
+def audit_ledger(database: str, fingerprint: str | None = None, tell: Tell = tell_nobody) -> list[Fault]:
     """Look from outside at everything that a ledger holds, without changing it: a server may have it open.
 
-    `fingerprint` is that of the server's key, if there is one.
+    `fingerprint` is that of the server's key, if there is one. `tell` hears how much has been looked at.
     """
     if database.startswith(("postgresql://", "postgres://")):
         from askance_server.ledger.postgres import audit_postgres  # noqa: PLC0415
 
-        return audit_postgres(database, fingerprint)
+        return audit_postgres(database, fingerprint, tell)
     from askance_server.ledger.sqlite import audit_sqlite  # noqa: PLC0415
 
-    return audit_sqlite(Path(database), fingerprint)
+    return audit_sqlite(Path(database), fingerprint, tell)
 
 
 def older_schema(database: str) -> int | None:

@@ -46,6 +46,7 @@ from askance_protocol.arrays import Integers, Truths
 from askance_protocol.budget import Account, whole_micro
 from askance_protocol.coins import MAX_USER
 from askance_protocol.errors import AskanceError, Code, ProtocolError
+from askance_protocol.progress import Tell, tell_nobody
 from askance_protocol.rounds import (
     ENDED,
     Bulletin,
@@ -403,8 +404,11 @@ class Ledger(ABC):
         """How many of everything there are, as a monitor asks for it."""
 
     @abstractmethod
-    def verify(self) -> list[Fault]:
-        """Recompute everything from the log: Σ charges = Σ spent, no cap exceeded, one report per user and round."""
+    def verify(self, tell: Tell = tell_nobody) -> list[Fault]:
+        """Recompute everything from the log: Σ charges = Σ spent, no cap exceeded, one report per user and round.
+
+        `tell` hears how much has been looked at.
+        """
 
     def check_key(self, fingerprint: str) -> None:  # noqa: B027 - a ledger of one process has nobody to differ from
         """Refuse a server whose key is not that of the servers that share this ledger, with OtherKeyError."""

@@ -33,6 +33,7 @@ from askance_protocol.arrays import Integers, Truths
 from askance_protocol.budget import Account
 from askance_protocol.coins import MAX_USER
 from askance_protocol.errors import ProtocolError
+from askance_protocol.progress import Tell, tell_nobody
 from askance_protocol.rounds import (
     Bulletin,
     CloseReason,
@@ -474,25 +475,34 @@ class ProjectedLedger(Ledger):
         return Census(self._spending.enrolled, studies, Counter(self._states.values()))
 
     @one_at_a_time
-    def verify(self) -> list[Fault]:
+    def verify(self, tell: Tell = tell_nobody) -> list[Fault]:
         """Work out spending and reports from the log alone and compare; follow every bulletin."""
         self._check_whole()
-        return [*self._verify_bulletins(), *self._verify_reports()]
+        return [*self._verify_bulletins(tell), *self._verify_reports(tell)]
 
-    def _verify_bulletins(self) -> Iterator[Fault]:
+    def _verify_bulletins(self, tell: Tell) -> Iterator[Fault]:
+        before, length = 0, sum(bulletin.length for bulletin in self._bulletins.values())
         for study, bulletin in self._bulletins.items():
             try:
-                if Bulletin().extend(self.entries(study)) != bulletin:
+                if Bulletin().extend(_told(self.entries(study), before, length, tell)) != bulletin:
                     yield Fault(f"study {study}", "the stored entries lead to another state")
             except ValueError as error:
                 yield Fault(f"study {study}", str(error))
+            before += bulletin.length
 
-    def _verify_reports(self) -> Iterator[Fault]:
+    def _verify_reports(self, tell: Tell) -> Iterator[Fault]:
         """Round by round, then user by user."""
         spent = np.zeros(self._spending.enrolled, np.int64)
+        done = received = 0
+        for number, id_ in enumerate(self._published, 1):
+            received += self.received(id_)
+            tell("reading rounds", number, len(self._published))
         for id_ in self._published:
             projection = self._projection(id_)
-            groups = [users for users, _ in self._logged(id_)]
+            groups = list[Users]()
+            for users, _ in self._logged(id_):
+                groups.append(users)
+                tell("verifying reports", done := done + len(users), received)
             users = np.concatenate(groups) if groups else np.zeros(0, np.uint64)
             np.add.at(spent, users, charges_of(projection.round, users))
             if len(np.unique(users)) < len(users):
@@ -505,6 +515,13 @@ class ProjectedLedger(Ledger):
         over = np.flatnonzero(spent > self._spending.cap_of(np.arange(len(spent), dtype=np.uint64)))
         if len(over):
             yield Fault(f"user {over[0]}", f"the cap is exceeded by {len(over)} users")
+
+
+def _told(entries: Iterable[Entry], before: int, length: int, tell: Tell) -> Iterator[Entry]:
+    """These entries, and how many of all have been followed."""
+    for number, entry in enumerate(entries, before + 1):
+        yield entry
+        tell("verifying bulletins", number, length)
 
 
 def charges_of(round_: PreparedRound, users: Users) -> Integers:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import subprocess
 from pathlib import Path
 
@@ -21,9 +19,9 @@ from askance_protocol.errors import AskanceError, DataError, UsageError
 from askance_protocol.rounds import Cohort, read_entry
 from askance_protocol.schema import RealField, Schema
 from tests.client.liar import Liar, problem
-from tests.harness.marks import SECONDS
 from tests.harness.servers import ServerProcess
 from tests.lab.commands.calls import COMMAND, askance, invoke, token_options
+from tests.lab.commands.terminals import Typist, on_terminal
 from tests.lab.commands.two_faced import ASKS_SECRET, ASKS_VALUE, SECRET, VALUE, keeps, serving_liar
 from tests.protocol.studies import study
 
@@ -259,25 +257,10 @@ def test_a_file_that_declares_nothing_is_named_before_anything_is_asked(anna: An
 # ---------------------------------------------------------------------------------------------------------- a terminal
 
 
-def on_terminal(command: list[object], *answers: str) -> tuple[int, str]:
+def agreeing(command: list[object], *answers: str) -> tuple[int, str]:
     """Run the command on a terminal, typing an answer to each question: its exit code, and all that is shown."""
-    near, far = pty.openpty()
-    argv = [*COMMAND, *map(str, command)]
-    process = subprocess.Popen(argv, stdin=far, stdout=far, stderr=far, close_fds=True)
-    os.close(far)
-    shown, typed = b"", list(answers)
-    while True:
-        try:
-            piece = os.read(near, 4096)
-        except OSError:
-            piece = b""
-        if not piece:
-            break
-        shown += piece
-        if typed and shown.endswith(b"[y/N]: "):
-            os.write(near, f"{typed.pop(0)}\n".encode())
-    os.close(near)
-    return process.wait(SECONDS), shown.decode()
+    run = on_terminal([*COMMAND, *command], Typist(answers=list(answers)))
+    return run.code, run.shown
 
 
 @pytest.mark.slow
@@ -285,7 +268,7 @@ def test_she_reads_what_is_asked_and_decides(anna: Anna) -> None:
     liar = keeps(VALUE, ASKS_VALUE, title="Sleep \x1b[2J\u202e well")
     with serving_liar(liar) as url:
         command = anna.options(url, "--study", liar.id)
-        code, shown = on_terminal(command, "n")
+        code, shown = agreeing(command, "n")
         assert code == Exit.OK
         assert "nothing was drawn, and nothing was sent" in shown
         assert liar.bodies == []
@@ -300,11 +283,11 @@ def test_she_reads_what_is_asked_and_decides(anna: Anna) -> None:
             assert told in shown
         assert "\x1b[2J" not in shown
 
-        code, shown = on_terminal(command, "y")
+        code, shown = agreeing(command, "y")
         assert (code, len(liar.bodies)) == (Exit.OK, 1)
         assert "answered: ε = 1" in shown
         # Who has answered has agreed: she is not asked again, and the same report is known.
-        code, shown = on_terminal(command)
+        code, shown = agreeing(command)
         assert (code, "[y/N]" in shown, len(liar.bodies)) == (Exit.OK, False, 1)
 
 

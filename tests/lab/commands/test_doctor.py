@@ -22,6 +22,7 @@ from askance_lab.cli import app
 from askance_lab.commands import doctor as doctor_command
 from askance_lab.commands.shared.exit_codes import Exit
 from askance_protocol.budget import MICRO
+from askance_protocol.progress import Tell
 from askance_server import auth
 from askance_server.app import open_resources
 from askance_server.ledger import open_ledger
@@ -56,7 +57,8 @@ class FakeLedger:
     faults: tuple[Fault, ...] = ()
     closed = 0
 
-    def verify(self) -> list[Fault]:
+    def verify(self, tell: Tell) -> list[Fault]:
+        tell("verifying", 1, 1)
         return [*self.faults]
 
     def enrolled(self) -> int:

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-import fcntl
 import io
 import json
 import os
-import pty
 import re
-import struct
-import subprocess
 import sys
-import termios
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 from rich.console import Console
 
+from askance_lab.commands import curator as curator_command
+from askance_lab.commands import plan as plan_command
 from askance_lab.commands import run as run_command
+from askance_lab.commands import schema as schema_command
+from askance_lab.commands import study as study_command
+from askance_lab.commands.shared.export_files import write_export
 from askance_lab.commands.shared.progress import CountedEngine, ProgressBar
 from askance_lab.commands.shared.tables import echo_table
+from askance_lab.data.made_up import made_up
+from askance_lab.run_study import run_study
+from askance_protocol.parameters import Parameters
+from askance_server.core.export import export_files
+from askance_server.core.study import study_of
+from askance_server.strategies.registry import registry
+from tests.harness.told import Told
 from tests.lab.commands.calls import invoke
+from tests.lab.commands.terminals import on_terminal
 
 
 class Terminal(io.StringIO):
@@ -194,24 +203,14 @@ print("the result")
 
 def on_a_terminal(seconds: float, columns: int) -> tuple[str, str]:
     """Standard output, and what came to a terminal of so many columns that standard error is."""
-    terminal, end = pty.openpty()
-    fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "NO_COLOR"}}
-    run = subprocess.Popen(
-        [sys.executable, "-c", ON_A_TERMINAL, str(seconds)],
-        stdin=end,
-        stdout=subprocess.PIPE,
-        stderr=end,
-        env={**environment, "TERM": "xterm-256color"},
+    run = on_terminal(
+        [sys.executable, "-c", ON_A_TERMINAL, seconds],
+        columns=columns,
+        out_elsewhere=True,
+        environment={**environment, "TERM": "xterm-256color"},
     )
-    os.close(end)
-    told = b""
-    with suppress(OSError):  # the terminal's own way to say that the other end is closed
-        while more := os.read(terminal, 65536):
-            told += more
-    os.close(terminal)
-    out, _ = run.communicate()
-    return out.decode(), told.decode()
+    return run.out, run.shown
 
 
 @pytest.mark.parametrize("columns", [40, 80])
@@ -253,6 +252,107 @@ def test_rounds_are_counted_by_the_tasks_of_an_engine_and_begin_anew() -> None:
     assert told[0] == "round 1 12 % 0:00:14 left"
     assert told[3].startswith("round 2 62 % 0:00:0")
     assert told[-1] == "round 2 100 % 0:00:14"
+
+
+def test_what_is_told_of_another_part_begins_anew_and_what_has_no_end_shows_what_is_done() -> None:
+    clock = Clock()
+    bar = ProgressBar("verifying", out=io.StringIO(), quiet=True, clock=clock)
+    bar.tell("checking pages", 0, 0)
+    clock.now += 65
+    assert drawn(bar, 60) == "checking pages 0:01:05"
+    bar.tell("verifying reports", 0, 200)
+    clock.now += 3
+    bar.tell("verifying reports", 50, 200)
+    assert drawn(bar, 60) == "verifying reports 25 % 0:00:09 left"
+    bar.tell("trying a number of users", 0, 0)
+    clock.now += 2
+    bar.tell("trying a number of users", 12_800, 0)
+    assert drawn(bar, 60) == "trying a number of users 12,800 0:00:02", "no end, and none is made up"
+    # What a damaged ledger says of itself.
+    bar.tell("verifying seals", 7, -5)
+    assert drawn(bar, 60) == "verifying seals 7 0:00:00"
+
+
+@pytest.fixture
+def export(tmp_path: Path) -> Path:
+    """A study that was exported."""
+    parameters: Parameters = {"users": "all"}
+    strategy = registry()["mean"]
+    spec = study_of(registry(), strategy="mean", parameters=parameters, title="T", nonce="0" * 32, simulated=True)
+    view = run_study(spec, strategy, made_up(strategy, parameters, 1), 1000, seed=1)
+    write_export(tmp_path / "export", export_files(view.entries, registry()))
+    return tmp_path / "export"
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "with_end", "without"),
+    [
+        (schema_command, ("schema", "people.csv"), ["reading people.csv"], set[str]()),
+        (run_command, ("run", "mean", "--data", "people.csv"), ["reading people.csv"], set[str]()),
+        (
+            curator_command,
+            ("curator", "generic-point", "--data", "people.csv", "--label", "ill", "--column", "age"),
+            ["reading people.csv"],
+            {"running generic-point", "measuring its error"},
+        ),
+        (
+            curator_command,
+            ("curator", "generic-parity", "--users", 500),
+            [],
+            {"making up 500 users", "running generic-parity", "measuring its error"},
+        ),
+        (plan_command, ("plan", "masked-parity", "--d", 4), ["asking rounds", "planning rounds"], set[str]()),
+        (
+            plan_command,
+            ("plan", "survey", "--ask", "share(plan = 'pro')"),
+            ["asking rounds", "planning rounds"],
+            {"trying a number of users"},
+        ),
+        (
+            study_command,
+            ("study", "verify", "export"),
+            ["verifying entries"],
+            {"verifying tallies.json", "verifying result.json"},
+        ),
+    ],
+)
+def test_what_may_take_long_tells_how_far_it_is(
+    command: ModuleType,
+    arguments: Sequence[object],
+    with_end: list[str],
+    without: set[str],
+    export: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (export.parent / "people.csv").write_text("value,age,ill\n" + "0.5,30,1\n0.25,41,-1\n" * 200)
+    monkeypatch.chdir(export.parent)
+    heard = Told()
+
+    class Recorded(ProgressBar):
+        def at(self, done: int, counts: Mapping[str, int] | None = None) -> None:
+            super().at(done, counts)
+            heard(self.label, self.done, self.total)
+
+    monkeypatch.setattr(command, "ProgressBar", Recorded)
+    invoke(*arguments)
+    assert heard.fault(*with_end) is None
+    assert {part for part, _, of in heard.news if not of} >= without
+
+
+@pytest.mark.parametrize(
+    ("planted", "fault"),
+    [
+        ([("reading", 0, 10), ("reading", 5, 10)], "reading: it is not told to its end"),
+        ([("reading", 0, 10), ("reading", 11, 10)], "reading: it goes beyond its end"),
+        ([("reading", 6, 10), ("reading", 5, 10), ("reading", 10, 10)], "reading: it goes back"),
+        ([("reading", 0, 9), ("reading", 10, 11)], "reading: its end moves"),
+        ([("writing", 10, 10)], "reading: it is not told to its end"),
+    ],
+)
+def test_what_is_told_wrongly_is_found(planted: list[tuple[str, int, int]], fault: str) -> None:
+    """The control."""
+    assert Told([("reading", 0, 10), ("reading", 10, 10)]).fault("reading") is None
+    assert Told(planted).fault("reading") == fault
 
 
 def test_a_run_shows_its_rounds_with_the_time_left_and_a_run_over_http_its_reports(

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import pty
-import select
 import shlex
-import signal
 import subprocess
 import time
 from collections.abc import Callable
@@ -25,6 +22,7 @@ from tests.client.liar import USER, Json, Liar
 from tests.harness.marks import SECONDS
 from tests.harness.servers import ServerProcess
 from tests.lab.commands.calls import COMMAND
+from tests.lab.commands.terminals import Typist, on_terminal
 from tests.lab.commands.test_ended_studies import COMMANDS, ended, told
 from tests.lab.commands.two_faced import ASKS_VALUE, VALUE, keeps, serving_liar
 from tests.protocol.studies import FAR
@@ -188,27 +186,8 @@ def test_who_comes_late_is_told_for_what(command: str, name: str, tmp_path: Path
 
 def interrupted(arguments: list[object], when: str) -> tuple[int, str]:
     """Run the command on a terminal, and interrupt it when it shows this."""
-    near, far = pty.openpty()
-    process = subprocess.Popen(
-        [*COMMAND, *map(str, arguments)], stdin=far, stdout=far, stderr=far, close_fds=True, start_new_session=True
-    )
-    os.close(far)
-    shown, sent = b"", False
-    while True:
-        if not select.select([near], [], [], SECONDS)[0]:
-            process.kill()
-        try:
-            piece = os.read(near, 4096)
-        except OSError:
-            piece = b""
-        if not piece:
-            break
-        shown += piece
-        if not sent and when.encode() in shown:
-            sent = True
-            process.send_signal(signal.SIGINT)
-    os.close(near)
-    return process.wait(SECONDS), shown.decode()
+    run = on_terminal([*COMMAND, *arguments], Typist(interrupt_at=when))
+    return run.code, run.shown
 
 
 @pytest.mark.slow

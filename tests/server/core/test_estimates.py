@@ -73,21 +73,39 @@ def test_the_result_of_each_strategy_has_an_estimate_for_each_question_and_each_
         assert each.name.startswith(("share(", "mean(", "histogram("))
         assert -math.inf < each.low <= each.estimate <= each.high < math.inf
         assert (each.level, each.reports > 0) == (0.95, True)
+    assert reports_fault(view, found) is None
+    # A name that was cut says which question it is of.
+    cut = [each.name for each in found if CUT in each.name]
+    assert len(set(cut)) == len(cut)
+    assert all("(round " in name for name in cut)
+
+
+def reports_fault(view: StudyInMemory, found: Sequence[Estimate]) -> str | None:
+    """Whose number of reports is not that of its question, exactly; None if all are right."""
     received = [
         (questions(part.query).count, tally.received)
         for id_, round_ in view.rounds.items()
         for part, tally in zip(round_.parts, view.counted[id_], strict=True)
     ]
-    if name == "survey":
+    if view.strategy.name == "survey":
         # The mean over gaps is made of the reports of its two parts, the first that are asked.
         (_, value), (_, known), *others = received
         received = [(1, value + known), *others]
     by_question = [reports for count, reports in received for _ in range(count)]
-    assert [each.reports for each in found[len(found) - len(by_question) :]] == by_question
-    # A name that was cut says which question it is of.
-    cut = [each.name for each in found if CUT in each.name]
-    assert len(set(cut)) == len(cut)
-    assert all("(round " in name for name in cut)
+    last = found[len(found) - len(by_question) :]
+    wrong = [each.name for each, reports in zip(last, by_question, strict=True) if each.reports != reports]
+    return wrong[0] if wrong else None
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_one_report_too_many_of_any_question_is_found(name: str) -> None:
+    """The control."""
+    view = ended(name)
+    found = told(view)
+    assert reports_fault(view, [*found[:-1], replace(found[-1], reports=found[-1].reports + 1)]) == found[-1].name
+    first = {"kmeans": 3 * 2}.get(name, 0)
+    more = replace(found[first], reports=found[first].reports + 1)
+    assert reports_fault(view, [*found[:first], more, *found[first + 1 :]]) == more.name
 
 
 def test_the_names_of_the_simplest_are_what_was_asked() -> None:

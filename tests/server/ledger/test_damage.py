@@ -22,6 +22,7 @@ from askance_server.ledger import Fault, LedgerError, audit_ledger
 from askance_server.ledger.sqlite import FILE, SqliteLedger, opening, seals
 from askance_server.ledger.sqlite import audit as audit_module
 from askance_server.ledger.sqlite import ledger as sqlite
+from tests.harness.told import Told
 from tests.server.ledger.damaging import RUNNING, Hand, TakenError, damages, fill
 from tests.server.ledger.upgrading import FIXTURES
 
@@ -125,7 +126,7 @@ def missed_without_seals(whole: Path, tmp_path_factory: pytest.TempPathFactory) 
     missed: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
         for module in (sqlite, audit_module):
-            patch.setattr(module, "broken_seals", lambda db, seals: iter(()))
+            patch.setattr(module, "broken_seals", lambda *_: iter(()))
         folder = tmp_path_factory.mktemp("control")
         for table in tables():
             missed += [f"{table}: {name}" for name, found in damaged(whole, folder / table, table) if not found]
@@ -375,6 +376,21 @@ def test_a_whole_study_that_is_gone_from_every_table_is_found(copy: Path) -> Non
         db.execute("DELETE FROM rounds WHERE study = ?", (gone,))
         db.execute("DELETE FROM entries WHERE study = ?", (gone,))
     assert audit(copy) != []
+
+
+def test_a_deep_look_tells_how_far_it_is(whole: Path, copy: Path) -> None:
+    parts = ("verifying seals", "verifying bulletins", "reading rounds", "verifying reports")
+    told = Told()
+    assert audit_ledger(str(whole), KEY, told) == []
+    assert told.fault(*parts) is None
+    assert [part for part, _, of in told.news if not of] == ["checking pages", "reading the log"]
+
+    # The control: of rows that are gone, and were sealed, nothing is told.
+    with closing(raw(copy)) as db:
+        db.execute("DELETE FROM tickets")
+    again = Told()
+    assert audit_ledger(str(copy), KEY, again) != []
+    assert again.fault(*parts) == "verifying seals: it is not told to its end"
 
 
 def test_another_key_than_the_one_in_use_is_found(whole: Path) -> None:

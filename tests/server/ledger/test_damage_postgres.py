@@ -20,6 +20,7 @@ from psycopg.errors import UniqueViolation
 from psycopg.sql import SQL, Identifier, Placeholder
 
 from askance_protocol.budget import MICRO
+from askance_protocol.progress import tell_nobody
 from askance_server.ledger import Fault, LedgerError, Verdict, audit_ledger
 from askance_server.ledger.postgres import PostgresLedger, seals
 from askance_server.ledger.postgres import audit as audit_module
@@ -126,7 +127,7 @@ def missed(url: str) -> list[str]:
 def refused_or_told(link: Link, url: str) -> list[Fault]:
     """What the audit says in the transaction of a hand, a refusal included."""
     try:
-        return list(postgres._audit(link, url, KEY))
+        return list(postgres._audit(link, url, KEY, tell_nobody))
     except (LedgerError, psycopg.errors.UndefinedTable) as error:
         return [Fault(url, str(error))]
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, LiteralString
 
@@ -55,6 +55,7 @@ from askance_server.ledger.kinds import UserKind, UserKinds
 from askance_server.ledger.postgres import PostgresLedger
 from askance_server.ledger.postgres import ledger as postgres
 from tests.harness.marks import SECONDS
+from tests.harness.told import Told
 from tests.protocol.studies import HEIGHT, LN_3, MASKED_BIT, TABLE, part, round_of, study
 from tests.server.ledger.ledgers import Keeper, PostgresKeeper, SqliteKeeper, publish
 from tests.server.ledger.memory_ledger import MemoryKeeper
@@ -841,6 +842,27 @@ def test_an_audit_finds_nothing_where_nothing_is_wrong(ledger: Ledger) -> None:
         report(ledger, round_, *((user, user % 2) for user in range(100)))
 
     assert ledger.verify() == []
+
+
+def test_an_audit_tells_how_far_it_is(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = keeper.ledger
+    ledger.enrol(100, MICRO)
+    publish(ledger, STUDY, FIRST, SECOND)
+    for round_ in (A, B):
+        report(ledger, round_, *((user, user % 2) for user in range(100)))
+    parts = ("verifying bulletins", "verifying reports")
+    if isinstance(keeper, PostgresKeeper):
+        parts = ("verifying the bulletins", "verifying the reports")
+    told = Told()
+    ledger.verify(told)
+    assert told.fault(*parts) is None
+
+    # The control: a length that is not that of the entries.
+    monkeypatch.setattr(Bulletin, "extend", lambda self, entries: list(islice(entries, 2)))
+    monkeypatch.setattr("askance_server.ledger.postgres.audit._replay", lambda link, study, tell: tell(2) or Bulletin())
+    again = Told()
+    ledger.verify(again)
+    assert again.fault(*parts) == f"{parts[0]}: it is not told to its end"
 
 
 def test_an_audit_finds_who_has_spent_more_than_her_cap(keeper: Keeper) -> None:

@@ -26,6 +26,7 @@ from askance_client.population import Population
 from askance_client.transport import Polling
 from askance_lab.commands.shared.exit_codes import Exit, exit_of_cause, say
 from askance_lab.commands.shared.options import DEFAULT_SERVER
+from askance_lab.commands.shared.progress import ProgressBar
 from askance_lab.commands.shared.table_options import TableOptions
 from askance_lab.data.made_up import made_up
 from askance_lab.remote.study_client import last_notice, raise_refused, unwrap
@@ -98,7 +99,8 @@ def population_for(study: StudySpec, seed: int, table: TableOptions, declared: S
         what = f"study {study.digest()[:8]} asks about {', '.join(undeclared)}, which is not declared"
         raise UsageError(what, where="--schema", remedy="nothing was answered: choose another study with --study")
     if table.data is not None:
-        return table.rows_for(study.example)
+        with ProgressBar("reading", quiet=True) as bar:
+            return table.rows_for(study.example, bar.tell)
     return made_up(strategy_named(registry(), study.strategy), study.parameters, seed)
 
 

@@ -38,7 +38,7 @@ Task = TypeVar("Task")
 class ProgressBar:
     """Shows how much of a total is done, and the time left. Use it in a `with` statement: it gives the terminal back.
 
-    Without a total, or before anything is done, it shows the time since it began.
+    Without a total, or before anything is done, it shows the time since it began, and what is done so far.
     """
 
     label: str
@@ -89,6 +89,13 @@ class ProgressBar:
         self.label, self.total, self.done = label, total, 0
         self.begun, self._first, self._due = self.clock(), None, None
 
+    def tell(self, part: str, done: int, total: int) -> None:
+        """Note how much of a part of the work is done. A part that is new has a pace and a time of its own."""
+        if part != self.label:
+            self.begin(part)
+        self.total = max(0, total)  # Also where the number comes from a ledger that is damaged.
+        self.at(done)
+
     def at(self, done: int, counts: Mapping[str, int] | None = None) -> None:
         """Note how much is done; it is shown now and then."""
         now = self.clock()
@@ -131,9 +138,10 @@ class ProgressBar:
         left = None if self.done >= self.total else self.seconds_left
         shown = [_hours(self.seconds) if left is None else f"{_hours(left)} left"]
         room = width - 2 - len(shown[0])
-        if known and room - 1 - len(self._amount()) >= min(_SHORTEST_LABEL, cell_len(self.label)):
-            shown.insert(0, self._amount())
-            room -= 1 + len(shown[0])
+        amount = self._amount()
+        if amount and room - 1 - len(amount) >= min(_SHORTEST_LABEL, cell_len(self.label)):
+            shown.insert(0, amount)
+            room -= 1 + len(amount)
         label = self.label if cell_len(self.label) <= room else f"{set_cell_size(self.label, max(room - 1, 0))}…"
         room -= cell_len(label)
         more = [] if self.quiet or not known else [f"{self.rate:,.0f}/s", *self._named_counts()]
@@ -152,6 +160,9 @@ class ProgressBar:
         return grid
 
     def _amount(self) -> str:
+        """What is done of the total; where that is not known, what is done so far."""
+        if not self.total:
+            return f"{self.done:,}" if self.done else ""
         if self.quiet:
             return f"{min(100, 100 * self.done // self.total)} %"
         return f"{self.done:,}/{self.total:,}"
@@ -194,8 +205,6 @@ class CountedEngine:
         """As the engine does, and count."""
         before, self._round = self._round * len(tasks), self._round + 1
         total = max(self.rounds, self._round) * len(tasks)
-        if self._round == 1:
-            self.bar.begin(self.bar.label)
         # One task by itself tells nothing of the time that it takes.
         self.bar.label, self.bar.total = f"round {self._round}", total if total > 1 else 0
         self.bar.at(before)

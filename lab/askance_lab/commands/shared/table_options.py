@@ -10,7 +10,7 @@ claims none. A number beyond --low and --high counts as the nearer end, for the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias
 
@@ -22,6 +22,7 @@ from askance_lab.commands.shared.completion import columns
 from askance_lab.data.table_file import TableFile
 from askance_protocol.errors import ProtocolError, UsageError
 from askance_protocol.examples import Columns
+from askance_protocol.progress import Tell, tell_nobody
 from askance_protocol.schema import IntegerField, RealField, Schema
 
 SKIP: Final = "skip"
@@ -122,11 +123,12 @@ class TableOptions:
                 remedy='say what a gap counts as: --missing VALUE; or declare it: "gap": true',
             )
 
-    def table(self) -> TableFile:
-        """The table. It is an error that there is none."""
+    def table(self, tell: Tell = tell_nobody) -> TableFile:
+        """The table; `tell` hears how much of it has been read. It is an error that there is none."""
         if self.data is None:
             raise UsageError("is missing", where="--data", remedy="name the file that has a row for each user")
-        return TableFile.of(self.data, self.schema, self.label, self.positive, self.columns, self.repairs)
+        table = TableFile.of(self.data, self.schema, self.label, self.positive, self.columns, self.repairs)
+        return replace(table, tell=tell)
 
     def declared(self) -> Schema | None:
         """The fields that may be asked about, as the schema and the options together declare them; None: any."""
@@ -149,13 +151,13 @@ class TableOptions:
             if value is not None and self.data is None:
                 raise UsageError("is for declared fields", where=option, remedy="declare them: --schema FILE")
 
-    def rows_for(self, example: Schema) -> Population:
+    def rows_for(self, example: Schema, tell: Tell = tell_nobody) -> Population:
         """The rows of the table as the examples of a study: only the columns that it asks about are looked at."""
         asked = set(example.position) - set(example.position if self.columns is None else self.columns)
         if asked:
             what = f"leaves out {', '.join(sorted(asked))}, which the study asks about"
             raise UsageError(what, where="--column", remedy="choose another study with --study")
-        found = self.table().asking(None).rows_as(example, None)
+        found = self.table(tell).asking(None).rows_as(example, None)
         if found.schema == example or not isinstance(found, FromFile):
             return found
         # A field that may have gaps keeps them, though the rows have none any more.

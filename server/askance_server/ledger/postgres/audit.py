@@ -5,7 +5,9 @@ and what follows from nothing is compared with its seal.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from functools import partial
+from itertools import accumulate
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import psycopg
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 
 from askance_protocol.arrays import Integers
 from askance_protocol.errors import AskanceError, ProtocolError
+from askance_protocol.progress import Tell, tell_nobody
 from askance_protocol.rounds import Bulletin, Entry, StudyState, read_entry
 from askance_server.ledger.base import Fault, Verdict
 from askance_server.ledger.digests import RowSum
@@ -28,15 +31,18 @@ from askance_server.ledger.postgres.rows import (
 )
 from askance_server.ledger.postgres.seals import SHARDS, broken_report_seals, broken_seals, reports_sum
 
+_TellOf: TypeAlias = Callable[[int, int], None]
+"""Hears how much of a part is done, and of how much."""
 _LEFT_OUT: Final = "the number was left out, or the row is gone"
 
 
-def audit(link: Link) -> list[Fault]:
+def audit(link: Link, tell: Tell = tell_nobody) -> list[Fault]:
     """Faults found by comparing every seal, and by following every bulletin and every report."""
     faults: list[Fault] = []
     for where, part in _PARTS.items():
+        tell(f"verifying {where}", 0, 0)
         try:
-            faults += part(link)
+            faults += part(link, partial(tell, f"verifying {where}"))
         except psycopg.Error:
             raise
         except Exception as error:  # what is damaged breaks in its own ways
@@ -44,12 +50,19 @@ def audit(link: Link) -> list[Fault]:
     return faults
 
 
-def _audit_bulletins(link: Link) -> Iterator[Fault]:
+def _audit_seals(link: Link, _: _TellOf) -> Iterator[Fault]:
+    """Compare every seal."""
+    return broken_seals(link)
+
+
+def _audit_bulletins(link: Link, tell: _TellOf) -> Iterator[Fault]:
     """Replay every bulletin and compare with the stored state of its study."""
     query = "SELECT id, head, length, state FROM studies ORDER BY ordinal"
-    for study, head, length, state in ask(link, query).fetchall():
+    studies = ask(link, query).fetchall()
+    entries = list(accumulate((length for _, _, length, _ in studies), initial=0))
+    for before, (study, head, length, state) in zip(entries, studies, strict=False):
         try:
-            replayed = _replay(link, study)
+            replayed = _replay(link, study, partial(_tell_more, tell, before, entries[-1]))
         except ProtocolError as error:
             yield Fault(f"study {study}", f"its bulletin is broken: {error}")
             continue
@@ -59,15 +72,20 @@ def _audit_bulletins(link: Link) -> Iterator[Fault]:
             yield Fault(f"study {study}", "its rounds or their states are not what its bulletin leads to")
 
 
-def _replay(link: Link, study: str) -> Bulletin:
+def _tell_more(tell: _TellOf, before: int, entries: int, done: int) -> None:
+    tell(before + done, entries)
+
+
+def _replay(link: Link, study: str, tell: Callable[[int], None]) -> Bulletin:
     """Append the entries one by one: those of a study may not fit into memory at once."""
     replayed = Bulletin()
     sequences = ask(link, "SELECT sequence FROM entries WHERE study = %s ORDER BY sequence", (study,)).fetchall()
-    for (sequence,) in sequences:
+    for done, (sequence,) in enumerate(sequences, 1):
         try:
             replayed = replayed.append(_entry(link, study, sequence))
         except ProtocolError as error:
             raise error.at(f"entry {sequence}") from None
+        tell(done)
     return replayed
 
 
@@ -79,7 +97,8 @@ def _entry(link: Link, study: str, sequence: int) -> Entry:
     return entry
 
 
-def _audit_counts(link: Link) -> Iterator[Fault]:
+def _audit_counts(link: Link, _: _TellOf) -> Iterator[Fault]:
+    """Compare each round's reports with their count."""
     query = """
         SELECT id, (SELECT count(*) FROM reports WHERE round = key), ARRAY(
             SELECT shard::integer FROM received WHERE round = key ORDER BY shard
@@ -98,7 +117,7 @@ def _audit_counts(link: Link) -> Iterator[Fault]:
             yield Fault(f"table {table}", f"{count} rows are of rounds that are not there")
 
 
-def _audit_reports(link: Link) -> Iterator[Fault]:
+def _audit_reports(link: Link, tell: _TellOf) -> Iterator[Fault]:
     """Every report as it was sealed; Σ charges = spent ≤ cap, user by user; a block of users at a time."""
     populace = populace_of(link)
     rounds: list[Known] = []
@@ -108,7 +127,7 @@ def _audit_reports(link: Link) -> Iterator[Fault]:
         except AskanceError as error:
             yield Fault(f"round {id_}", f"it cannot be read: {error}")
     found = {known.key: RowSum() for known in rounds}
-    expected = 0
+    expected, there = 0, first(ask(link, "SELECT coalesce(max(number) + 1, 0) FROM users"))
     for block in blocks_of_users(link):
         if block.start > expected:
             yield Fault(f"user {expected}", _LEFT_OUT)
@@ -121,6 +140,7 @@ def _audit_reports(link: Link) -> Iterator[Fault]:
             owed[users - np.uint64(block.start)] += known.charged(users)
         yield from _audit_accounts(link, block, owed)
         expected = block.stop
+        tell(expected, there)
     yield from broken_report_seals(link, found)
 
 
@@ -138,8 +158,8 @@ def _of_users(users: NDArray[np.integer[Any]], what: str) -> Iterator[Fault]:
         yield Fault(f"user {users[0]}", what if len(users) == 1 else f"{what} (and so for {len(users) - 1} more users)")
 
 
-_PARTS: Final[dict[str, Callable[[Link], Iterator[Fault]]]] = {
-    "the tables of the ledger": broken_seals,
+_PARTS: Final[dict[str, Callable[[Link, _TellOf], Iterator[Fault]]]] = {
+    "the tables of the ledger": _audit_seals,
     "the bulletins": _audit_bulletins,
     "the counts of reports": _audit_counts,
     "the reports": _audit_reports,

@@ -40,6 +40,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Set
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, LiteralString, TypeVar
 
 import numpy as np
@@ -54,6 +55,7 @@ from askance_protocol.arrays import Integers, Truths
 from askance_protocol.budget import Account, whole_micro
 from askance_protocol.coins import MAX_USER
 from askance_protocol.errors import AskanceError, ProtocolError
+from askance_protocol.progress import Tell, tell_nobody
 from askance_protocol.rounds import (
     ENDED,
     Bulletin,
@@ -400,9 +402,9 @@ class PostgresLedger(Ledger):
             {RoundState(state): count for state, count in rounds},
         )
 
-    def verify(self) -> list[Fault]:
+    def verify(self, tell: Tell = tell_nobody) -> list[Fault]:
         """Follow every bulletin and every report, in one snapshot: replicas may go on writing."""
-        return self._run(audit, _snapshot, repeatable=True, patience=math.inf)
+        return self._run(partial(audit, tell=tell), _snapshot, repeatable=True, patience=math.inf)
 
     def check_key(self, fingerprint: str) -> None:
         """Compare with the key of the first replica that has started, which wrote it here."""
@@ -512,17 +514,17 @@ class PostgresLedger(Ledger):
         return self._populace
 
 
-def audit_postgres(url: str, fingerprint: str | None = None) -> list[Fault]:
+def audit_postgres(url: str, fingerprint: str | None = None, tell: Tell = tell_nobody) -> list[Fault]:
     """Faults of the ledger in a database, seen in one snapshot: replicas may go on. Nothing is changed or migrated."""
     with closing(connect(url)) as link:
         try:
             with _snapshot(link):
-                return list(_audit(link, url, fingerprint))
+                return list(_audit(link, url, fingerprint, tell))
         except psycopg.Error as error:
             raise failure(url, error) from None
 
 
-def _audit(link: Link, url: str, fingerprint: str | None) -> Iterator[Fault]:
+def _audit(link: Link, url: str, fingerprint: str | None, tell: Tell) -> Iterator[Fault]:
     version, newest = schema_of(link), max(migrations("postgres"))
     if not version:
         yield Fault(shown(url), "there is no ledger in this database", "restore the database from a backup")
@@ -533,7 +535,7 @@ def _audit(link: Link, url: str, fingerprint: str | None) -> Iterator[Fault]:
         step = "stop all servers, then start one: it brings the database up to date, and seals what has no seal"
         yield Fault(shown(url), f"it has schema {version}, of an older version, which is not looked at", step)
     else:
-        yield from audit(link)
+        yield from audit(link, tell)
         known = ask(link, "SELECT fingerprint FROM server_key").fetchall()
         if fingerprint is not None and known not in ([], [(fingerprint,)]):
             what = "it is not the key that this ledger's servers have: tokens in use are refused"

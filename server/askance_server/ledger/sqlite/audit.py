@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from askance_protocol.progress import Tell, tell_nobody
 from askance_server.ledger.base import Fault
 from askance_server.ledger.schemas import migrations
 from askance_server.ledger.sqlite.ledger import SqliteLedger
@@ -28,7 +29,7 @@ _REBUILT: Final = {
 }
 
 
-def audit(directory: Path, fingerprint: str | None = None) -> list[Fault]:
+def audit(directory: Path, fingerprint: str | None = None, tell: Tell = tell_nobody) -> list[Fault]:
     """Faults of the ledger in a data directory. `fingerprint` is that of the server's key, if there is one."""
     path = directory / FILE
     if not path.exists():
@@ -37,12 +38,13 @@ def audit(directory: Path, fingerprint: str | None = None) -> list[Fault]:
         ]
     with refusing(path), closing(reader(path)) as db:
         db.execute("BEGIN")
-        return list(_audit(directory, db, fingerprint))
+        return list(_audit(directory, db, fingerprint, tell))
 
 
-def _audit(directory: Path, db: sqlite3.Connection, fingerprint: str | None) -> Iterator[Fault]:
+def _audit(directory: Path, db: sqlite3.Connection, fingerprint: str | None, tell: Tell) -> Iterator[Fault]:
     path, newest = directory / FILE, max(migrations("sqlite"))
     # The pages first: what is read from broken ones says nothing.
+    tell("checking pages", 0, 0)
     broken = [Fault(str(path), what) for what in _pages(db)]
     yield from broken
     version = schema_of(db)
@@ -57,7 +59,7 @@ def _audit(directory: Path, db: sqlite3.Connection, fingerprint: str | None) -> 
         )
         return
     if not broken:
-        yield from _content(directory, db, fingerprint)
+        yield from _content(directory, db, fingerprint, tell)
 
 
 def _pages(db: sqlite3.Connection) -> Iterator[str]:
@@ -72,13 +74,14 @@ def _pages(db: sqlite3.Connection) -> Iterator[str]:
         yield f"its pages are damaged: {error}"
 
 
-def _content(directory: Path, db: sqlite3.Connection, fingerprint: str | None) -> Iterator[Fault]:
+def _content(directory: Path, db: sqlite3.Connection, fingerprint: str | None, tell: Tell) -> Iterator[Fault]:
     """Rows that are not what was written, and what the log does not lead to."""
     path = directory / FILE
     seals = Seals.of(db)
     yield from _numbering(db)
+    tell("reading the log", 0, 0)
     try:
-        for fault in SqliteLedger.reading(directory, db).verify():
+        for fault in SqliteLedger.reading(directory, db).verify(tell):
             yield replace(fault, next=_REBUILT.get(fault.where, ""))
     except Exception as error:  # what is damaged breaks in its own ways
         for where, what in broken_seals(db, seals):

@@ -25,6 +25,7 @@ from typing import Final
 
 import numpy as np
 
+from askance_protocol.progress import Tell, tell_nobody
 from askance_protocol.rounds import Bulletin, Entry, RoundClosed, RoundPublished
 from askance_server.durable import make_directory
 from askance_server.ledger.alone import one_at_a_time
@@ -160,11 +161,11 @@ class SqliteLedger(ProjectedLedger):
                 yield group.users, group.outcomes
 
     @one_at_a_time
-    def verify(self) -> list[Fault]:
+    def verify(self, tell: Tell = tell_nobody) -> list[Fault]:
         """Work out spending and reports from the log alone and compare; follow every bulletin."""
         try:
-            sealed = [Fault(where, what) for where, what in broken_seals(self._db, self._seals)]
-            return [*super().verify(), *sealed]
+            sealed = [Fault(where, what) for where, what in broken_seals(self._db, self._seals, tell)]
+            return [*super().verify(tell), *sealed]
         except LedgerError as error:
             return [Fault(str(self._path), str(error))]
 

@@ -19,12 +19,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
+from askance_protocol.progress import Tell, tell_nobody
 from askance_server.ledger.base import LedgerError
 from askance_server.ledger.digests import Row, digest
 
@@ -49,6 +51,8 @@ _SMALL: Final = {"enrolments", "epochs", "kinds", "rounds", "server_keys", "sqli
 _LONG: Final = {"entries", "report_groups"}
 _MODULUS: Final = 1 << 256
 _DIGITS: Final = 20
+_TOLD: Final = 1000
+"""One of so many rows is told of, when they are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +133,13 @@ def rows_of(db: sqlite3.Connection, table: str) -> Iterator[Row]:
     return iter(db.execute(f"SELECT {SEALED[table]} FROM {table}"))  # noqa: S608
 
 
-def recount(db: sqlite3.Connection, table: str) -> Seal:
-    """The seal that the rows of a table have now."""
+def recount(db: sqlite3.Connection, table: str, tell: Callable[[int], None] = lambda _: None) -> Seal:
+    """The seal that the rows of a table have now; `tell` hears how many have been counted."""
     rows = sum_ = 0
     for row in rows_of(db, table):
         rows, sum_ = rows + 1, sum_ + digest(table, row)
+        if not rows % _TOLD:
+            tell(rows)
     return Seal(rows, sum_ % _MODULUS)
 
 
@@ -193,15 +199,18 @@ def check_seals(db: sqlite3.Connection, seals: Seals, path: Path) -> None:
             )
 
 
-def broken_seals(db: sqlite3.Connection, seals: Seals) -> Iterator[tuple[str, str]]:
+def broken_seals(db: sqlite3.Connection, seals: Seals, tell: Tell = tell_nobody) -> Iterator[tuple[str, str]]:
     """The tables whose rows are not what was sealed, and what is wrong with each."""
+    sealed, before = sum(seal.rows for seal in seals.kept.values()), 0
     for table in SEALED:
         seal = seals.kept.get(table)
         try:
-            found = recount(db, table)
+            found = recount(db, table, partial(_tell_rows, tell, before, sealed))
         except sqlite3.Error as error:
             yield f"table {table}", f"it cannot be read: {error}"
             continue
+        before += found.rows
+        _tell_rows(tell, before, sealed, 0)
         if seal is None:
             yield f"table {table}", "its seal is gone"
         elif found.rows != seal.rows:
@@ -210,6 +219,10 @@ def broken_seals(db: sqlite3.Connection, seals: Seals) -> Iterator[tuple[str, st
             yield f"table {table}", "a row, or its seal, is not what was written"
     for table in sorted(seals.kept.keys() - SEALED):
         yield f"table {table}", "a seal of a table that this program does not know"
+
+
+def _tell_rows(tell: Tell, before: int, sealed: int, rows: int) -> None:
+    tell("verifying seals", before + rows, sealed)
 
 
 # ------------------------------------------------------------------------------------------- the count beside the file
