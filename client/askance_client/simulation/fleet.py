@@ -88,7 +88,7 @@ class FleetProgress:
         )
 
 
-Tell = Callable[[FleetProgress], None]
+TellFleet = Callable[[FleetProgress], None]
 News: TypeAlias = "Queue[tuple[int, FleetProgress | AskanceError]]"
 """From the processes: how far each shard has come, by its number, or why it has stopped."""
 
@@ -127,7 +127,7 @@ async def enrol_shard(shard: FleetShard) -> None:
 
 
 async def run_shard(
-    shard: FleetShard, study: str, population: Population, tell: Tell = lambda _: None
+    shard: FleetShard, study: str, population: Population, tell: TellFleet = lambda _: None
 ) -> FleetProgress:
     """Enrol the users who have no number yet, and answer until no user of the shard will be asked any more."""
     file = WalletFile.open(shard.wallets)
@@ -190,7 +190,7 @@ class _ShardRun:
     file: WalletFile
     connections: Sequence[TimedServer]
     reader: BulletinReader
-    tell: Tell
+    tell: TellFleet
     numbers: NDArray[np.uint64] = field(init=False)
     progress: FleetProgress = field(init=False)
     visited: dict[str, Truths] = field(default_factory=dict[str, "Truths"])
@@ -368,7 +368,7 @@ def shards_of(whole: FleetShard, processes: int) -> list[FleetShard]:
 
 
 def run_fleet(
-    shards: Sequence[FleetShard], study: str, population: Population, tell: Tell = lambda _: None
+    shards: Sequence[FleetShard], study: str, population: Population, tell: TellFleet = lambda _: None
 ) -> FleetProgress:
     """Run all shards, a process each, and add up how far they have come. If one fails, the others are stopped."""
     if len(shards) == 1:
@@ -390,7 +390,7 @@ def run_fleet(
         news.close()
 
 
-def _gather(processes: Sequence[SpawnProcess], news: News, tell: Tell) -> FleetProgress:
+def _gather(processes: Sequence[SpawnProcess], news: News, tell: TellFleet) -> FleetProgress:
     latest: dict[int, FleetProgress] = {}
     while not (len(latest) == len(processes) and all(each.ended for each in latest.values())):
         try:
@@ -407,7 +407,7 @@ def _gather(processes: Sequence[SpawnProcess], news: News, tell: Tell) -> FleetP
     return sum(latest.values(), FleetProgress(0, ended=True))
 
 
-def _at_times(tell: Tell) -> Tell:
+def _at_times(tell: TellFleet) -> TellFleet:
     """Tell a few times a second, not at each visit, and without the latencies, of which there is one a report."""
     last = 0.0
 
