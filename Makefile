@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 READY := .venv/.ready-for-the-demo
 
-.PHONY: test torture mutants test-compose check demo install format lint types types-of-sources types-of-tests layers lock images vectors benchmark clean
+.PHONY: test torture mutants test-compose check demo install format lint types types-of-sources types-of-tests types-of-modules layers lock images vectors benchmark clean
 
 # A document is read from top to bottom, so its examples stay with one worker: loadfile. conftest.py puts what takes long
 # first; by itself the scheduler would put files with few tests last, and those are the longest.
@@ -12,7 +12,7 @@ PYTEST = $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 # What needs no test runs as two at a time: type checkers use one processor each.
 test: install
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint layers types-of-sources types-of-tests
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint layers types-of-sources types-of-tests types-of-modules
 	$(PYTEST)
 
 # What takes too long for each day: many more lives, kills and requests.
@@ -66,14 +66,17 @@ lint: install
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 
-# Sources strictly, tests in standard mode.
-types: types-of-sources types-of-tests
+# Sources strictly, tests in standard mode, JavaScript by its comments.
+types: types-of-sources types-of-tests types-of-modules
 
 types-of-sources: install
 	$(BIN)/basedpyright
 
 types-of-tests: install
 	$(BIN)/basedpyright -p tests/pyrightconfig.json
+
+types-of-modules: install
+	$(BIN)/python -m tests.harness.typescript
 
 layers: install
 	$(BIN)/lint-imports --no-cache

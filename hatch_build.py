@@ -4,6 +4,9 @@ The files of this repository name each other by relative links, which lead nowhe
 Where the project can be read is one setting, `ASKANCE_PROJECT_URL`, given when a release is built: then its links are
 absolute and its metadata has URLs. Without it nothing is invented: a link becomes the name of the file, which the
 source distribution has.
+
+The protocol in JavaScript is `protocol/web` here, and `askance_protocol/web` in a wheel: package data of the room that
+it is the twin of. An editable installation has it where it is.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 SETTING = "ASKANCE_PROJECT_URL"
@@ -48,3 +52,13 @@ class Metadata(MetadataHookInterface):
         text = (Path(self.root) / "README.md").read_text(encoding="utf-8")
         metadata["readme"] = {"content-type": "text/markdown", "text": with_links(text, address)}
         metadata["urls"] = urls_below(address)
+
+
+class JavaScript(BuildHookInterface[Any]):
+    """The protocol's JavaScript modules, as data of the package `askance_protocol`."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Add the modules to a wheel; not to an editable one, which would hold copies that grow old."""
+        if version != "editable":
+            for path in sorted((Path(self.root) / "protocol" / "web").glob("*.mjs")):
+                build_data["force_include"][str(path)] = f"askance_protocol/web/{path.name}"

@@ -1,4 +1,7 @@
-"""The vectors are what this implementation does, and what an independent one in JavaScript does."""
+"""The vectors are what this implementation does, what an independent one in JavaScript does, and what the package does
+that runs in a browser: `protocol/web`. The second was written from the documentation alone, so it says that the page is
+enough, and whether two who agree do so because one was copied from the other. Neither takes a line from the other.
+"""
 
 from __future__ import annotations
 
@@ -29,15 +32,21 @@ def test_a_quarter_of_the_vectors_at_least_is_bad() -> None:
     assert successes.count(False) >= len(successes) / 4
 
 
-def javascript(folder: Path) -> subprocess.CompletedProcess[str]:
-    script = [str(folder / "check.mjs")]
+CHECK = HERE / "js" / "implementation.mjs"
+PACKAGE = HERE.parent / "protocol" / "web" / "implementation.mjs"
+each_implementation = pytest.mark.parametrize("implementation", [CHECK, PACKAGE], ids=["check", "package"])
+
+
+def javascript(folder: Path, implementation: Path) -> subprocess.CompletedProcess[str]:
+    script = [str(HERE / "check.mjs"), str(folder), str(implementation)]
     run: Any = node(script, return_completed_process=True, capture_output=True, text=True, timeout=60)
     return run
 
 
-def test_javascript_computes_the_good_ones_and_refuses_the_bad_ones() -> None:
+@each_implementation
+def test_javascript_computes_the_good_ones_and_refuses_the_bad_ones(implementation: Path) -> None:
     """All of them: what it says to have looked at is what there is, file by file."""
-    run = javascript(HERE)
+    run = javascript(HERE, implementation)
 
     assert run.returncode == 0, run.stdout + run.stderr
     total = 0
@@ -119,16 +128,17 @@ def turned_good(vectors: list[Content]) -> None:
 
 @pytest.fixture
 def copied(tmp_path: Path) -> Path:
-    """The vectors and what reads them, to be spoiled."""
-    shutil.copytree(HERE, tmp_path / "vectors", ignore=shutil.ignore_patterns("__pycache__"))
+    """The vectors, to be spoiled."""
+    shutil.copytree(HERE, tmp_path / "vectors", ignore=lambda _, names: [n for n in names if not n.endswith(".json")])
     return tmp_path / "vectors"
 
 
-def test_control_every_planted_difference_is_found_by_javascript(copied: Path) -> None:
+@each_implementation
+def test_control_every_planted_difference_is_found_by_javascript(copied: Path, implementation: Path) -> None:
     for name, number, spoil, _ in PLANTED:
         changed(copied, name, lambda vectors, spoil=spoil, number=number: spoil(vectors[number]))
 
-    run = javascript(copied)
+    run = javascript(copied, implementation)
 
     assert {name for name, *_ in PLANTED} == set(generate.files())
     assert run.returncode == 1
@@ -140,26 +150,47 @@ def test_control_every_planted_difference_is_found_by_javascript(copied: Path) -
         assert reason.startswith(said), (name, number, reason)
 
 
-def test_control_no_bad_vector_passes_for_a_good_one(copied: Path) -> None:
+@each_implementation
+def test_control_no_bad_vector_passes_for_a_good_one(copied: Path, implementation: Path) -> None:
     """Each is turned good, all at once."""
     bad = 0
     for name, content in generate.files().items():
         bad += sum(not vector["success"] for vector in content["vectors"])
         changed(copied, name, turned_good)
 
-    run = javascript(copied)
+    run = javascript(copied, implementation)
 
     assert run.returncode == 1
     assert run.stdout.endswith(f" {bad} differ\n"), run.stdout
 
 
-def test_control_a_file_that_is_unknown_or_gone_and_a_vector_of_no_kind_are_found(copied: Path) -> None:
+@each_implementation
+def test_control_a_file_that_is_unknown_or_gone_and_a_vector_of_no_kind_are_found(
+    copied: Path, implementation: Path
+) -> None:
     (copied / "hadamard.json").rename(copied / "walsh.json")
     changed(copied, "coins.json", lambda vectors: vectors[0].pop("success"))
 
-    run = javascript(copied)
+    run = javascript(copied, implementation)
 
     assert run.returncode == 1
     for name in ("hadamard.json: differs", "walsh.json: differs", "coins.json: differs: is neither good nor bad"):
         assert name in run.stdout
     assert run.stdout.endswith(" 3 differ\n"), run.stdout
+
+
+def imported(folder: Path) -> set[str]:
+    """The modules that the modules of a folder import."""
+    found = (re.findall(r'from "([^"]+)"', path.read_text()) for path in folder.glob("*.mjs"))
+    return {name for names in found for name in names}
+
+
+def test_neither_implementation_has_a_line_of_the_other() -> None:
+    """Each imports its own modules only."""
+    package = HERE.parents[1] / "protocol" / "web"
+
+    for folder in (HERE / "js", package):
+        assert imported(folder)
+        assert {name for name in imported(folder) if not re.fullmatch(r"\./[a-z0-9]+\.mjs", name)} == set()
+    # The control: what holds the vectors to an implementation imports from another folder.
+    assert {name for name in imported(PACKAGE.parent) if name.startswith("../")}

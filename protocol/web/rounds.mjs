@@ -1,0 +1,278 @@
+// A round, checked and ready to be answered.
+//
+// A user is asked one part of a round. So what has to be known of all parts (shares, rows, charges, numbers of
+// outcomes, work) is read off their published forms, and only her own is prepared: her query is total, her channel's
+// exact ε is at most what she pays. Everything that is refused here is refused from public data.
+
+import { digest } from "./canonical.mjs";
+import { binary, geometric, kary, laplace, tabulated } from "./channels.mjs";
+import { Coin, choice, rowOf } from "./coins.mjs";
+import { ProtocolError, refuse } from "./errors.mjs";
+import { encode, rowsFor } from "./hadamard.mjs";
+import { inputsOf, measure, prepare } from "./queries.mjs";
+
+/** @typedef {import("./channels.mjs").Channel} Channel */
+/** @typedef {import("./channels.mjs").ChannelSpec} ChannelSpec */
+/** @typedef {import("./examples.mjs").Example} Example */
+/** @typedef {import("./queries.mjs").PreparedQuery} PreparedQuery */
+/** @typedef {import("./queries.mjs").Query} Query */
+/** @typedef {import("./schema.mjs").Schema} Schema */
+/** @typedef {import("./spec.mjs").Part} Part */
+/** @typedef {import("./spec.mjs").Round} Round */
+/** @typedef {import("./spec.mjs").Study} Study */
+/**
+ * What one user is asked: a part of the round and, where it pools cells, a Hadamard row.
+ * @typedef {{readonly part: number, readonly row: number}} Question
+ */
+/**
+ * One question, ready: from an answer and a public row to the input of a channel.
+ * @typedef {object} PreparedPart
+ * @property {Part} part
+ * @property {PreparedQuery} query
+ * @property {Channel} channel
+ * @property {number} rows
+ * @property {(answer: number, row: number) => number} encode
+ */
+
+/** Microseconds, about, that it takes to prepare all parts of a round in the reference implementation. */
+export const MAX_WORK = 1 << 23;
+const WEIGHT_WORK = 16;
+
+/** A round that may be answered. Only `openRound` and `prepareRound` should make one. */
+export class PreparedRound {
+  /** @type {Map<number, PreparedPart | ProtocolError>} */
+  #prepared = new Map();
+  #shares;
+
+  /**
+   * @param {Study} study
+   * @param {Round} spec
+   */
+  constructor(study, spec) {
+    this.study = study;
+    this.spec = spec;
+    this.id = digest(spec);
+    this.rows = spec.parts.map(rowsOf);
+    this.#shares = spec.parts.reduce((sum, { share }) => sum + share, 0);
+    Object.freeze(this);
+  }
+
+  /** The largest number of outcomes of a part: every report of the round is as long as that needs. */
+  get outcomes() {
+    return this.spec.parts.reduce((most, part) => Math.max(most, outcomesOf(part, this.study.example)), 0);
+  }
+
+  /**
+   * Whether a user is in the cohort.
+   * @param {number} user
+   */
+  asks(user) {
+    const { first_user, users, slots, first_slot, slot_count } = this.spec.cohort;
+    if (user < first_user || user >= first_user + users) return false;
+    if (slots === 1) return true;
+    const slot = choice(new Coin(this.spec.study).toss(user), slots);
+    return slot >= first_slot && slot < first_slot + slot_count;
+  }
+
+  /**
+   * The part and the row of a user.
+   * @param {number} user
+   * @returns {Question}
+   */
+  question(user) {
+    if (this.rows.length === 1 && this.rows[0] === 1) return { part: 0, row: 0 };
+    const coin = new Coin(this.id).toss(user);
+    let drawn = choice(coin, this.#shares);
+    const part = this.rows.length === 1 ? 0 : this.spec.parts.findIndex(({ share }) => (drawn -= share) < 0);
+    return { part, row: rowOf(coin, this.rows[part]) };
+  }
+
+  /**
+   * A part, prepared when it is first looked at. What is unsound is refused each time.
+   * @param {number} number
+   * @returns {PreparedPart}
+   */
+  part(number) {
+    const kept = this.#prepared.get(number) ?? preparedOrNot(this.spec.parts[number], this.study.example, number);
+    this.#prepared.set(number, kept);
+    if (kept instanceof ProtocolError) throw kept;
+    return kept;
+  }
+}
+
+/**
+ * Check what a round is as a whole; each part is checked when it is first looked at.
+ * @param {Study} study
+ * @param {Round} spec
+ */
+export function openRound(study, spec) {
+  if (spec.study !== digest(study)) refuse("study", "is of another study", "fetch the study that the round names");
+  spec.parts.forEach(({ charge }, number) => {
+    if (charge > study.cap)
+      refuse(`parts[${number}].charge`, `${charge} is above the study's cap of ${study.cap} micro-ε`);
+  });
+  return new PreparedRound(study, spec);
+}
+
+/**
+ * Check a round against its study, whole: every query answerable, every channel certified for what it charges.
+ * @param {Study} study
+ * @param {Round} spec
+ */
+export function prepareRound(study, spec) {
+  checkWork(spec);
+  const round = openRound(study, spec);
+  spec.parts.forEach((_, number) => round.part(number));
+  return round;
+}
+
+/**
+ * Refuse a round that takes too long to prepare, told without doing it.
+ * @param {Round} spec
+ */
+export function checkWork(spec) {
+  const work = spec.parts.reduce((sum, part) => sum + workOf(part), 0);
+  if (work > MAX_WORK)
+    refuse("parts", `takes ${work} steps to prepare, over the limit of ${MAX_WORK}`, "ask fewer questions at once");
+}
+
+/** @param {Part} part */
+function workOf({ query, channel }) {
+  const { nodes, entries } = measure(query);
+  if (channel.kind === "table") return nodes + entries + channel.weights.reduce((sum, row) => sum + row.length, 0);
+  const steps = query.kind !== "real" ? 0 : channel.kind === "geometric" ? 2 : channel.kind === "laplace" ? 6 : 0;
+  return nodes + entries + (query.kind === "real" && steps ? WEIGHT_WORK * steps * query.denominator : 1);
+}
+
+/**
+ * @param {ChannelSpec} channel
+ * @param {Query} query
+ */
+const pools = (channel, query) => channel.kind === "binary" && query.kind === "cell";
+
+/** @param {Part} part */
+const rowsOf = ({ query, channel }) => (query.kind === "cell" && pools(channel, query) ? rowsFor(query.cells) : 1);
+
+/**
+ * @param {ChannelSpec} channel
+ * @param {Query} query
+ * @returns {never}
+ */
+const notAnswered = (channel, query) =>
+  refuse("", `a ${channel.kind} channel does not answer a ${query.kind} query`, "binary answers every query");
+
+/**
+ * The number of outcomes of a part's channel, which is not built for it.
+ * @param {Part} part
+ * @param {Schema} schema
+ */
+function outcomesOf({ query, channel }, schema) {
+  switch (channel.kind) {
+    case "binary":
+      return 2;
+    case "kary":
+      return query.kind === "cell" ? inputsOf(query, schema) : notAnswered(channel, query);
+    case "geometric":
+      return query.kind === "real" ? 2 * query.denominator + 1 : notAnswered(channel, query);
+    case "laplace":
+      return query.kind === "real" ? 6 * query.denominator + 1 : notAnswered(channel, query);
+    case "table":
+      return channel.weights[0].length;
+  }
+}
+
+/**
+ * The channel that randomizes the answers of a query.
+ * @param {ChannelSpec} spec
+ * @param {Query} query
+ * @param {Schema} schema
+ * @returns {Channel}
+ */
+export function buildChannel(spec, query, schema) {
+  switch (spec.kind) {
+    case "binary":
+      return binary(
+        spec.micro_epsilon,
+        query.kind === "boolean" ? 1 : query.kind === "cell" ? 2 : 2 * query.denominator,
+      );
+    case "kary":
+      return query.kind === "cell" ? kary(spec.micro_epsilon, inputsOf(query, schema)) : notAnswered(spec, query);
+    case "geometric":
+      return query.kind === "real" ? geometric(spec.micro_epsilon, 2 * query.denominator) : notAnswered(spec, query);
+    case "laplace":
+      return query.kind === "real" ? laplace(spec.micro_epsilon, 2 * query.denominator) : notAnswered(spec, query);
+    case "table": {
+      const [channel, inputs] = [tabulated(spec.weights), inputsOf(query, schema)];
+      return channel.inputs === inputs
+        ? channel
+        : refuse("weights", `has ${channel.inputs} rows, the query ${inputs} answers`);
+    }
+  }
+}
+
+/**
+ * How an answer becomes an input: by the same steps for each.
+ * @param {Query} query
+ * @param {boolean} pooled
+ * @returns {(answer: number, row: number) => number}
+ */
+function encoder(query, pooled) {
+  if (pooled) return encode;
+  if (query.kind === "boolean") return (answer) => answer;
+  if (query.kind === "real") return (answer) => answer + query.denominator;
+  if (query.negative === undefined) return (answer) => answer - 1;
+  return (answer) => 2 * (Math.abs(answer) - 1) + Number(answer < 0);
+}
+
+/**
+ * @param {Part} part
+ * @param {Schema} schema
+ * @param {number} number
+ * @returns {PreparedPart | ProtocolError}
+ */
+function preparedOrNot(part, schema, number) {
+  try {
+    return preparePart(part, schema);
+  } catch (error) {
+    if (error instanceof ProtocolError) return error.at(`parts[${number}]`);
+    throw error;
+  }
+}
+
+/**
+ * @template T
+ * @param {string} where
+ * @param {() => T} work
+ * @returns {T}
+ */
+function within(where, work) {
+  try {
+    return work();
+  } catch (error) {
+    throw error instanceof ProtocolError ? error.at(where) : error;
+  }
+}
+
+/**
+ * @param {Part} part
+ * @param {Schema} schema
+ * @returns {PreparedPart}
+ */
+function preparePart(part, schema) {
+  const query = within("query", () => prepare(part.query, schema));
+  const channel = within("channel", () => buildChannel(part.channel, part.query, schema));
+  if (part.charge < channel.certified) {
+    refuse(
+      "charge",
+      `${part.charge} micro-ε is charged, but the channel is certified for ${channel.certified}`,
+      "charge what the channel costs, or more",
+    );
+  }
+  return Object.freeze({
+    part,
+    query,
+    channel,
+    rows: rowsOf(part),
+    encode: encoder(part.query, pools(part.channel, part.query)),
+  });
+}
