@@ -234,6 +234,9 @@ def test_a_product_is_the_pair_of_its_members() -> None:
     assert min(together) >= 0
     assert right(answers)
     assert group.numbers == [4, 1, 1, 1]
+    # A share is a number, as it is where the question is asked apart.
+    assert [type(each) for each in answers] == [np.ndarray, float, float, float]
+    assert Group((queries[1],)).answers(0.25) == [0.25]
     assert len(group.sums) == 7
     # The control: the same cells, read as if the questions stood in another order.
     assert not right([Group((*queries[1:], queries[0])).answers(shares)[at] for at in (3, 0, 1, 2)])
