@@ -21,6 +21,7 @@ from askance_protocol.tally import Tally
 from askance_server.core.estimates import AnsweredRound, estimates_of, study_estimates
 from askance_server.core.estimators import estimate
 from askance_server.core.in_memory import StudyInMemory
+from askance_server.core.replay import Replay
 from askance_server.core.run import StrategyError
 from askance_server.core.strategy import Asking, Estimate, Estimating, Hypothesis, Parameters, Strategy, estimates_in
 from askance_server.core.study import study_of
@@ -215,6 +216,32 @@ def test_answers_from_reports_tell_a_strategy_how_sure_they_are() -> None:
 
     assert view.end.reason == "heard"
     assert [heard[0], heard[1]] == [estimates_of(*answered(view)[0]), estimates_of(*answered(view)[0], 0.99)]
+
+
+def test_a_study_of_version_0_1_is_replayed_with_answers_that_have_no_intervals() -> None:
+    """It began so, and a strategy that looks at them would go another way."""
+    heard = list[Sequence[Estimate]]()
+
+    def asking(parameters: Parameters) -> Asking:
+        answers = yield next(STRATEGIES["mean"].run(parameters))
+        heard.append(estimates_in(answers))
+        return Hypothesis("heard", {"mean": float(answers[0])})
+
+    view = finished(replace(STRATEGIES["mean"], run=asking))
+    heard.clear()
+    for bare in (False, True):
+        Replay(view.study, view.strategy, view.round, bare=bare).hear(entry.notice for entry in view.entries)
+
+    assert heard == [estimates_of(*answered(view)[0]), ()]
+
+
+def test_in_memory_the_clock_is_read_once_a_round() -> None:
+    """What is planned again has the same deadline, and a later round one of its own."""
+    view = finished(STRATEGIES["mean"])
+    fresh = StudyInMemory(view.study, view.strategy, 10, clock=iter([5, 9, 11]).__next__)
+    for answered_rounds, time in enumerate([5, 9, 11]):
+        fresh._replay.answered = answered_rounds
+        assert [fresh.now, fresh.now] == [time, time]
 
 
 def test_answers_from_elsewhere_have_no_intervals() -> None:

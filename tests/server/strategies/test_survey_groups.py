@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from itertools import combinations_with_replacement, pairwise, product
-from math import comb, prod
+from math import comb, inf, prod
 from typing import Any, Final
 
 import numpy as np
@@ -296,18 +296,17 @@ def test_the_groups_are_the_best_of_all_runs() -> None:
         assert sum(costs(group.members) for group in found) == pytest.approx(min(tried))
 
 
-def cheapest(order: Sequence[CellQuery], cost: Callable[[Sequence[CellQuery]], float | None]) -> float:
+def cheapest(order: Sequence[CellQuery], cost: Callable[[Sequence[CellQuery]], float]) -> float:
     """The least that any cut into runs costs, where a query alone costs 1: by trying all."""
-    least = float("inf")
+    least = inf
     for bits in product((False, True), repeat=len(order) - 1):
         cuts = [0, *(at for at, cut in enumerate(bits, 1) if cut), len(order)]
         least = min(least, total([order[begin:end] for begin, end in pairwise(cuts)], cost))
     return least
 
 
-def total(runs: Sequence[Sequence[Any]], cost: Callable[[Sequence[Any]], float | None]) -> float:
-    prices = [1.0 if len(run) == 1 else cost(run) for run in runs]
-    return sum(float("inf") if price is None else price for price in prices)
+def total(runs: Sequence[Sequence[Any]], cost: Callable[[Sequence[Any]], float]) -> float:
+    return sum(1.0 if len(run) == 1 else cost(run) for run in runs)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -316,13 +315,13 @@ def test_the_cut_into_runs_costs_least_whatever_runs_cost(seed: int) -> None:
     source = np.random.default_rng(seed)
     order = [CellQuery(cells=2, cell=Integer(of=at)) for at in range(int(source.integers(1, 7)))]
     prices = {
-        tuple(order[begin:end]): None if source.random() < 0.3 else float(source.uniform(0, end - begin + 0.5))
+        tuple(order[begin:end]): inf if source.random() < 0.3 else float(source.uniform(0, end - begin + 0.5))
         for begin in range(len(order))
         for end in range(begin + 2, len(order) + 1)
     }
 
-    def cost(run: Sequence[Any]) -> float | None:
-        return prices.get(tuple(run))
+    def cost(run: Sequence[Any]) -> float:
+        return prices[tuple(run)]
 
     found = survey_groups._runs(order, cost)
 
@@ -330,6 +329,31 @@ def test_the_cut_into_runs_costs_least_whatever_runs_cost(seed: int) -> None:
     assert total(found, cost) == pytest.approx(cheapest(order, cost))
     # The control: all of them apart, where that is not the best.
     assert len(found) == len(order) or total([[query] for query in order], cost) > total(found, cost)
+
+
+@pytest.mark.parametrize("epsilon", [500_000, 1_750_000, 4_000_000])
+def test_a_ratio_is_of_an_even_share_and_infinite_where_another_share_has_nothing_of_it(epsilon: int) -> None:
+    """From a fifth of an even share to all but a fifth of it: on a grid, where the code looks at both ends."""
+    reports, bound = ReportsAt(epsilon), list[str]()
+    for own, others, part in product((2, 4, 16, 64), (2, 3, 8), (0.05, 0.1, 0.25, 0.5, 0.8)):
+        cells, even = own * others, 1 / own
+
+        def against(share: float, own: int = own, cells: int = cells, part: float = part) -> float:
+            return reports.together(cells, cells // own, share) * part / reports.apart(own, share)
+
+        low, *between, high = map(against, np.linspace(RARE * even, 1 - RARE * even, 41).tolist())
+        gains = max(low, *between, high) < 1
+        assert survey_groups._ratio(cells, own, reports, part) == (pytest.approx(against(even)) if gains else inf)
+        bound.append("gains" if gains else "rare" if high < 1 else "common" if low < 1 else "both")
+    # The control: each end is what decides, somewhere.
+    assert set(bound) >= ({"gains", "both", "common"} if epsilon < 4_000_000 else {"gains", "both"})
+
+
+def test_at_an_epsilon_that_no_response_with_so_many_cells_has_they_are_apart() -> None:
+    with pytest.raises(ProtocolError, match="too large"):
+        KarySpec(micro_epsilon=24_000_000).build(groups(SIX[:2], 20)[0].query, COLUMNS)  # type: ignore[arg-type]
+    assert asked_together(SIX[:2], 20) == [2]
+    assert asked_together(SIX[:2], 24) == [1, 1]
 
 
 def test_a_run_has_as_many_cells_as_a_channel_has_categories() -> None:

@@ -29,7 +29,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, pairwise
-from math import prod
+from math import inf, isfinite, prod
 from operator import mul
 from typing import Final, TypeAlias
 
@@ -160,7 +160,7 @@ def groups_of(asked: Sequence[TelemetryQuestion], example: Schema, reports: Repo
     return list(dict.fromkeys(joined.get(query, Group((query,))) for query in shares))
 
 
-_RunCost: TypeAlias = Callable[[Sequence[Asked]], float | None]
+_RunCost: TypeAlias = Callable[[Sequence[Asked]], float]
 
 
 def _runs(order: Sequence[Asked], cost: _RunCost) -> Sequence[Sequence[Asked]]:
@@ -172,19 +172,19 @@ def _runs(order: Sequence[Asked], cost: _RunCost) -> Sequence[Sequence[Asked]]:
             run = order[begin:end]
             if prod(map(cells_of, run)) > MAX_CATEGORIES:
                 break
-            price = cost(run)
-            if price is not None and best[begin][0] + price < found[0]:
-                found = best[begin][0] + price, [*best[begin][1], run]
+            price = best[begin][0] + cost(run)
+            if price < found[0]:
+                found = price, [*best[begin][1], run]
         best.append(found)
     return best[-1][1]
 
 
 def _costs(shares: Counter[Asked], example: Schema, reports: Reports) -> _RunCost:
-    """The sum of the variances of a group against those apart; None where one of them is not lower, or not asked."""
+    """The sum of the variances of a group against those apart; infinite where one is not lower, or there is no room."""
 
-    def cost(run: Sequence[Asked]) -> float | None:
-        found = ratios(run, shares, reports)
-        return sum(found) if max(found) < 1 and _fits(run, example, reports) else None
+    def cost(run: Sequence[Asked]) -> float:
+        found = sum(ratios(run, shares, reports))
+        return found if isfinite(found) and _fits(run, example, reports) else inf
 
     return cost
 
@@ -205,7 +205,7 @@ def _ratio(cells: int, own: int, reports: Reports, part: float) -> float:
     even = 1 / own
     shares = (RARE * even, 1 - RARE * even, even)
     found = [reports.together(cells, cells // own, share) * part / reports.apart(own, share) for share in shares]
-    return found[-1] if max(found) < 1 else float("inf")
+    return found[-1] if max(found) < 1 else inf
 
 
 def _fits(run: Sequence[Asked], example: Schema, reports: Reports) -> bool:
