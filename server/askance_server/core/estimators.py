@@ -17,6 +17,10 @@ The interval depends on nothing but what is certain.
   Hoeffding's (1963, Thm 1, in its form with the relative entropy), which is narrow for means near the ends, and
   the empirical Bernstein bound of Maurer and Pontil (2009, Thm 4), which is narrow for small variances.
 
+An unbiased estimate of a share may lie so far below 0 that no share is in its interval, and what is left of it, "0 to
+0", would read as certainty. So the interval is that of the nearest mean that there may be. It holds all of the other
+one that is possible: its ends move with the mean.
+
 An interval is for one estimate. To read m of them at once, ask for `confidence` 1 − β/m.
 """
 
@@ -138,16 +142,25 @@ class _TwoValued:
     def estimates(self, confidence: float) -> Estimates:
         base, step, received = self.values[0], self.values[1] - self.values[0], self.received
         share = self.ones / received
-        ends = [base + step * end for end in clopper_pearson(self.ones, received, confidence)]
+        least, most = self._possible()
+        (low, _), (_, high) = clopper_pearson(
+            np.stack([np.minimum(self.ones, most), np.maximum(self.ones, least)]), received, confidence
+        )
         spread = np.sqrt(share * (1 - share) / max(received - 1, 1)) if received > 1 else np.full(len(self.ones), 0.5)
         return Estimates(
             self.means(),
             step * spread,
-            np.clip(np.minimum(*ends), *self.domain),
-            np.clip(np.maximum(*ends), *self.domain),
+            np.clip(base + step * low, *self.domain),
+            np.clip(base + step * high, *self.domain),
             confidence,
             received,
         )
+
+    def _possible(self) -> tuple[Integers, Integers]:
+        """The counts that come nearest to the least and to the greatest mean that there may be."""
+        step = np.where(self.values[1] > self.values[0], self.values[1] - self.values[0], np.inf)
+        least, most = (np.clip((end - self.values[0]) / step, 0, 1) * self.received for end in self.domain)
+        return np.ceil(least).astype(np.int64), np.floor(most).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -176,7 +189,8 @@ class _Several:
         variance = float((score - value) ** 2 @ self.counts) / max(received - 1, 1)
         # One report shows no spread at all: then the largest possible one stands in.
         error = math.sqrt(variance / received) if received > 1 else float(np.ptp(score)) / 2
-        low, high = bounded_interval(value, variance, received, (float(score.min()), float(score.max())), confidence)
+        possible = min(max(value, domain[0]), domain[1])
+        low, high = bounded_interval(possible, variance, received, (float(score.min()), float(score.max())), confidence)
         return error, max(low, domain[0]), min(high, domain[1])
 
 

@@ -237,6 +237,25 @@ def test_one_report_alone_has_an_error_as_large_as_can_be_and_all_stay_in_their_
 
 
 @each_part
+def test_an_interval_is_never_so_far_out_that_nothing_possible_is_left_of_it(one: PreparedPart) -> None:
+    """400 reports alike, whichever: their scores' means lie where no mean can be, and their interval is the nearest."""
+    signed = isinstance(one.query.query, RealQuery) or getattr(one.query.query, "negative", None) is not None
+    least, most, beyond = -1.0 if signed else 0.0, 1.0, 0
+    for row, word in product(range(one.rows), range(one.channel.outcomes)):
+        counts = np.zeros((one.rows, one.channel.outcomes), np.int64)
+        counts[row, word] = 400
+        found = estimate(one, Tally(counts))
+        below, above = found.values < least, found.values > most
+        beyond += int(below.sum() + above.sum())
+
+        assert (found.high - found.low > 0.001).all()
+        assert (found.low[below] == least).all()
+        assert (found.high[above] == most).all()
+    # The control: without such means there would be nothing to see.
+    assert beyond > 0
+
+
+@each_part
 def test_the_standard_error_is_that_of_the_mean_of_the_scores_by_its_definition(one: PreparedPart) -> None:
     """√(V/n) with the sample variance, V = Σ (f − mean)²/(n − 1), of what single reports estimate."""
     counts = np.random.default_rng(2).integers(1, 9, (one.rows, one.channel.outcomes))
