@@ -14,7 +14,7 @@ from askance_client.refusals import Reason, Refusal
 from askance_client.transport import Problem, Server, Tail, UnreachableError
 from askance_protocol.budget import LARGEST
 from askance_protocol.rounds.lifecycle import ENDED
-from askance_protocol.text import printable
+from askance_protocol.text import counted, printable
 
 MOST_BYTES: Final = 64 << 20
 """Bytes of a study's entries, in all: what one study may make her hold."""
@@ -126,7 +126,9 @@ class BulletinReader:
         after = history.extended(new.entries)
         if isinstance(after, Refusal) or not after.heads or after.continues(new.pin):
             return after
-        return Refusal(Reason.TWO_HISTORIES, f"there are {after.pin.length} entries, and the head is that of others")
+        return Refusal(
+            Reason.TWO_HISTORIES, f"the head of its {counted(after.pin.length, 'entry', 'entries')} is that of others"
+        )
 
 
 def _received(rounds: Sequence[object]) -> dict[str, int]:

@@ -19,9 +19,10 @@ from askance_client.refusals import Refusal
 from askance_protocol.arrays import Truths
 from askance_protocol.budget import to_text
 from askance_protocol.rounds import RoundState
+from askance_protocol.text import counted
 
 _CLOSED: Final = frozenset({RoundState.CLOSED, RoundState.ANSWERED, RoundState.ABANDONED})
-_UNITS: Final = ((86_400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))
+_UNITS: Final = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class ShortRound:
 
     def text(self, now: float) -> str:
         """How many of how many have come, and until when it waits, by the clock of this place."""
-        of = f"round {self.number} has {self.received:,} of {self.target:,} reports"
+        of = f"round {self.number} has {self.received:,} of {counted(self.target, 'report')}"
         if self.deadline <= now:
             return f"{of}, and its deadline has passed"
         return f"{of}, and waits until {local_time(self.deadline, now)} ({time_left(self.deadline, now)} left)"
@@ -91,8 +92,7 @@ class StudyNews:
     def progress(self) -> Iterator[str]:
         """What she has answered."""
         if self.answered:
-            rounds = "1 round" if self.answered == 1 else f"{self.answered:,} rounds"
-            yield f"you have answered {rounds} of the study, for ε = {to_text(self.charged)}"
+            yield f"you have answered {counted(self.answered, 'round')} of the study, for ε = {to_text(self.charged)}"
 
     def lateness(self) -> Iterator[str]:
         """What came too late, a text each."""
@@ -139,4 +139,4 @@ def time_left(moment: float, now: float) -> str:
     seconds = max(int(moment - now), 0)
     size, unit = next((each for each in _UNITS if seconds >= each[0]), _UNITS[-1])
     many = seconds // size
-    return f"{many:,} {unit if many != 1 else unit.removesuffix('s')}"
+    return counted(many, unit)

@@ -29,6 +29,7 @@ from askance_protocol import canonical
 from askance_protocol.arrays import Integers
 from askance_protocol.coins import MAX_USER
 from askance_protocol.errors import ProtocolError
+from askance_protocol.text import counted
 
 MAX_REPORT_BYTES: Final = 64
 MAX_BATCH: Final = 1_000_000
@@ -67,7 +68,7 @@ class ReportBatch:
     def __post_init__(self) -> None:
         if len(self.users) != len(self.outcomes):
             raise ProtocolError(
-                f"has {len(self.outcomes)} entries, users has {len(self.users)}",
+                f"has {counted(len(self.outcomes), 'entry', 'entries')}, users has {len(self.users):,}",
                 where="outcomes",
                 remedy="give one outcome a user",
             )
@@ -192,7 +193,7 @@ def decode_raw(body: bytes) -> ReportBatch:
         raise ProtocolError("has bits set that mean nothing", where="bytes 5 .. 8", remedy="set them to zero")
     if len(body) != _HEADER.size + _ROW_BYTES * count:
         raise ProtocolError(
-            f"has {len(body)} bytes, {count} reports take {_HEADER.size + _ROW_BYTES * count}", where="batch"
+            f"has {len(body)} bytes, {counted(count, 'report')} take {_HEADER.size + _ROW_BYTES * count}", where="batch"
         )
     users = np.frombuffer(body, "<u8", count, _HEADER.size)
     outcomes = np.frombuffer(body, "<u4", count, _HEADER.size + 8 * count)

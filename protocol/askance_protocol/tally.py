@@ -13,6 +13,7 @@ from askance_protocol.arrays import Integers
 from askance_protocol.coins import Users
 from askance_protocol.errors import ProtocolError
 from askance_protocol.rounds import PreparedRound
+from askance_protocol.text import counted
 
 Counts = Integers
 
@@ -47,7 +48,9 @@ def tally_round(round_: PreparedRound, users: Users, outcomes: NDArray[np.intege
     """Count the reports of a round: one tally for each part."""
     if len(users) != len(outcomes):
         raise ProtocolError(
-            f"has {len(outcomes)} entries, users has {len(users)}", where="outcomes", remedy="give one outcome a user"
+            f"has {counted(len(outcomes), 'entry', 'entries')}, users has {len(users):,}",
+            where="outcomes",
+            remedy="give one outcome a user",
         )
     counters = _Counters(round_)
     for begin in range(0, len(outcomes), _CHUNK):

@@ -53,6 +53,16 @@ def listed(names: Iterable[str], most: int = 4 * QUOTED) -> str:
     return ", ".join(shown)
 
 
+def counted(number: int, one: str, more: str = "") -> str:
+    """A number and what it counts: "1 round", "2,000 rounds"; `more` is a plural that has not just an s."""
+    return f"{number:,} {one if number == 1 else more or f'{one}s'}"
+
+
+def are(number: int) -> str:
+    """The beginning of what is said of so many: "1 is", "2,000 are"."""
+    return f"{number:,} {'is' if number == 1 else 'are'}"
+
+
 def one_of(name: str, known: Iterable[str], lead: str = "use one of") -> str:
     """What to do about a name that is not known: the known one that it is like, or else all that there are."""
     every = list(known)

@@ -288,5 +288,5 @@ def test_the_demo_goes_on_after_an_interruption_and_comes_up_again_until_the_bud
         stand_in.stop()
     assert refused
     shown = " ".join(stand_in.output("demo").split())
-    assert "nothing learned: needs 1 users who can still pay ε = 1, and 0 are left" in shown, shown
+    assert "nothing learned: needs 1 user who can still pay ε = 1, and 0 are left" in shown, shown
     assert "of 5 (" in shown, "what was learned in its own process is shown all the same"

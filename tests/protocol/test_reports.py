@@ -148,7 +148,7 @@ def test_raw_columns_carry_the_mark_of_a_simulation() -> None:
         ('{"users": [1, 2], "outcomes": [0, 4294967296]}', r"outcomes\[1\]"),
         ('{"users": [1, 281474976710656], "outcomes": [0, 1]}', r"users\[1\]"),
         ('{"users": [1, 9999999999999999999999], "outcomes": [0, 1]}', r"users\[1\]"),
-        ('{"users": [1, 2], "outcomes": [0]}', "outcomes: has 1 entries, users has 2"),
+        ('{"users": [1, 2], "outcomes": [0]}', "outcomes: has 1 entry, users has 2"),
         ('{"users": 1, "outcomes": [0]}', "users: is not a list"),
         ('{"users": [1]}', "batch: has not exactly"),
         ('{"users": [1], "outcomes": [0], "round": 1}', "batch: has not exactly"),

@@ -94,7 +94,7 @@ def test_a_limited_token_enrols_its_number_and_is_then_a_problem_that_says_what_
 
     assert enrol(api, token, users=2).status_code == 201
     too_many = is_problem(enrol(api, token, users=2), "enrolment-over")
-    assert too_many["detail"] == "this enrolment token: admits 3 users, and 1 are left"
+    assert too_many["detail"] == "this enrolment token: admits 3 users, and 1 is left"
     assert "operator" in too_many["next"]
     assert api.post("/v1/enrolments", token=token).status_code == 201
     assert is_problem(api.post("/v1/enrolments", token=token), "enrolment-over")["detail"].endswith("all have come")

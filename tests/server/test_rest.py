@@ -460,7 +460,7 @@ def test_a_study_that_would_have_too_few_users_is_refused_and_says_how_many_it_n
     asked = {"title": "t", "strategy": "mean", "parameters": {"tolerance": "0.3"}, "simulated": simulated}
     refused = is_problem(api.post("/v1/studies", token=api.operator, json=asked), "too-few-users")
 
-    assert re.match(r"round 1: needs \d+ users who can still pay ε = 1, and 5 are left", refused["detail"])
+    assert re.match(r"round 1: needs [\d,]+ users who can still pay ε = 1, and 5 are left", refused["detail"])
     assert api.get("/v1/studies").json() == []
     # The control: with as many as it says, the same study is opened.
     api.enrol(int(refused["detail"].split()[3]) - 5)
@@ -788,7 +788,7 @@ def test_a_round_that_is_closed_without_any_report_fails_its_study(api: Service)
 
     assert closed.json()["state"] == "abandoned"
     assert result["state"] == "failed"
-    assert result["reason"] == "round 1: closed at 0 of 3 reports, and 1 of its 1 parts had none"
+    assert result["reason"] == "round 1: closed at 0 of 3 reports, and 1 of its 1 part had none"
 
 
 def test_the_last_report_closes_the_round_and_ends_the_study_with_a_result(api: Service) -> None:

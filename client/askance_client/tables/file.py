@@ -21,7 +21,7 @@ from askance_protocol.errors import DataError, ProtocolError, UsageError
 from askance_protocol.examples import Columns
 from askance_protocol.progress import Tell, tell_nobody
 from askance_protocol.schema import AnyField, BitsField, CategoryField, IntegerField, LabelField, RealField, Schema
-from askance_protocol.text import printable, quoted
+from askance_protocol.text import counted, printable, quoted
 from askance_protocol.values import Name
 
 FORMATS: Final[Mapping[str, Callable[[Path], Table]]] = {
@@ -302,8 +302,8 @@ def _no_column(table: Table, name: str) -> DataError:
 
 def _summary(table: Table, schema: Schema, signs: Signs, count: int, *, inferred: bool) -> str:
     left_out = len(table.names) - len(schema.fields)
-    head = f"{table.path.name}: {count} users, {len(schema.fields)} fields" + (
-        f", {left_out} columns left out" if left_out else ""
+    head = f"{table.path.name}: {counted(count, 'user')}, {counted(len(schema.fields), 'field')}" + (
+        f", {counted(left_out, 'column')} left out" if left_out else ""
     )
     lines = [head, *(f"  {field.name}: {_describe(field, signs)}" for field in schema.fields)]
     if inferred:

@@ -20,7 +20,7 @@ from askance_protocol.arrays import Integers
 from askance_protocol.budget import MICRO, limit_from_text, to_text
 from askance_protocol.errors import UsageError
 from askance_protocol.randomness import OsRandom, SimulatedRandom
-from askance_protocol.text import quoted
+from askance_protocol.text import counted, quoted
 
 SCHEMA_VERSION: Final = 1
 _BOUND: Final = 1.0
@@ -181,7 +181,7 @@ def _text(answer: dict[str, Any]) -> str:
         "consistent": f"consistent with ε = {claimed}; that nothing was found proves nothing",
     }
     return (
-        f"{answer['randomizer']}, u = {u:g}, v = {v:g}: {answer['reports_counted']:,} reports counted\n"
+        f"{answer['randomizer']}, u = {u:g}, v = {v:g}: {counted(answer['reports_counted'], 'report')} counted\n"
         f"ε ≥ {answer['epsilon_lower_bound']:.4g} (wrong with probability {answer['failure']:g} at most), "
         f"seen on outcome {event} ({answer['direction']})\n"
         f"{verdicts[answer['verdict']]}"

@@ -26,7 +26,7 @@ from askance_lab.experiments.converse import (
 )
 from askance_protocol.arrays import Floats
 from askance_protocol.errors import UsageError
-from askance_protocol.text import one_of, quoted
+from askance_protocol.text import counted, one_of, quoted
 
 SCHEMA_VERSION: Final = 1
 _SPREAD: Final = 0.4
@@ -139,7 +139,7 @@ def _sampled(
 
 
 def _text(answer: dict[str, Any]) -> str:
-    size = f"{answer['inputs']} inputs, {answer['outcomes']} outcomes"
+    size = f"{counted(answer['inputs'], 'input')}, {counted(answer['outcomes'], 'outcome')}"
     lines = [
         f"{answer['kind']} channel, ε = {answer['epsilon']:g}: {size}",
         f"queries of tolerance {answer['tolerance']:.3g}, lies: {answer['lie']}",
@@ -149,7 +149,7 @@ def _text(answer: dict[str, Any]) -> str:
     ]
     if sampled := answer["sampled"]:
         lines.append(
-            f"sampled: {sampled['reports']:,} reports by {sampled['queries']:,} queries, "
+            f"sampled: {counted(sampled['reports'], 'report')} by {counted(sampled['queries'], 'query', 'queries')}, "
             f"distance {sampled['distance']:.4g}, tries {sampled['tries']:.4g}"
         )
     return "\n".join(lines)

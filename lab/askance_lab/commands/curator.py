@@ -39,6 +39,7 @@ from askance_lab.theory.targets import Targets
 from askance_protocol.errors import ProtocolError
 from askance_protocol.progress import Tell
 from askance_protocol.randomness import OsRandom, SimulatedRandom
+from askance_protocol.text import counted
 
 SCHEMA_VERSION: Final = 1
 MOST_USERS: Final = 10_000_000
@@ -106,9 +107,11 @@ class CuratorResult:
         """The result in two lines for a person."""
         parts = [
             self._error(),
-            f"{self.users:,} users",
+            counted(self.users, "user"),
             self._price(),
-            "no bound is proved here" if self.users_needed is None else f"{self.users_needed:,} users by the bound",
+            "no bound is proved here"
+            if self.users_needed is None
+            else f"{counted(self.users_needed, 'user')} by the bound",
             "" if self.seconds is None else f"{self.seconds:.2f} s",
         ]
         warning = "".join(f"\nNot private: {reason}." for reason in self.not_private)

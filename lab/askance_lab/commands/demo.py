@@ -42,7 +42,6 @@ from askance_lab.commands.shared.options import (
 from askance_lab.commands.shared.progress import ProgressBar
 from askance_lab.commands.shared.scratch import ScratchFolder, ended_in_order, scratch_folder
 from askance_lab.commands.shared.second_round_text import (
-    NARROW,
     concept_text,
     conclusion,
     error_grid,
@@ -51,6 +50,7 @@ from askance_lab.commands.shared.second_round_text import (
     mean_bars,
     quarter_note,
 )
+from askance_lab.commands.shared.window import NARROW
 from askance_lab.experiments.second_round import (
     FAILURE,
     ConceptResult,

@@ -31,6 +31,7 @@ from askance_lab.commands.shared.options import ConfigOption, DatabaseOption, Js
 from askance_lab.commands.shared.progress import ProgressBar
 from askance_lab.commands.shared.tables import echo_table
 from askance_protocol.errors import AskanceError
+from askance_protocol.text import counted
 from askance_server import auth
 from askance_server.ledger import (
     LedgerAwayError,
@@ -261,7 +262,9 @@ def _ledger(settings: Settings) -> Check:
         first = f"{len(faults)} faults, the first at {faults[0].where}: {faults[0].what}"
         return Check("ledger", CheckOutcome.FAILED, first, "see all of them: askance doctor --deep", faults[0].where)
     seconds = time.perf_counter() - begin
-    return Check("ledger", CheckOutcome.OK, f"{users} users, every sum agrees with the log ({seconds:.1f} s)")
+    return Check(
+        "ledger", CheckOutcome.OK, f"{counted(users, 'user')}, every sum agrees with the log ({seconds:.1f} s)"
+    )
 
 
 def _deep(settings: Settings) -> Iterator[Check]:

@@ -56,7 +56,7 @@ from askance_protocol.coins import MAX_USER
 from askance_protocol.errors import DataError, UsageError
 from askance_protocol.rounds import ENDED, StudySpec
 from askance_protocol.schema import Schema
-from askance_protocol.text import printable, quoted
+from askance_protocol.text import counted, printable, quoted
 from askance_server.auth import TokenFiles
 
 SCHEMA_VERSION: Final = 1
@@ -142,7 +142,7 @@ def fleet(
         shards = shards_of(whole, processes)
         for shard in shards:
             asyncio.run(enrol_shard(shard))
-        say(f"{len(rows):,} users are enrolled")
+        say(f"{counted(len(rows), 'user')} {'is' if len(rows) == 1 else 'are'} enrolled")
         done, code = list[dict[str, Any]](), Exit.OK
         for number in range(len(named) or studies or 1):
             seen = {each["study"] for each in done}
@@ -236,7 +236,7 @@ def share_of(rows: range, share: str) -> range:
     digits = slash and (number + shares).isascii() and number.isdigit() and shares.isdigit()
     if not digits or not 1 <= int(number) <= int(shares) <= len(rows):
         remedy = "write it as 2/4, with no more shares than users"
-        raise UsageError(f"{quoted(share)} is no share of {len(rows)} users", where="--share", remedy=remedy)
+        raise UsageError(f"{quoted(share)} is no share of {counted(len(rows), 'user')}", where="--share", remedy=remedy)
     return rows[len(rows) * (int(number) - 1) // int(shares) : len(rows) * int(number) // int(shares)]
 
 

@@ -37,6 +37,7 @@ from askance_lab.commands.shared.progress import ProgressBar
 from askance_lab.remote.study_client import OpenedStudy, check_server, create, enrol_many, raise_refused, unwrap
 from askance_protocol.budget import charge_from_text
 from askance_protocol.errors import UsageError
+from askance_protocol.text import counted
 
 SCHEMA_VERSION: Final = 1
 _SEED: Final = 1
@@ -222,7 +223,7 @@ def _text(figures: Mapping[str, Any]) -> str:
     )
     rate = f"{figures['seconds']:.1f} s: {figures['reports_per_second']:,.0f} a second"
     tallied = f"the server's tally: {figures['tallied']:,}"
-    return "\n".join((f"{figures['acknowledged']:,} reports in {rate}", verdicts, shown, tallied))
+    return "\n".join((f"{counted(figures['acknowledged'], 'report')} in {rate}", verdicts, shown, tallied))
 
 
 def _csv(figures: Mapping[str, Any]) -> str:

@@ -29,10 +29,12 @@ from askance_lab.commands.shared.options import (
 from askance_lab.commands.shared.parse_set import parse_set
 from askance_lab.commands.shared.progress import ProgressBar
 from askance_lab.commands.shared.tables import echo_table
+from askance_lab.commands.shared.window import wrapped
 from askance_lab.experiments.planned_users import StudyPlan, plan_study
 from askance_lab.experiments.survey_plan import ExpectedSurvey
 from askance_protocol.errors import UsageError
 from askance_protocol.progress import Tell
+from askance_protocol.text import counted
 from askance_server.strategies.shared.survey_asks import gain
 from askance_server.strategies.survey import SURVEY
 
@@ -128,19 +130,19 @@ def _echo_widths(answer: dict[str, Any]) -> None:
     rows = answer["widths"]["questions"]
     columns = ("question", "reports", "width", "of range")
     cells = [
-        [row["name"], f"{row['reports']:,}", f"{row['width']:.4g}", f"{row['share_of_range']:.4f}"] for row in rows
+        [row["name"], f"{row['reports']:,}", f"{row['width']:#.4g}", f"{row['share_of_range']:.4f}"] for row in rows
     ]
     longest = max(len(row["name"]) for row in rows)
     lines = [
         f"{name:<{longest}}{reports:>10}{width:>10}{share:>10}" for name, reports, width, share in (columns, *cells)
     ]
-    title = f"95 % intervals with {answer['widths']['users']:,} users, about"
-    typer.echo(f"Intervals of width {answer['width']:g} need about {answer['users_for_width']:,} users.")
+    title = f"95 % intervals with {counted(answer['widths']['users'], 'user')}, about"
+    _say(f"Intervals of width {answer['width']:g} need about {counted(answer['users_for_width'], 'user')}.")
     echo_table("\n".join((title, *lines)), columns, cells, title=title)
     for group in answer["together"]:
-        typer.echo(_in_one_report(**group))
+        _say(_in_one_report(**group))
     if not answer["together"]:
-        typer.echo(_in_several(answer["gain"]))
+        _say(_in_several(answer["gain"]))
 
 
 def _in_one_report(questions: list[str], variance: list[float]) -> str:
@@ -192,14 +194,19 @@ def _echo(answer: dict[str, Any]) -> None:
     ]
     title = f"{answer['strategy']} at ε = {answer['epsilon']}, β = {answer['beta']}: users needed"
     echo_table("\n".join((title, *lines)), columns, cells, title=title)
-    typer.echo(f"Enrol {answer['enrol']:,} users: so many suffice, whether a study takes as many as it needs or all.")
-    typer.echo(_liars(answer["rounds"]))
+    enrol = counted(answer["enrol"], "user")
+    _say(f"Enrol {enrol}: so many suffice, whether a study takes as many as it needs or all.")
+    _say(_liars(answer["rounds"]))
+
+
+def _say(sentence: str) -> None:
+    typer.echo("\n".join(wrapped(sentence)))
 
 
 def _liars(rounds: Sequence[dict[str, Any]]) -> str:
     """One sentence on the worst round: more users make it no better, so it is no column of the users needed."""
     worst = max((each["liars"] for each in rounds), key=lambda liars: liars[0]["shift"])
-    said = ", ".join(f"{one['share']:.0%} of them by up to {one['shift']:.3g}" for one in worst)
+    said = ", ".join(f"{100 * one['share']:g} % of them by up to {one['shift']:.3g}" for one in worst)
     return f"Users who lie shift an estimate, however many users there are: {said}."
 
 

@@ -60,7 +60,7 @@ from askance_protocol.budget import to_text
 from askance_protocol.errors import UsageError
 from askance_protocol.parameters import Parameters
 from askance_protocol.progress import Tell
-from askance_protocol.text import one_of, quoted
+from askance_protocol.text import counted, one_of, quoted
 from askance_server.core import planning
 from askance_server.core.estimates import MOST_ESTIMATES
 from askance_server.core.strategy import Strategy
@@ -341,8 +341,8 @@ def _text(strategy: Strategy, answer: Mapping[str, Any], ended: SingleRun) -> st
     judged = bool(strategy.error or strategy.cost or strategy.predict) or not ended.estimates
     parts = [
         *([_error(answer)] if judged else []),
-        *([f"{answer['users']:,} user{'s' if answer['users'] > 1 else ''}"] if ended.received else []),
-        f"{answer['rounds']} round{'s' if answer['rounds'] > 1 else ''}",
+        *([counted(answer["users"], "user")] if ended.received else []),
+        counted(answer["rounds"], "round"),
         "no ε is claimed" if answer["not_private"] else _spent(answer["max_spent_micro_epsilon"]),
         f"{answer['seconds']:.1f} s",
     ]

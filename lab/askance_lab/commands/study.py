@@ -69,7 +69,7 @@ from askance_protocol.errors import DataError, UsageError
 from askance_protocol.parameters import Parameters
 from askance_protocol.rounds import Cause, Entry
 from askance_protocol.schema import Schema
-from askance_protocol.text import printable
+from askance_protocol.text import counted, printable
 from askance_server.core.export import Pinned, export_files, verify_files
 from askance_server.core.verification import VerificationError, VerifiedStudy, same
 from askance_server.strategies.registry import registry
@@ -588,9 +588,12 @@ def _tell_verified(found: VerifiedStudy, *, as_json: bool, path: Path) -> None:
         }
         typer.echo(json.dumps({"schema_version": SCHEMA_VERSION, "verified": True, **told}))
         return
-    rounds = f"{len(found.rounds)} round{'' if len(found.rounds) == 1 else 's'}"
-    typer.echo(
-        f"{path}: {found.bulletin.length} entries, {rounds}, {reports:,} reports, {found.bulletin.state.value}: "
-        "every digest, question, tally, estimate and conclusion follows\n"
-        f"to compare with a wallet: {found.study.digest()} {found.bulletin.length} {found.bulletin.head}"
+    counts = (
+        counted(found.bulletin.length, "entry", "entries"),
+        counted(len(found.rounds), "round"),
+        counted(reports, "report"),
     )
+    typer.echo(f"{path}: {', '.join(counts)}, {found.bulletin.state.value}")
+    typer.echo("every digest, question, tally, estimate and conclusion follows; to compare with a wallet:")
+    # In one line, however long: it is what askance wallet heads --compare takes.
+    typer.echo(f"{found.study.digest()} {found.bulletin.length} {found.bulletin.head}")

@@ -7,10 +7,7 @@ the text differs from what is proved, and its formulas side by side.
 from __future__ import annotations
 
 import json
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import zip_longest
-from shutil import get_terminal_size
 from typing import Annotated, Any, Final
 
 import typer
@@ -18,12 +15,11 @@ import typer
 from askance_lab.commands.shared.completion import words_of
 from askance_lab.commands.shared.options import JsonOption, examples
 from askance_lab.commands.shared.parse_set import parse_set
+from askance_lab.commands.shared.window import wrapped
 from askance_lab.theory.theorem import Computed, Number, Theorem, readable, theorem, theorems
 from askance_protocol.errors import UsageError
 
 SCHEMA_VERSION: Final = 1
-_NARROWEST: Final = 40
-"""Characters of the last column of the list, however narrow the terminal."""
 
 app = typer.Typer()
 
@@ -104,28 +100,23 @@ def _described(chosen: Theorem, values: Mapping[str, Number], computed: Mapping[
 
 
 def _table(every: Sequence[Theorem]) -> Iterator[str]:
-    """Name, citation and sentence of each, the sentences wrapped to the terminal."""
+    """Name of each, and its sentence with the citation, wrapped to the terminal."""
     first = max(len(each.name) for each in every) + 2
-    second = 34
-    last = max(_NARROWEST, get_terminal_size().columns - first - second)
-    yield f"{'name':<{first}}{'citation':<{second}}what it says"
+    yield f"{'name':<{first}}what it says (where)"
     for each in every:
-        cells = ([each.name], textwrap.wrap(each.citation, second - 2), textwrap.wrap(each.says, last))
-        for name, citation, says in zip_longest(*cells, fillvalue=""):
-            yield f"{name:<{first}}{citation:<{second}}{says}"
+        yield from wrapped(f"{each.says} ({each.citation})", f"{each.name:<{first}}")
 
 
 def _text(chosen: Theorem, values: Mapping[str, Number], computed: Mapping[str, Computed]) -> Iterator[str]:
-    width = max(_NARROWEST, min(120, get_terminal_size().columns))
-    yield f"{chosen.name}: {chosen.title}"
-    yield f"{chosen.citation} ({chosen.kind})"
-    yield from textwrap.wrap(chosen.says, width)
+    yield from wrapped(f"{chosen.name}: {chosen.title}")
+    yield from wrapped(f"{chosen.citation} ({chosen.kind})")
+    yield from wrapped(chosen.says)
     notes = {"needs": chosen.needs, "assumes": chosen.assumes, "differs": chosen.differs}
     for label, note in notes.items():
         if note:
-            yield from textwrap.wrap(note, width, initial_indent=f"{label + ':':<10}", subsequent_indent=" " * 10)
+            yield from wrapped(note, f"{label + ':':<10}")
     if chosen.traps:
-        yield f"{'see:':<10}" + ", ".join(f"docs/theory.md#trap-{number}" for number in chosen.traps)
+        yield from wrapped(", ".join(f"docs/theory.md#trap-{number}" for number in chosen.traps), f"{'see:':<10}")
     yield ""
     yield from _aligned([(f"{each.shown} = {readable(values[each.name])}", each.meaning) for each in chosen.parameters])
     main = {form: each for form, each in computed.items() if form in _FORMS}
@@ -137,7 +128,7 @@ def _text(chosen: Theorem, values: Mapping[str, Number], computed: Mapping[str, 
         yield ""
         yield from _aligned([row for form, each in others.items() for row in _rows(form, each)])
     refused = [f"{form} refuses these: {each.refusal}" for form, each in computed.items() if each.refusal]
-    yield from ("", *refused) if refused else ()
+    yield from ("", *(line for each in refused for line in wrapped(each))) if refused else ()
 
 
 _FORMS: Final = ("stated", "repaired", "sharp")
@@ -165,4 +156,4 @@ def _rows(form: str, computed: Computed) -> Iterator[tuple[str, str]]:
 
 def _aligned(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
     first = max(len(name) for name, _ in rows) + 3
-    yield from (f"{name:<{first}}{rest}" for name, rest in rows)
+    yield from (line for name, rest in rows for line in wrapped(rest, f"{name:<{first}}"))

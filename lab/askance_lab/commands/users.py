@@ -21,6 +21,7 @@ from askance_lab.commands.shared.progress import ProgressBar
 from askance_lab.remote.management import count_users, enrol_users, enrolment_token, renew_token
 from askance_lab.remote.study_client import connected
 from askance_protocol.errors import UsageError
+from askance_protocol.text import counted
 
 SCHEMA_VERSION: Final = 1
 
@@ -179,7 +180,7 @@ def count(server: ServerOption = DEFAULT_SERVER, operator: OperatorOption = None
         typer.echo(json.dumps({"schema_version": SCHEMA_VERSION, **found}))
         return
     kinds = ", ".join(f"{name} {number:,}" for name, number in found["kinds"].items())
-    typer.echo(f"{found['users']:,} users: {kinds}")
+    typer.echo(f"{counted(found['users'], 'user')}: {kinds}")
 
 
 @app.command(

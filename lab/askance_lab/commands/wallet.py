@@ -17,6 +17,7 @@ from askance_lab.commands.shared.options import JsonOption, examples
 from askance_lab.remote.study_client import connected, raise_refused
 from askance_protocol.budget import to_text
 from askance_protocol.errors import DataError, UsageError
+from askance_protocol.text import counted
 
 SCHEMA_VERSION: Final = 1
 
@@ -79,7 +80,9 @@ def show(path: PathArgument, as_json: JsonOption = False) -> None:
         study = (each["study"] or "-")[:8]
         typer.echo(f"study {study} round {each['round'][:8]}: ε = {to_text(each['micro_epsilon'])} {each['state']}")
     for each in document["heads"]:
-        typer.echo(f"study {each['study'][:8]}: {each['length']} entries read, head {each['head'][:8]}")
+        typer.echo(
+            f"study {each['study'][:8]}: {counted(each['length'], 'entry', 'entries')} read, head {each['head'][:8]}"
+        )
 
 
 @app.command(
@@ -140,7 +143,9 @@ def _compare(wallet: Wallet, study: str, length: int, head: str, *, as_json: boo
     known: Mapping[int, str] = wallet.heads(study)
     if length not in known:
         read = max(known, default=0)
-        what = f"this wallet has read {read} entries of that study, and does not know entry {length}"
+        what = (
+            f"this wallet has read {counted(read, 'entry', 'entries')} of that study, and does not know entry {length}"
+        )
         raise UsageError(
             what,
             where="--compare",

@@ -37,7 +37,7 @@ from askance_protocol.schema import (
     RealField,
     Schema,
 )
-from askance_protocol.text import quoted
+from askance_protocol.text import counted, quoted
 from askance_server.core.strategy import Features, Strategy
 
 CUTS: Final = 3
@@ -155,7 +155,7 @@ def bits(rows: Population, cuts: Cuts | None = None, *, opposites: bool = False)
         pairs = ((each, BitFeature(each.opposite, each.name, Not(of=each.test))) for each in found)
         found = [each for pair in pairs for each in pair]
     if not 0 < len(found) <= MAX_WIDTH:
-        raise _unfit(f"makes {len(found)} bits", f"keep columns that make 1 to {MAX_WIDTH}")
+        raise _unfit(f"makes {counted(len(found), 'bit')}", f"keep columns that make 1 to {MAX_WIDTH}")
     return _featured(rows, tuple(found), (BitsField(name="x", width=len(found)), _label(rows)))
 
 

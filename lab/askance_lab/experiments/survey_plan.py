@@ -25,6 +25,7 @@ from askance_protocol.progress import Tell, tell_nobody
 from askance_protocol.rounds import Cohort, PreparedPart, PreparedRound, RoundSpec, StudySpec, prepare_round
 from askance_protocol.schema import Schema
 from askance_protocol.tally import Tally
+from askance_protocol.text import counted
 from askance_server.core import planning
 from askance_server.core.estimates import study_estimates
 from askance_server.core.run import Run
@@ -108,7 +109,9 @@ class ExpectedSurvey:
             for part, likely in zip(self.round.parts, self.likely, strict=True)
         ]
         if not all(tally.received for tally in tallies):
-            raise UsageError(f"are too few for {len(tallies)} questions", where="users", remedy="ask more users")
+            raise UsageError(
+                f"are too few for {counted(len(tallies), 'question')}", where="users", remedy="ask more users"
+            )
         return study_estimates(self.study, self.strategy, [(self.round, tallies)])
 
     def widest(self, users: int) -> float:

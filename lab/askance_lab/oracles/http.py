@@ -38,6 +38,7 @@ from askance_protocol.errors import ProtocolError
 from askance_protocol.rounds import Cause, Entry, PreparedRound, RoundAnswered, StudyState
 from askance_protocol.schema import Schema
 from askance_protocol.tally import Tally
+from askance_protocol.text import counted
 from askance_server.core.estimates import study_estimates
 from askance_server.core.planning import TooFewUsersError
 from askance_server.core.replay import Replay
@@ -99,7 +100,7 @@ class Http(Oracle):
     async def _open(self) -> None:
         await self._server.check()
         first = await enrol_many(self._server, self.found.enrolment, self.users)
-        title = f"{self.strategy}, {self.users} users"
+        title = f"{self.strategy}, {counted(self.users, 'user')}"
         numbers = range(first, first + self.users)
         whose = self._server, self.found.operator
         try:

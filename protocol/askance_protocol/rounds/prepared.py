@@ -38,6 +38,7 @@ from askance_protocol.queries import CellQuery, PreparedQuery, measure, prepare
 from askance_protocol.randomness import RandomSource
 from askance_protocol.rounds.spec import Part, RoundSpec, StudySpec
 from askance_protocol.schema import Schema
+from askance_protocol.text import counted
 
 Answers = NDArray[np.signedinteger[Any]]
 Rows = NDArray[np.uint16]
@@ -188,7 +189,7 @@ class PreparedRound:
         """The reports of many users, computed part by part."""
         if len(users) != len(columns):
             raise ProtocolError(
-                f"has {len(users)} entries, examples has {len(columns)}",
+                f"has {counted(len(users), 'entry', 'entries')}, examples has {len(columns):,}",
                 where="users",
                 remedy="give one example a user",
             )

@@ -54,6 +54,7 @@ from askance_protocol.rounds import (
     prepare_round,
 )
 from askance_protocol.rounds.spec import MAX_DOCUMENT, MAX_PARTS
+from askance_protocol.text import are, counted
 from askance_server.core.cell_channels import ALL_WEIGHTS, MAX_WEIGHTS, ReportsAt, channel_for
 from askance_server.core.sample_size import reports_needed
 from askance_server.core.strategy import Ask, Parameters, SetsOfCells
@@ -301,7 +302,7 @@ def plan_round(
 def _too_few(number: int, needed: int, left: int, charge: int, users: Literal["needed", "all"]) -> TooFewUsersError:
     less = "allow a larger epsilon or tolerance, or start the study with users=all"
     return TooFewUsersError(
-        f"needs {needed} users who can still pay ε = {to_text(charge)}, and {left} are left",
+        f"needs {counted(needed, 'user')} who can still pay ε = {to_text(charge)}, and {are(left)} left",
         where=f"round {number}",
         # Where all are asked, only nobody is too few.
         remedy="enrol more, " + (less if users == "needed" else "or ask at a smaller epsilon"),

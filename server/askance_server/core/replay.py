@@ -31,6 +31,7 @@ from askance_protocol.rounds import (
     StudySpec,
 )
 from askance_protocol.tally import Tally
+from askance_protocol.text import counted
 from askance_server.core import planning
 from askance_server.core.estimates import estimates_of
 from askance_server.core.estimators import estimated
@@ -110,7 +111,7 @@ class Replay:
     def finished(self, learned: Hypothesis) -> StudyEnded:
         """Last entry of a study that has learned; it names the rounds that had fewer reports than planned."""
         short = [
-            f"round {round_.spec.number} had {closed.received} of {round_.spec.target} reports"
+            f"round {round_.spec.number} had {closed.received:,} of {counted(round_.spec.target, 'report')}"
             for round_, closed in zip(self.rounds, self.closed, strict=True)
             if closed.received < round_.spec.target
         ]

@@ -50,7 +50,7 @@ from askance_protocol.rounds import (
 )
 from askance_protocol.schema import Schema
 from askance_protocol.tally import Tally
-from askance_protocol.text import one_of, quoted
+from askance_protocol.text import counted, one_of, quoted
 from askance_server.core import planning
 from askance_server.core.replay import Replay, ReplayError
 from askance_server.core.run import StrategyError, raised, readable
@@ -246,7 +246,8 @@ def _answer_or_fail(view: StudyView, round_: PreparedRound) -> RoundAnswered | S
     received = [tally.received for tally in tallies]
     if not all(received):
         spec, silent = round_.spec, received.count(0)
-        what = f"closed at {sum(received)} of {spec.target} reports, and {silent} of its {len(received)} parts had none"
+        reports, parts = counted(spec.target, "report"), counted(len(received), "part")
+        what = f"closed at {sum(received):,} of {reports}, and {silent:,} of its {parts} had none"
         return _failed(f"round {spec.number}: {what}", Cause.TOO_FEW_REPORTS)
     return RoundAnswered(round=round_.id, tallies=tuple(tally.to_rows() for tally in tallies))
 

@@ -47,6 +47,7 @@ from askance_protocol.rounds import (
     prepare_round,
 )
 from askance_protocol.tally import Tally
+from askance_protocol.text import counted
 from askance_server.core import planning
 from askance_server.core.replay import Replay, ReplayError
 from askance_server.core.run import StrategyError, readable
@@ -154,7 +155,9 @@ class VerifiedStudy:
             raise VerificationError("the strategy asks nothing more here: it has learned")
         demand = asked(self.replay, self.bulletin.state, output)
         if len(spec.parts) != len(demand.parts):
-            raise VerificationError(f"has {len(spec.parts)} parts, and the strategy asks {len(demand.parts)}")
+            raise VerificationError(
+                f"has {counted(len(spec.parts), 'part')}, and the strategy asks {len(demand.parts):,}"
+            )
         for number, (part, due) in enumerate(zip(spec.parts, demand.parts, strict=True)):
             for what in ("query", "channel", "charge", "share"):
                 if getattr(part, what) != getattr(due, what):
@@ -164,14 +167,16 @@ class VerifiedStudy:
             raise VerificationError("does not begin where the rounds before have ended", where="cohort")
         needed = planning.terms_of(self.study.parameters).users == "needed"
         if (needed and spec.target != demand.target) or spec.target > cohort.users:
-            what = f"waits for {spec.target} reports of {cohort.users} users"
+            what = f"waits for {counted(spec.target, 'report')} of {counted(cohort.users, 'user')}"
             raise VerificationError(f"{what}, and the plan for {demand.target}", where="target")
 
     def _check_closed(self, notice: RoundClosed) -> None:
         """Whether the round could close so."""
         spec = self.rounds[notice.round].spec
         if notice.received > spec.cohort.users:
-            raise VerificationError(f"{notice.received} reports of {spec.cohort.users} users", where="received")
+            raise VerificationError(
+                f"{counted(notice.received, 'report')} of {counted(spec.cohort.users, 'user')}", where="received"
+            )
         self.closed[notice.round] = notice
         # At its deadline, or by the operator, it closes with what came by then: how many that is tells nothing.
         if notice.reason == "target" and step(self) != notice:
@@ -184,8 +189,9 @@ class VerifiedStudy:
         if [(len(rows), *{len(row) for row in rows}) for rows in notice.tallies] != shapes:
             raise VerificationError("have not the parts, rows and outcomes of their round", where="tallies")
         self.answered[notice.round] = [Tally.of(rows) for rows in notice.tallies]
-        if (counted := sum(tally.received for tally in self.answered[notice.round])) != received:
-            raise VerificationError(f"add up to {counted} reports; the round closed with {received}", where="tallies")
+        if (found := sum(tally.received for tally in self.answered[notice.round])) != received:
+            what = f"add up to {counted(found, 'report')}; the round closed with {received:,}"
+            raise VerificationError(what, where="tallies")
         if step(self) != notice:
             raise VerificationError("have a part that nobody has answered", where="tallies")
 

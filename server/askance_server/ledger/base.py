@@ -59,6 +59,7 @@ from askance_protocol.rounds import (
     read_entry,
 )
 from askance_protocol.tally import Tally
+from askance_protocol.text import are, counted
 from askance_server.ledger.kinds import UserKind, UserKinds
 
 Users = NDArray[np.uint64]
@@ -156,8 +157,8 @@ class Ticket:
     def used(self, before: int, count: int) -> int:
         """How many have come in with `count` more; TicketUsedError if that is more than the number."""
         if before + count > self.users:
-            left = f"{self.users - before} are left" if before < self.users else "all have come"
-            raise TicketUsedError(f"admits {self.users} users, and {left}", where="this enrolment token")
+            left = f"{are(self.users - before)} left" if before < self.users else "all have come"
+            raise TicketUsedError(f"admits {counted(self.users, 'user')}, and {left}", where="this enrolment token")
         return before + count
 
 
@@ -259,7 +260,7 @@ def check_room(enrolled: int, count: int, most: int) -> None:
 def check_count(closing: RoundClosed, received: int) -> None:
     """Refuse a closing that names another number of reports than the round has."""
     if closing.received != received:
-        what = f"is {closing.received}, and the round has {received} reports"
+        what = f"is {closing.received}, and the round has {counted(received, 'report')}"
         raise ProtocolError(what, where="notice.received", remedy="close it by close_round, which counts them")
 
 

@@ -46,6 +46,7 @@ from askance_protocol.rounds import (
     open_round,
 )
 from askance_protocol.tally import Tally, tally_round
+from askance_protocol.text import counted
 from askance_server.ledger.alone import one_at_a_time
 from askance_server.ledger.base import (
     Census,
@@ -511,10 +512,10 @@ class ProjectedLedger(Ledger):
                 yield Fault(f"round {id_}", "the log and the count of reports differ")
         wrong = np.flatnonzero(spent != self._spending.spent[: len(spent)])
         if len(wrong):
-            yield Fault(f"user {wrong[0]}", f"spending differs from the log for {len(wrong)} users")
+            yield Fault(f"user {wrong[0]}", f"spending differs from the log for {counted(len(wrong), 'user')}")
         over = np.flatnonzero(spent > self._spending.cap_of(np.arange(len(spent), dtype=np.uint64)))
         if len(over):
-            yield Fault(f"user {over[0]}", f"the cap is exceeded by {len(over)} users")
+            yield Fault(f"user {over[0]}", f"the cap is exceeded by {counted(len(over), 'user')}")
 
 
 def _told(entries: Iterable[Entry], before: int, length: int, tell: Tell) -> Iterator[Entry]:

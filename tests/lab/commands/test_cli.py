@@ -127,6 +127,12 @@ def leaves(name: str) -> list[tuple[list[str], Any]]:
     return [([name, word], each) for word, each in inner.items()] or [([name], command)]
 
 
+def commands_of(command: Any) -> list[str]:
+    """The examples of a command's help, each in one line, as a shell reads those that are broken."""
+    lines = [line.strip() for line in (command.epilog or "").replace("\\\n", "").splitlines()]
+    return [re.sub(r" {2,}", " ", line) for line in lines if line.startswith("askance ")]
+
+
 def accepted(words: list[str]) -> None:
     """Parse the words after `askance` as the command would, and run nothing."""
     [command] = [each for path, each in leaves(words[0]) if words[: len(path)] == path]
@@ -137,8 +143,7 @@ def accepted(words: list[str]) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_help_of_a_command_has_a_sentence_and_three_examples_or_four_that_it_accepts(name: str) -> None:
     for words, command in leaves(name):
-        lines = [line.strip() for line in (command.epilog or "").splitlines()]
-        shown = [line for line in lines if line.startswith("askance ")]
+        shown = commands_of(command)
         assert re.match(r"[A-Z].{20,}\.", command.help or "", re.DOTALL)
         assert len(shown) in {3, 4}
         for line in shown:
@@ -172,8 +177,7 @@ def test_the_examples_that_need_no_server_do_what_they_say(
             == 0
         )
     parquet.write_table(csv.read_csv("people.csv"), "people.parquet")
-    lines = [line.strip() for _, command in leaves(name) for line in (command.epilog or "").splitlines()]
-    shown = [line for line in lines if line.startswith("askance ")]
+    shown = [line for _, command in leaves(name) for line in commands_of(command)]
     ends = {line: run_example(line, capsys) for line in shown}
 
     # A randomizer in floating point violates what it claims, which is what that example shows.
@@ -207,6 +211,19 @@ def test_every_option_has_help_and_completion_is_a_command_of_its_own(name: str)
 
 def test_examples_keep_their_lines() -> None:
     assert examples("askance a", "askance b") == "\b\nExamples:\n  askance a\n  askance b"
+
+
+def test_a_long_example_has_the_breaks_of_a_shell() -> None:
+    line = "askance survey --ask \"share(plan = 'pro')\" --data a.csv --schema a.json --oracle http"
+    first, *others = examples(line).splitlines()[2:]
+
+    assert (first, others) == (
+        "  askance survey --ask \"share(plan = 'pro')\" --data a.csv \\",
+        ["      --schema a.json --oracle http"],
+    )
+    program = "printf '%s\\n' " + "\n".join((first, *others))
+    said = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
+    assert said.stdout.splitlines() == shlex.split(line)
 
 
 @pytest.mark.parametrize("name", NAMES)

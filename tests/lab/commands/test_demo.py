@@ -155,11 +155,11 @@ def test_a_learner_that_the_server_refused_is_told_with_what_to_do(capsys: pytes
     shown = Shown(DemoOptions(ConceptTask(8, "1", 3000), 2, 1, 4, False, time.monotonic()), "", own=False)
     shown.learn_in_process()
     for learner in LEARNERS:
-        shown.refuse(learner, TooFewUsersThereError("needs 1 users who can still pay ε = 1, and 0 are left"))
+        shown.refuse(learner, TooFewUsersThereError("needs 1 user who can still pay ε = 1, and 0 are left"))
 
     assert shown.end({}) is Exit.TOO_FEW_USERS
     said = capsys.readouterr()
-    assert "nothing learned: needs 1 users who can still pay ε = 1, and 0 are left" in " ".join(said.out.split())
+    assert "nothing learned: needs 1 user who can still pay ε = 1, and 0 are left" in " ".join(said.out.split())
     assert "of 1 (" in " ".join(said.out.split()), "what was learned is shown"
     assert "have spent their ε" in said.err
     assert "docker compose down --volumes" in said.err

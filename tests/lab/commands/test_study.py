@@ -92,7 +92,7 @@ def test_a_study_goes_from_creation_to_its_result(shared: ServerProcess, tokens:
     assert (made["state"], made["title"], made["target"], made["received"]) == ("sealed", "Sleep", 6, 0)
     assert 7000 < made["rounds"][0]["deadline"] - begun < 7400
     assert any(line.startswith(name) and "0/6" in line for line in invoke("study", "list").splitlines())
-    with pytest.raises(NotOverError, match=r"0 of 6 reports, 1 h left .*askance study close"):
+    with pytest.raises(NotOverError, match=r"0 of 6 reports, 1 hour left .*askance study close"):
         invoke("study", "result", name)
     assert askance("study", "result", name).returncode == Exit.TOO_FEW_USERS
 
@@ -151,7 +151,7 @@ def test_a_round_is_closed_early_and_its_study_goes_on_with_what_came(shared: Se
 def test_a_round_that_is_closed_without_a_report_says_what_became_of_it() -> None:
     made = created()
 
-    assert "1 of its 1 parts had none" in invoke("study", "close", made["id"])
+    assert "1 of its 1 part had none" in invoke("study", "close", made["id"])
     assert "had none" in invoke("study", "result", made["id"], code=Exit.TOO_FEW_USERS)
 
 
@@ -180,7 +180,7 @@ def test_the_newest_study_is_meant_where_none_is_named() -> None:
 
 def test_a_study_that_would_fail_at_once_is_refused_with_the_reason_and_the_exit_code() -> None:
     before = invoke("study", "list")
-    with pytest.raises(TooFewUsersThereError, match=r"needs \d+ users who can still pay ε = 1, and 6 are left"):
+    with pytest.raises(TooFewUsersThereError, match=r"needs 7,228 users who can still pay ε = 1, and 6 are left"):
         invoke("study", "create", "mean", "--users", "needed")
 
     run = askance("study", "create", "mean", "--users", "needed")
@@ -441,11 +441,13 @@ def test_a_screen_holds_a_study_in_eighty_columns(title: str) -> None:
     screen = drawn(running(title=title), RESULT)
 
     assert max(map(len, screen.splitlines())) <= 80
-    for said in ("123,456/123,456", "7/9,999,999", "2 h left", "share(town = '0')", "and 11 more"):
+    for said in ("123,456/123,456", "7/9,999,999", "2 hours left", "share(town = '0')", "and 11 more"):
         assert said in screen
     assert "[31m" not in screen.replace("\\x1b[31m", "")
     assert "\u202e" not in screen
-    assert "0.250 (from 0.200 to 0.300 at 95 %, 5,000 reports)" in study_text.outcome(RESULT)
+    told = study_text.outcome(RESULT)
+    assert re.search(r"share\(town = '0'\) +0\.250 +0\.200 +0\.300 +5,000$", told, re.MULTILINE)
+    assert "and 3 more, in the tallies" in told
 
 
 @pytest.mark.parametrize("cells", [3, 4, 5, 6, 260])
@@ -475,7 +477,7 @@ def test_a_screen_fits_its_window_and_cuts_no_number(width: int, height: int, ro
     assert len(lines) < height
     assert max(map(len, lines)) <= min(width, 120)
     [now] = [line for line in lines if "7/9,999,999" in line]
-    assert now.endswith("2 h left")
+    assert now.endswith("2 hours left")
     assert ("open" in now) == (width > 40)
     assert any(re.fullmatch(r"share.*  +0\.250*  +0\.20*  +0\.30*(  +5,000)?", line) for line in lines)
     if rounds == 40 and height == 60:

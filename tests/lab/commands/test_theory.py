@@ -34,7 +34,7 @@ def refused(*arguments: str) -> UsageError:
 def test_without_a_name_all_theorems_are_listed() -> None:
     lines, listed = printed().splitlines(), described()
 
-    assert lines[0].split() == ["name", "citation", "what", "it", "says"]
+    assert lines[0].split() == ["name", "what", "it", "says", "(where)"]
     assert max(map(len, lines)) <= 120
     assert [each["name"] for each in listed["theorems"]] == list(theorems())
     assert {line.split()[0] for line in lines[1:] if not line.startswith(" ")} == set(theorems())

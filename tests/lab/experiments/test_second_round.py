@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from askance_lab.commands.shared.second_round_text import (
-    NARROW,
     conclusion,
     error_grid,
     introduction,
@@ -133,7 +132,7 @@ def test_nothing_is_wider_than_the_terminal(width: int, concepts: int) -> None:
     assert shown is not None
     wide = truth_of(ConceptTask(64, "1", 3000), 1)
     long = ConceptResult(1, 1, LEARNERS[0], wide, wide, 999_999, 6, "")
-    failed = replace(long, hypothesis={}, text="round 1: needs 1 users who can still pay ε = 1, and 0 are left")
+    failed = replace(long, hypothesis={}, text="round 1: needs 1 user who can still pay ε = 1, and 0 are left")
 
     lines = [
         *introduction(TASK, concepts, width),
@@ -147,7 +146,6 @@ def test_nothing_is_wider_than_the_terminal(width: int, concepts: int) -> None:
     ]
 
     assert max(len(line) for line in lines) <= width
-    assert NARROW == 80
     numbers = [
         int(word) for line in error_grid(seen, width) if "concept" in line.plain for word in line.plain.split()[1:]
     ]

@@ -287,7 +287,7 @@ def test_too_few_users_are_told_with_the_numbers() -> None:
         planned([Ask(bit(0), 0.1)], users=need - 1)
 
     assert (caught.value.needed, caught.value.available) == (need, need - 1)
-    assert f"round 1: needs {need} users who can still pay ε = 1, and {need - 1} are left" in str(caught.value)
+    assert f"round 1: needs {need:,} users who can still pay ε = 1, and {need - 1:,} are left" in str(caught.value)
 
 
 def test_users_without_any_margin_are_enough() -> None:

@@ -343,7 +343,7 @@ def test_a_part_without_reports_fails_the_study_with_the_numbers() -> None:
 
     assert ended == Ended(
         "failed",
-        f"round 1: closed at 1 of {waiting.target} reports, and 2 of its 3 parts had none",
+        f"round 1: closed at 1 of {waiting.target:,} reports, and 2 of its 3 parts had none",
         Cause.TOO_FEW_REPORTS,
     )
     assert ledger.state(waiting.round) is RoundState.ABANDONED

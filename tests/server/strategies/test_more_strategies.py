@@ -916,7 +916,7 @@ def test_no_user_pays_twice_in_four_rounds() -> None:
     _, second = drive(ledger, DECISION_LIST, columns, **given, alpha="0.2")
     assert spent.count(0) == 0
     assert second.state == "failed"
-    assert "needs 1 users who can still pay ε = 1, and 0 are left" in second.reason
+    assert "needs 1 user who can still pay ε = 1, and 0 are left" in second.reason
     assert ledger.spent == spent
 
 

@@ -42,7 +42,7 @@ def estimate_lines(
     most = len(estimates) if len(estimates) == most + 1 and not left_out else most
     levels = sorted({each.level for each in estimates})
     head = ("question", "estimate", "from", f"to ({' or '.join(f'{100 * level:g}' for level in levels)} %)", "reports")
-    # The cells of one question stand in line, too: all are as exact as the widest of them.
+    # The cells of one question stand in line, too, and all shares do: as exact as the widest of them.
     widest = dict[str, float]()
     for each in estimates:
         widest[_asked(each)] = max(widest.get(_asked(each), 0.0), each.high - each.low)
@@ -69,7 +69,9 @@ def most_estimates(strategy: Strategy | None) -> int:
 
 
 def _asked(each: Estimate) -> str:
-    return each.name.partition(": ")[0]
+    """What is shown as exactly as this: other cells of the question, or other shares, which all are parts of 1."""
+    measure, question = each.name.partition("(")[0], each.name.partition(": ")[0]
+    return "share" if measure in {"share", "histogram"} else question
 
 
 def _row(each: Estimate, width: float) -> tuple[str, ...]:

@@ -76,7 +76,7 @@ _EXIT_OF_CAUSE: Final[Mapping[str, Exit]] = {
     "cancelled": Exit.CHECK_FAILED,
 }
 
-_OF_OPTIONS: Final = frozenset({Code.USAGE, Code.INVALID, Code.DATA, Code.NOT_FOUND, Code.CHECK_FAILED})
+_OF_OPTIONS: Final = frozenset({Code.USAGE, Code.INVALID, Code.DATA, Code.NOT_FOUND})
 """What a command's help may help with, where an error knows no better."""
 
 _NOT_TYPED: Final = frozenset(
@@ -87,6 +87,8 @@ _NOT_TYPED: Final = frozenset(
 _NEXT: Final[Mapping[Code, str]] = {
     Code.UNREACHABLE: "start a server: askance serve; or name another: --server URL",
     Code.VERSION_MISMATCH: "install the same version on both sides",
+    Code.CHECK_FAILED: "export it anew; if that says the same, trust none of it, and compare heads with a friend's: "
+    "askance wallet heads --compare",
 }
 """What to do about errors whose own room cannot know it."""
 

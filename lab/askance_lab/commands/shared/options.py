@@ -15,6 +15,9 @@ from askance_protocol.errors import DataError, ProtocolError, UsageError
 from askance_protocol.text import quoted
 
 DEFAULT_SERVER: Final = "http://127.0.0.1:8080"
+_LONGEST_EXAMPLE: Final = 76
+"""Columns of a line of a help's examples, which are indented by four."""
+_OPTION: Final = re.compile(r" (?=--)")
 _TOKEN: Final = re.compile(r"[!-~]{1,4096}", re.ASCII)
 
 # ---------------------------------------------------------------------------------------------------------- in general
@@ -152,8 +155,22 @@ ConnectionsOption: TypeAlias = Annotated[
 
 
 def examples(*lines: str) -> str:
-    """The end of a command's help: lines that can be typed as they stand."""
-    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
+    """The end of a command's help: lines that can be typed as they stand, a long one with the shell's own breaks."""
+    return "\n".join(["\b", "Examples:", *(f"  {part}" for line in lines for part in _broken(line))])
+
+
+def _broken(line: str) -> list[str]:
+    """A command in parts that fit, each of which begins with an option."""
+    if len(line) <= _LONGEST_EXAMPLE:
+        return [line]
+    parts = [""]
+    for words in _OPTION.split(line):
+        longer = f"{parts[-1]} {words}".strip()
+        if len(longer) <= _LONGEST_EXAMPLE - len("     \\"):
+            parts[-1] = longer
+        else:
+            parts.append(words)
+    return " \\\n    ".join(parts).split("\n")
 
 
 def read_limit(text: str, option: str) -> int:

@@ -22,13 +22,13 @@ from rich.progress_bar import ProgressBar as DrawnBar
 from rich.table import Table
 from rich.text import Text
 
+from askance_lab.commands.shared.colours import REST_OF_A_BAR
 from askance_lab.engines import Engine
 
 _DRAWN_PER_SECOND: Final = 8
 _SECONDS_BEFORE_A_QUIET_ONE: Final = 0.5
 _SECONDS_ELSEWHERE: Final = 2.0
 _LONGEST_BAR, _SHORTEST_BAR, _SHORTEST_LABEL = 40, 6, 8
-_REST_OF_A_BAR: Final = "grey50"
 
 Result = TypeVar("Result")
 Task = TypeVar("Task")
@@ -182,8 +182,8 @@ class ProgressBar:
 
 
 def bar_of(done: int, total: int, width: int) -> DrawnBar:
-    """A bar for light windows and dark ones: on a light one the rest of rich's own is darker than what is done."""
-    return DrawnBar(total, min(done, total), width=width, style=_REST_OF_A_BAR)
+    """A bar for light windows and dark ones."""
+    return DrawnBar(total, min(done, total), width=width, style=REST_OF_A_BAR)
 
 
 def _hours(seconds: float) -> str:

@@ -6,22 +6,24 @@ Nothing here is told by a colour alone, and no line is longer than the given wid
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from rich.text import Text
 
+from askance_lab.commands.shared.colours import RIGHT, WRONG
+from askance_lab.commands.shared.window import tied, wrapped
 from askance_lab.experiments.second_round import ConceptResult, ConceptTask, SecondRound
 from askance_lab.experiments.separation.measurement import BLIND, LEARNERS, name_of
+from askance_protocol.text import counted
 
-NARROW: Final = 80
 _LABEL: Final = 11
+_LONGEST: Final = 100
+"""Columns of a line of prose."""
 _CELL: Final = 5
 _BAR: Final = 40
 """Characters of a bar of error ½."""
-_TIED: Final = "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"
-_RIGHT, _WRONG, _STRONG = "green", "red", "bold"
+_STRONG = "bold"
 
 
 def introduction(task: ConceptTask, concepts: int, width: int) -> list[Text]:
@@ -57,13 +59,13 @@ def learner_lines(result: ConceptResult, width: int) -> list[Text]:
     """What one learner came to on one concept: a line, or two where it is long."""
     label = f"{name_of(result.learner):<{_LABEL}}"
     if result.error is None:
-        told = _wrapped(f"nothing learned: {result.text}", width - _LABEL, _WRONG)
-        return [Text((label if number == 0 else " " * _LABEL) + line.plain, _WRONG) for number, line in enumerate(told)]
+        told = wrapped(f"nothing learned: {result.text}", label, min(width, _LONGEST))
+        return [Text(line, WRONG) for line in told]
     right = result.error == 0
     said = "right" if right else f"wrong, error {_error(result.error)}"
-    asked = f"{result.users:,} users, {result.rounds} round{'s' if result.rounds > 1 else ''}"
+    asked = f"{counted(result.users, 'user')}, {counted(result.rounds, 'round')}"
     found = concept_text(result.hypothesis)
-    line = Text(label).append(f"{said:<18}", _RIGHT if right else _WRONG).append(f"{asked:<24}")
+    line = Text(label).append(f"{said:<18}", RIGHT if right else WRONG).append(f"{asked:<24}")
     return [line.append(found)] if len(line) + len(found) <= width else [line, Text(f"   {found}")]
 
 
@@ -107,7 +109,8 @@ def conclusion(shown: SecondRound, width: int) -> list[Text]:
         limit = _count(needed.at_once_limit)
         told += (
             f" At once, no learner whatever is right 19 times in 20 with fewer than {limit} users (d = {needed.d}, "
-            f"ε = {shown.task.epsilon}): a lower limit, derived under the normal limit; askance theory at-once-limit."
+            f"ε = {shown.task.epsilon}): a lower limit, derived under the normal limit; "
+            f"{tied('askance theory at-once-limit')}."
         )
     lines += _wrapped(told, width)
     if shown.higher:
@@ -121,9 +124,7 @@ def conclusion(shown: SecondRound, width: int) -> list[Text]:
 
 
 def _wrapped(text: str, width: int, style: str = "") -> list[Text]:
-    # "ε = 1" stays in one line.
-    lines = textwrap.wrap(text.replace(" = ", _TIED), min(width, 100), break_on_hyphens=False)
-    return [Text(line.replace(_TIED, " = "), style) for line in lines]
+    return [Text(line, style) for line in wrapped(text, width=min(width, _LONGEST))]
 
 
 def _line(label: str, cells: Sequence[tuple[str, str]]) -> Text:
@@ -141,7 +142,7 @@ def _error(error: float | None) -> str:
 
 
 def _looks(error: float | None) -> str:
-    return "" if error is None else _RIGHT if error == 0 else _WRONG
+    return "" if error is None else RIGHT if error == 0 else WRONG
 
 
 def _down(value: float) -> str:

@@ -14,12 +14,14 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from askance_lab.commands.shared.estimates_text import MOST_LINES, estimate_lines, numbers_text
+from askance_client.news import time_left
+from askance_lab.commands.shared.estimates_text import MOST_LINES, estimate_lines
 from askance_lab.commands.shared.progress import bar_of
+from askance_lab.commands.shared.window import window_width, wrapped
 from askance_lab.remote.management import ServerDocument
 from askance_protocol.budget import to_text
 from askance_protocol.queries.notation import CUT
-from askance_protocol.text import printable
+from askance_protocol.text import counted, printable
 from askance_server.core.strategy import Estimate
 
 _WIDEST: Final = 120
@@ -28,7 +30,6 @@ _LINES_OF_THE_REST: Final = 9
 """What stands around rounds and estimates: title, heads, gaps, and what was learned."""
 _LEAST_LINES: Final = 3
 _LONGEST_BAR, _SHORTEST_BAR = 40, 6
-_UNITS: Final = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 def summary(study: ServerDocument) -> dict[str, Any]:
@@ -91,10 +92,11 @@ def round_rows(study: ServerDocument) -> list[dict[str, Any]]:
 
 def description(study: ServerDocument, result: ServerDocument, now: float, most: int = MOST_LINES) -> str:
     """All of a study that a person asks about, with so many estimates at most."""
-    return "\n".join(f"{label:11}{line}".rstrip() for label, line in _described(study, result, now, most))
+    lines = [line for label, text in _described(study, result, now) for line in wrapped(text, f"{label:11}")]
+    return "\n".join([*lines, *_estimates(result, most)])
 
 
-def _described(study: ServerDocument, result: ServerDocument, now: float, most: int) -> Iterator[tuple[str, str]]:
+def _described(study: ServerDocument, result: ServerDocument, now: float) -> Iterator[tuple[str, str]]:
     spec = study["study"]
     yield "study", str(study["id"])
     yield "title", _shown(spec["title"])
@@ -106,72 +108,47 @@ def _described(study: ServerDocument, result: ServerDocument, now: float, most: 
     yield "asks", f"{kind}, {many}, for ε = {to_text(spec['cap'])} of each user at most"
     for each in study["rounds"]:
         yield f"round {each['round']['number']}", f"{each['state']}, {round_line(each, now)}"
-    yield "bulletin", f"{study['length']} entries, head {study['head']}"
-    yield from _outcome(result, most)
+    yield "bulletin", counted(study["length"], "entry", "entries")
+    yield "head", _shown(study["head"], 64)
+    yield from zip(("learned" if result["text"] else "ended", "ended"), _words(result), strict=False)
 
 
 def _state(study: ServerDocument) -> str:
     return f"paused: {_shown(study['paused'])}" if study.get("paused") else _shown(study["state"], 20)
 
 
-def _outcome(result: ServerDocument, most: int) -> Iterator[tuple[str, str]]:
-    label = "estimates"
-    for line in _estimates(result, most):
-        yield label, line
-        label = ""
-    if result["text"]:
-        yield "learned", _shown(result["text"])
-    if result["reason"]:
-        yield "ended", _shown(result["reason"])
+def _words(result: ServerDocument) -> list[str]:
+    """What was learned, and what the reason says beyond that: mostly it is the same."""
+    text, reason = _shown(result["text"] or ""), _shown(result["reason"])
+    if text and reason.startswith(text[:200]):
+        reason = reason.removeprefix(text).strip()
+    return [words for words in (text, reason) if words]
 
 
 def round_line(each: ServerDocument, now: float) -> str:
     """How far a round is, and until when it waits."""
     spec = each["round"]
-    of = f"{each['received']:,} of {spec['target']:,} reports"
+    of = f"{each['received']:,} of {counted(spec['target'], 'report')}"
     return f"{of}, {left(spec['deadline'], now)}" if each["state"] == "open" else of
 
 
 def left(deadline: int, now: float) -> str:
     """The time until a deadline, in words."""
-    seconds = int(deadline - now)
-    if seconds <= 0:
-        return "its deadline has passed"
-    size, unit = next(each for each in _UNITS if seconds >= each[0])
-    return f"{seconds // size} {unit} left"
-
-
-def estimate_line(each: ServerDocument) -> str:
-    """An estimate with its interval."""
-    value, low, high = numbers_text(each["estimate"], each["low"], each["high"])
-    return (
-        f"{_shown(each['name'], 200)} = {value} (from {low} to {high} "
-        f"at {100 * each['level']:.4g} %, {each['reports']:,} reports)"
-    )
+    return f"{time_left(deadline, now)} left" if deadline > now else "its deadline has passed"
 
 
 def _estimates(result: ServerDocument, most: int) -> list[str]:
-    """So many estimates, and how many more there are."""
-    every = result.get("estimates", ())
-    # A line that counts one more is as long as the one more.
-    shown = every if len(every) == most + 1 else every[:most]
-    lines = [estimate_line(each) for each in shown]
-    if more := len(every) - len(shown):
-        lines.append(f"{CUT} and {more:,} more: --json has them")
+    """So many estimates as a table below what stands above, and how many more there are."""
+    lines = estimate_lines([_estimate(each) for each in result.get("estimates", ())], most=most, width=window_width())
     if left_out := result.get("estimates_left_out"):
         lines.append(f"{CUT} and {left_out:,} more, in the tallies of the rounds")
-    return lines
+    return ["", *lines] if lines else []
 
 
 def outcome(result: ServerDocument, most: int = MOST_LINES) -> str:
     """What a study has come to, with so many estimates at most."""
-    lines = [_shown(result["text"])] if result["text"] else []
-    lines += _estimates(result, most)
-    if not result["text"] or not _shown(result["reason"]).startswith(_shown(result["text"])[:200]):
-        lines.append(_shown(result["reason"]))
-    elif result["reason"] != result["text"]:
-        lines.append(_shown(result["reason"]).removeprefix(_shown(result["text"])).strip())
-    return "\n".join(line for line in lines if line)
+    lines = [line for words in _words(result) for line in wrapped(words)]
+    return "\n".join([*lines, *_estimates(result, most)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +162,9 @@ class StudyScreen:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Draw it; rich asks for it anew whenever it is shown."""
         width, spec, result = min(options.max_width, _WIDEST), self.study["study"], self.result
-        head = Text(f"{_shown(spec['title'], 60)} · {_shown(spec['strategy'], 40)} · ", "bold")
+        # A study without a title of its own has its strategy's name.
+        names = dict.fromkeys((_shown(spec["title"], 60), _shown(spec["strategy"], 40)))
+        head = Text(" · ".join((*names, _shown(self.study["id"], 64)[:8], "")), "bold")
         yield head.append(_state(self.study)[:60])
         # What is higher than its window cannot be drawn over: then the last rounds are shown, and some estimates.
         height = options.max_height - _LINES_OF_THE_REST
@@ -197,7 +176,7 @@ class StudyScreen:
         lines = estimate_lines(told, most=most, width=width, left_out=left_out, rest="askance study result")
         for number, line in enumerate(["", *lines] if lines else []):
             yield Text(line, "bold" if number == 1 else "", no_wrap=True, overflow="ellipsis")
-        words = [_shown(text, 600) for text in dict.fromkeys((result["text"], result["reason"])) if text]
+        words = [printable(text, 600) for text in _words(result)]
         yield from map(Text, ["", *words] if words else [])
 
 
@@ -227,11 +206,11 @@ def _rounds_table(rounds: Sequence[ServerDocument], now: float, width: int) -> T
     if room >= _SHORTEST_BAR:
         table.add_column("")
     table.add_column("", no_wrap=True)
-    for each, (number, state, reports, time_left) in zip(rounds, rows, strict=True):
+    for each, (number, state, reports, rest) in zip(rounds, rows, strict=True):
         # In a narrow window the time that is left tells which round is open.
         states = [state] if room >= 0 else []
         bars = [bar_of(each["received"], each["round"]["target"], min(room, _LONGEST_BAR))]
-        table.add_row(number, *states, reports, *(bars if room >= _SHORTEST_BAR else []), time_left)
+        table.add_row(number, *states, reports, *(bars if room >= _SHORTEST_BAR else []), rest)
     return table
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+_NUMBER: Final = re.compile(r"-|(ε = )?-?\d{1,3}(,\d{3})*(\.\d+)?(e[+-]\d+)?(/\d{1,3}(,\d{3})*| %)?", re.ASCII)
+"""Numbers as tables have them. An id is none, though it may have no letter."""
 
 
 def echo_table(
@@ -16,22 +21,21 @@ def echo_table(
 ) -> None:
     """Print `plain` where nobody looks; on a terminal the same as a table, with the lines that stand below it.
 
+    It has no rules: what stands under a bold head needs none, and they would take the room of three letters a column.
     A column whose cells are all numbers is set to the right.
     """
     if not sys.stdout.isatty():
         typer.echo(plain)
         return
     console = Console()
-    table = Table(title=Text(title, "bold") if title else None, title_justify="left")
+    if title:
+        console.print(Text(title, "bold"))
+    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, pad_edge=False, header_style="bold")
     for number, name in enumerate(columns):
         cells = [row[number] for row in rows if row[number]]
-        table.add_column(Text(name), justify="right" if cells and all(_is_number(cell) for cell in cells) else "left")
+        table.add_column(Text(name), justify="right" if cells and all(map(_NUMBER.fullmatch, cells)) else "left")
     for row in rows:
         table.add_row(*map(Text, row))
     console.print(table)
     for line in below:
         console.print(line, markup=False, highlight=False)
-
-
-def _is_number(cell: str) -> bool:
-    return cell == "-" or cell.lstrip("[-ε= ")[:1].isdigit()

@@ -22,7 +22,7 @@ from askance_lab.oracles.shared.oracle import run
 from askance_lab.theory.masked_parity import users_masked_parity_noninteractive, users_masked_parity_pooled
 from askance_protocol.budget import charge_from_text
 from askance_protocol.errors import UsageError
-from askance_protocol.text import listed, one_of
+from askance_protocol.text import counted, listed, one_of
 from askance_server.core.estimators import bounded_interval
 from askance_server.strategies.registry import registry
 
@@ -198,7 +198,7 @@ def _verdict(d: int, points: Sequence[SeparationPoint]) -> str:
     most = max(point.users for point in points)
     there = {point.learner: point for point in points if point.users == most}
     told = "; ".join(f"{name_of(learner)} {_result(point)}" for learner, point in there.items())
-    return f"d = {d}, {most:,} users: {told}{_comparison(there)}"
+    return f"d = {d}, {counted(most, 'user')}: {told}{_comparison(there)}"
 
 
 def _comparison(there: Mapping[str, SeparationPoint]) -> str:
@@ -223,7 +223,7 @@ def name_of(learner: str) -> str:
 
 def _result(point: SeparationPoint) -> str:
     if point.success is None or point.error is None:
-        return f"ran {len(point.errors)} times, with an error that is unknown"
+        return f"ran {counted(len(point.errors), 'time')}, with an error that is unknown"
     (low, high), runs = point.success.interval, point.success.total
     return f"right in {point.success.count} of {runs} [{low:.2f}, {high:.2f}], mean error {point.error[0]:.3f}"
 

@@ -13,6 +13,7 @@ from askance_client.population import Population
 from askance_lab.evaluation.weighted import WeightedExamples
 from askance_protocol.errors import ProtocolError
 from askance_protocol.schema import Schema
+from askance_protocol.text import are, counted
 from askance_server.core.planning import TooFewUsersError
 
 _CHUNK: Final = 1 << 17
@@ -36,9 +37,9 @@ class Crowd(ABC):
     def take(self, count: int) -> Iterator[WeightedExamples]:
         """Examples of the next users, in chunks."""
         if not 0 < count <= self.left:
-            what = f"needs {count} users who were not asked yet" if count > 0 else "has no user for each query"
+            what = f"needs {counted(count, 'user')} not asked before" if count > 0 else "has no user for each query"
             raise TooFewUsersError(
-                f"{what}, and {self.left} are left",
+                f"{what}, and {are(self.left)} left",
                 where="round",
                 remedy="give more users, or a larger epsilon or tolerance",
                 needed=max(count, 1),

@@ -106,7 +106,7 @@ def _audit_counts(link: Link, _: _TellOf) -> Iterator[Fault]:
         FROM rounds ORDER BY key"""
     for id_, logged, shards, counted in ask(link, query).fetchall():
         if logged != counted:
-            yield Fault(f"round {id_}", f"{logged} reports stand in the log, {counted} were counted")
+            yield Fault(f"round {id_}", f"reports in the log: {logged:,}; counted: {counted:,}")
         if shards != list(range(SHARDS)):
             yield Fault(f"round {id_}", "a part of the count of its reports is gone, or is not the ledger's")
     strays = """
@@ -114,7 +114,7 @@ def _audit_counts(link: Link, _: _TellOf) -> Iterator[Fault]:
                (SELECT count(*) FROM received WHERE NOT EXISTS (SELECT FROM rounds WHERE key = round))"""
     for table, count in zip(("reports", "received"), ask(link, strays).fetchall()[0], strict=True):
         if count:
-            yield Fault(f"table {table}", f"{count} rows are of rounds that are not there")
+            yield Fault(f"table {table}", f"rows of rounds that are not there: {count:,}")
 
 
 def _audit_reports(link: Link, tell: _TellOf) -> Iterator[Fault]:

@@ -24,6 +24,7 @@ from typing import Final, LiteralString
 import numpy as np
 
 from askance_protocol.arrays import Integers
+from askance_protocol.text import counted
 from askance_server.ledger.base import Fault, LedgerError, OutcomeColumn, Users
 from askance_server.ledger.digests import MODULUS, RowSum
 from askance_server.ledger.postgres.link import Link, ask, first, shown
@@ -175,7 +176,7 @@ def broken_seals(link: Link) -> Iterator[Fault]:
         elif table == "structure" and found != kept:
             yield Fault(where, "columns, constraints or triggers are not those that this ledger was given", _AS_IT_WAS)
         elif found.rows != kept.rows:
-            yield Fault(where, f"{found.rows} rows, and {kept.rows} were written")
+            yield Fault(where, f"{counted(found.rows, 'row')}, and {kept.rows} were written")
         elif found != kept:
             yield Fault(where, "a row, or its seal, is not what was written")
     for table in sorted(seals.keys() - SEALED):

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Final
 
 from askance_protocol.progress import Tell, tell_nobody
+from askance_protocol.text import counted
 from askance_server.ledger.base import LedgerError
 from askance_server.ledger.digests import Row, digest
 
@@ -214,7 +215,7 @@ def broken_seals(db: sqlite3.Connection, seals: Seals, tell: Tell = tell_nobody)
         if seal is None:
             yield f"table {table}", "its seal is gone"
         elif found.rows != seal.rows:
-            yield f"table {table}", f"{found.rows} rows, and {seal.rows} were written"
+            yield f"table {table}", f"{counted(found.rows, 'row')}, and {seal.rows} were written"
         elif found.sum != seal.sum:
             yield f"table {table}", "a row, or its seal, is not what was written"
     for table in sorted(seals.kept.keys() - SEALED):

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, cast
 from askance_protocol import parameters as read
 from askance_protocol.parameters import Parameters
 from askance_protocol.schema import LabelField, Schema
+from askance_protocol.text import counted
 from askance_server.core.strategy import Asking, Estimate, Estimating, Hypothesis, Strategy
 from askance_server.strategies import survey
 
@@ -47,7 +48,7 @@ def row_text(row: Told) -> str:
     if "low" not in row:
         return f"{row['estimate']:.6g}"
     ends = f"{row['low']:.4g} to {row['high']:.4g}"
-    return f"{row['estimate']:.4g} ({ends} at {100 * row['level']:g} %, {row['reports']:,} reports)"
+    return f"{row['estimate']:.4g} ({ends} at {100 * row['level']:g} %, {counted(row['reports'], 'report')})"
 
 
 def answering(

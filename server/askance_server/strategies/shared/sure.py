@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import Any
 
+from askance_protocol.text import counted
 from askance_server.core.strategy import LEVEL, Estimate
 
 _DIGITS = 6
@@ -32,7 +33,7 @@ def ends_text(low: float, high: float) -> tuple[str, str]:
 def interval_text(estimate: Estimate) -> str:
     """An interval in words, with the number of reports: "0.19 to 0.21 at 95 %, 1,000 reports"."""
     low, high = ends_text(estimate.low, estimate.high)
-    reports = f"{estimate.reports:,} report{'' if estimate.reports == 1 else 's'}"
+    reports = counted(estimate.reports, "report")
     return f"{low} to {high} at {100 * LEVEL:g} %, {reports}"
 
 

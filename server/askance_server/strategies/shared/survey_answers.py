@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from askance_protocol.queries.telemetry import Measure, TelemetryQuestion
+from askance_protocol.text import counted
 from askance_server.core.strategy import LEVEL, Answer, Estimate, Estimating, Hypothesis
 from askance_server.strategies.shared.sure import interval_members
 from askance_server.strategies.shared.survey_groups import Asked, Group, sums_of_groups
@@ -36,12 +37,16 @@ def hypothesis_of(
 ) -> Hypothesis:
     """The answers by name, each with its interval where it was made from reports."""
     rows = [row for question in asked for row in rows_of(question, [answers[query] for query in question.queries])]
-    first = f"{rows[0][0]} = {rows[0][1]:.4g}"
-    text = first if len(rows) == 1 else f"{len(rows)} numbers, of which the first is {first}"
+    text = f"{rows[0][0]} = {rows[0][1]:.4g}" if len(rows) == 1 else _counts(len(rows), len(asked))
     told = [{"name": name, "estimate": value} for name, value in rows]
     if sure is not None and len(rows) <= MOST_INTERVALS:
         told = [row | interval_members([each], one=True) for row, each in zip(told, sure(), strict=True)]
     return Hypothesis(text, {"answers": told})
+
+
+def _counts(rows: int, questions: int) -> str:
+    """What a table holds, which is shown beside it."""
+    return f"{counted(rows, 'estimate')}, for {counted(questions, 'question')}"
 
 
 def _quotient(value: float, known: float) -> float:
