@@ -179,7 +179,7 @@ def test_a_table_that_does_not_fit_is_refused_before_anybody_is_enrolled(
         [line] = told.splitlines()
         assert line.startswith("askance: ")
         assert "much" not in line
-        assert not re.search(r"\b7\b", line)
+        assert not re.search(r"\b7\b", line.replace(str(tmp_path), "the folder"))
 
 
 @pytest.mark.parametrize("table", ["a missing column", "too few rows", "the control"])
