@@ -1,0 +1,47 @@
+// The link that a person opens: which study, at which server, and the code that lets her in. All of it stands behind the `#`, which
+// a browser sends to nobody and no server writes into a log.
+
+/** @typedef {{server: string, study: string, join: string, isFile: boolean}} Link */
+
+const DIGEST = /^[0-9a-f]{64}$/;
+const CODE = /^[\x21-\x7e]{1,1024}$/;
+
+/**
+ * @param {Location | URL} location
+ * @returns {Link}
+ */
+export function readLink(location) {
+  const given = new URLSearchParams(location.hash.slice(1));
+  const isFile = !/^https?:$/.test(location.protocol);
+  const [study, join] = [given.get("study") ?? "", given.get("join") ?? ""];
+  return {
+    server: serverOf(given.get("server"), isFile ? "" : location.origin),
+    study: DIGEST.test(study) ? study : "",
+    join: CODE.test(join) ? join : "",
+    isFile,
+  };
+}
+
+/**
+ * The link without the code: what stands in the address once she has a number, so that neither a photograph of her screen nor the
+ * list of pages that she has seen lets anybody in.
+ * @param {Link} link
+ */
+export function withoutCode({ server, study, isFile }) {
+  const kept = new URLSearchParams(study ? { study } : {});
+  if (isFile) kept.set("server", server);
+  return `#${kept}`;
+}
+
+/**
+ * @param {string | null} given
+ * @param {string} usual
+ */
+function serverOf(given, usual) {
+  try {
+    const url = new URL(given || usual);
+    return /^https?:$/.test(url.protocol) ? url.origin : "";
+  } catch {
+    return "";
+  }
+}

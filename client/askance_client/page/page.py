@@ -1,0 +1,81 @@
+"""The page as it leaves: a document with its script and its stylesheet, beside it or inside it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+import askance_protocol
+from askance_client.page.bundle import bundle
+
+_HERE: Final = Path(__file__).parent
+_PROTOCOL: Final = "askance-protocol"
+"""The package of the protocol's modules, as the page's modules call it."""
+_HEAD: Final = "<!-- HEAD -->"
+_CONNECT: Final = "connect-src 'self' http: https:"
+
+
+@dataclass(frozen=True)
+class Page:
+    """The page's parts. Equal parts make equal bytes, so that two who have the same version can compare them."""
+
+    template: str
+    style: str
+    script: str
+
+    def linked(self, style: str, script: str) -> bytes:
+        """The document with its parts at these addresses."""
+        head = f'<link rel="stylesheet" href="{style}">\n  <script type="module" src="{script}"></script>'
+        return self.template.replace(_HEAD, head).encode()
+
+    @cached_property
+    def one_file(self) -> bytes:
+        """The document with its parts inside. Its policy lets run what has these digests, and nothing else.
+
+        It may ask any server, since the one that it is used with is named in the link.
+        """
+        policy = (
+            f"default-src 'none'; script-src '{_source(self.script)}'; style-src '{_source(self.style)}'; "
+            f"{_CONNECT}; base-uri 'none'; form-action 'none'"
+        )
+        head = (
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+            f"  <style>{self.style}</style>\n"
+            f'  <script type="module">{self.script}</script>'
+        )
+        return self.template.replace(_HEAD, head).encode()
+
+    @cached_property
+    def script_digest(self) -> str:
+        """SHA-256 of the script: the same in a file and at every server of this version."""
+        return hashlib.sha256(self.script.encode()).hexdigest()
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the file."""
+        return hashlib.sha256(self.one_file).hexdigest()
+
+
+def read_page() -> Page:
+    """The page of this installation."""
+    script = bundle(_HERE / "main.mjs", {_PROTOCOL: protocol_modules() / "index.mjs"})
+    if "</script" in script.lower():
+        raise ValueError("the script would end the element that it stands in")
+    template = (_HERE / "page.html").read_text(encoding="utf-8")
+    return Page(template, (_HERE / "page.css").read_text(encoding="utf-8"), script)
+
+
+def protocol_modules() -> Path:
+    """The folder of the protocol's modules: inside the package where it is installed, beside it in the repository."""
+    package = Path(askance_protocol.__file__).parent
+    inside = package / "web"
+    return inside if inside.is_dir() else package.parent / "web"
+
+
+def _source(text: str) -> str:
+    """How a Content-Security-Policy names a script or a style by what it is."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,0 +1,23 @@
+"""The page, made once."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+
+from askance_client.page import Page, read_page
+from tests.client.page.hosted import PageHost, page_host
+
+
+@pytest.fixture(scope="session")
+def page() -> Page:
+    """The page of this installation."""
+    return read_page()
+
+
+@pytest.fixture
+def host(page: Page) -> Generator[PageHost]:
+    """The page at a double of a server."""
+    with page_host(page) as served:
+        yield served
