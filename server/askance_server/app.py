@@ -24,6 +24,8 @@ from askance_server.api.reports import ReportPath
 from askance_server.auth import Keys, open_keys, write_tokens
 from askance_server.dashboard.responses import problem_page, wants_page
 from askance_server.dashboard.routes import router as pages
+from askance_server.dashboard.take_part import Handed, TakePart
+from askance_server.dashboard.take_part import router as take_part_page
 from askance_server.ledger import Ledger, open_ledger
 from askance_server.problems import ProblemError, ProblemOccurrence, problem_of, problem_response
 from askance_server.settings import Settings, SettingsError
@@ -61,13 +63,17 @@ def open_resources(settings: Settings) -> Resources:
 
 
 def create_app(
-    settings: Settings | None = None, *, stop: Callable[[], None] | None = None, opened: Resources | None = None
+    settings: Settings | None = None,
+    *,
+    stop: Callable[[], None] | None = None,
+    opened: Resources | None = None,
+    take_part: Handed | None = None,
 ) -> FastAPI:
     """The application, with default settings if none are given. It holds its ledger open from its start to its stop.
 
     `stop` ends the process in good order, which is called for when the ledger cannot be written; if not given, the
     process gets SIGTERM. `opened` is what was opened before, so that whoever starts a server learns what is in the way;
-    if not given, it is opened at the start.
+    if not given, it is opened at the start. `take_part`: the page on which people answer, if this server gives it away.
     """
     chosen = Settings() if settings is None else settings
 
@@ -103,6 +109,8 @@ def create_app(
     for resource in (studies, users, rounds, health):
         app.include_router(resource.router)
     app.include_router(pages)
+    app.include_router(take_part_page)
+    app.state.take_part = None if take_part is None else TakePart.of(take_part)
     for kind in _HANDLED:
         app.add_exception_handler(kind, _on_error)
     app.add_middleware(Limits, body_limit=chosen.body_limit, state=app.state)

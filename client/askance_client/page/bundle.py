@@ -7,8 +7,8 @@ reading of such an export. So every module keeps its own names, and none is rena
 the exports stays as it was written, and can be read in the result.
 
 Only what these modules need is understood: named imports and exports, whole lines of their own, no cycles, no default
-export, nothing that is exported and assigned again later. Anything else is refused, because a bundle that is nearly right
-would be a page that nobody has tested.
+export, nothing that is exported and assigned again later. Anything else is refused, because a bundle that is nearly
+right would be a page that nobody has tested.
 """
 
 from __future__ import annotations

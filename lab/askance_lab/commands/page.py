@@ -51,7 +51,7 @@ def page(
         if sys.stdout.isatty():
             raise UsageError("would fill the terminal", where="page", remedy="askance page > take-part.html")
         typer.echo(made.one_file, nl=False)
-    say(f"SHA-256 of the file {made.digest}, of its script {made.script_digest}: the same from every copy of this version")
+    say(f"SHA-256 of the file {made.digest}, the same from every copy of this version")
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -13,6 +13,7 @@ from typing import Annotated, Final, NoReturn, cast
 import typer
 import uvicorn
 
+from askance_client.page import read_page
 from askance_lab.commands.shared.completion import words
 from askance_lab.commands.shared.exit_codes import Exit, say
 from askance_lab.commands.shared.extras import require
@@ -141,7 +142,12 @@ def _run(settings: Settings, listener: socket.socket, announce: Callable[[], Non
 
     # Opened here and not in the application's own start, which would end in many lines of the web server's log.
     opened = open_resources(settings)
-    application = create_app(settings, stop=lambda: server.give_up(), opened=opened)  # noqa: PLW0108 - no server yet
+    application = create_app(
+        settings,
+        stop=lambda: server.give_up(),  # noqa: PLW0108 - no server yet
+        opened=opened,
+        take_part=read_page(),
+    )
     server = AnnouncingServer(uvicorn_config(application, settings.connection_limit))
     try:
         server.run([listener])

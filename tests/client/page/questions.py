@@ -27,7 +27,10 @@ def yes_or_no(epsilon: int = MICRO) -> tuple[StudySpec, Part]:
     field = CategoryField(name="answer", values=("yes", "no"), gap=True)
     value = Lookup(index=FieldValue(field="answer", gap=2), table=(1, -1, 0), default=0)
     part = Part(
-        query=RealQuery(numerator=value, denominator=1), channel=BinarySpec(micro_epsilon=epsilon), charge=epsilon, share=1
+        query=RealQuery(numerator=value, denominator=1),
+        channel=BinarySpec(micro_epsilon=epsilon),
+        charge=epsilon,
+        share=1,
     )
     return room(field, HOMEWORK), part
 
