@@ -1,9 +1,11 @@
-// The link that a person opens: which study, at which server, and the code that lets her in. All of it stands behind the `#`, which
+// The link that a person opens: which studies, in their order, at which server, and the code that lets her in. All of it stands behind the `#`, which
 // a browser sends to nobody and no server writes into a log.
 
-/** @typedef {{server: string, study: string, join: string, isFile: boolean}} Link */
+/** @typedef {{server: string, studies: readonly string[], join: string, isFile: boolean}} Link */
 
 const DIGEST = /^[0-9a-f]{64}$/;
+/** Questions of one evening. */
+const MOST = 64;
 const CODE = /^[\x21-\x7e]{1,1024}$/;
 
 /**
@@ -13,10 +15,10 @@ const CODE = /^[\x21-\x7e]{1,1024}$/;
 export function readLink(location) {
   const given = new URLSearchParams(location.hash.slice(1));
   const isFile = !/^https?:$/.test(location.protocol);
-  const [study, join] = [given.get("study") ?? "", given.get("join") ?? ""];
+  const join = given.get("join") ?? "";
   return {
     server: serverOf(given.get("server"), isFile ? "" : location.origin),
-    study: DIGEST.test(study) ? study : "",
+    studies: given.getAll("study").filter((study) => DIGEST.test(study)).slice(0, MOST),
     join: CODE.test(join) ? join : "",
     isFile,
   };
@@ -27,8 +29,8 @@ export function readLink(location) {
  * list of pages that she has seen lets anybody in.
  * @param {Link} link
  */
-export function withoutCode({ server, study, isFile }) {
-  const kept = new URLSearchParams(study ? { study } : {});
+export function withoutCode({ server, studies, isFile }) {
+  const kept = new URLSearchParams(studies.map((study) => ["study", study]));
   if (isFile) kept.set("server", server);
   return `#${kept}`;
 }

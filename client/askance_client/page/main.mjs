@@ -1,12 +1,14 @@
 // What happens on the page: which screen is shown, what a button does, and when what is stored is sent again.
 
-import { ENDED, ProtocolError, isRefusal, limitFromText } from "askance-protocol";
+import { ENDED, ProtocolError, isRefusal, limitFromText } from "../../../protocol/web/index.mjs";
 import { h } from "./dom.mjs";
 import { inputs } from "./form.mjs";
 import { readLink, withoutCode } from "./link.mjs";
 import { meaningOf, optionsOf } from "./meaning.mjs";
 import { Participant, spentBy } from "./participant.mjs";
-import * as screens from "./screens.mjs";
+import {
+  brokenScreen, choosingScreen, flippingScreen, forgettingScreen, gapHint, isTwo, joiningScreen, leftScreen, loadingScreen, questionScreen, quietScreen, reasonsScreen, refusedScreen, waitingScreen, walletScreen,
+} from "./screens.mjs";
 import { Server, Unreachable } from "./transport.mjs";
 import { Wallet, WalletError, isUnused } from "./wallet.mjs";
 import { epsilon } from "./words.mjs";
@@ -87,12 +89,11 @@ class Page {
   async start() {
     const errand = ++this.errand;
     this.own = null;
-    this.show(screens.loading("Reading the study, and checking it here."), { focus: false });
+    this.show(loadingScreen("Reading the study, and checking it here."), { focus: false });
     try {
-      if (!this.link.server) return this.show(screens.broken({ what: "A saved copy has to be told its server. Open the link on the wall: behind the # it says which.", again: () => location.reload() }));
+      if (!this.link.server) return this.show(brokenScreen({ what: "A saved copy has to be told its server. Open the link on the wall: behind the # it says which.", again: () => location.reload() }));
       this.wallet ??= await Wallet.open(this.link.server);
-      if (!this.link.study) return await this.choose();
-      this.participant = new Participant(this.server, this.wallet, this.link.study, this.link.join);
+      if (!this.link.studies.length) return await this.choose();
       await this.look(errand);
     } catch (error) {
       this.failed(error);
@@ -103,7 +104,7 @@ class Page {
   failed(error) {
     this.isBusy = false;
     const what = error instanceof WalletError ? `${error.message}. Nothing can be asked without a place to store what leaves: a private window may have none.` : "Something went wrong in this page. Nothing of your answer has left, unless the wallet lists it.";
-    this.show(screens.broken({ what, again: () => location.reload() }));
+    this.show(brokenScreen({ what, again: () => location.reload() }));
   }
 
   /** The link names no study. */
@@ -112,7 +113,7 @@ class Page {
     if (listed === undefined) return;
     const open = Array.isArray(listed) ? listed.filter((each) => /^[0-9a-f]{64}$/.test(each?.id) && typeof each?.study?.title === "string" && !each.study.simulated && !ENDED.has(each.state)) : [];
     const choices = open.map(({ id, state, study }) => ({ id, state, title: study.title.slice(0, 200) }));
-    this.show(screens.choosing({ studies: choices, open: (study) => this.open({ ...this.link, study }) }));
+    this.show(choosingScreen({ studies: choices, open: (study) => this.open({ ...this.link, studies: [study] }) }));
   }
 
   /** @param {import("./link.mjs").Link} link */
@@ -164,7 +165,7 @@ class Page {
         resolve(undefined);
       };
       const first = this.tried.length === 1;
-      const show = () => this.show(screens.waiting({ report, tried: this.tried, seconds: rest, deadline: round && !isRefusal(round) ? round.spec.deadline : null, again, wallet: () => this.openWallet() }), { focus: first });
+      const show = () => this.show(waitingScreen({ report, tried: this.tried, seconds: rest, deadline: round && !isRefusal(round) ? round.spec.deadline : null, again, wallet: () => this.openWallet() }), { focus: first });
       show();
       this.back = show;
       addEventListener("online", again, { once: true });
@@ -177,12 +178,21 @@ class Page {
     });
   }
 
-  /** @param {number} errand */
+  /**
+   * Look at the questions of the link, in their order, for one that is not answered yet.
+   * @param {number} errand
+   */
   async look(errand) {
-    const { participant } = this;
-    if (!participant) return;
-    const situation = await this.attempt(() => participant.look(), errand);
-    if (situation) await this.present(situation);
+    const { wallet } = this;
+    if (!wallet) return;
+    for (const study of this.link.studies) {
+      const participant = new Participant(this.server, wallet, study, this.link.join);
+      this.participant = participant;
+      const situation = await this.attempt(() => participant.look(), errand);
+      if (situation === undefined) return;
+      const isDone = situation.kind === "quiet" || (situation.kind === "report" && situation.report.state !== "kept");
+      if (!isDone || study === this.link.studies.at(-1)) return this.present(situation);
+    }
   }
 
   /** @param {import("./participant.mjs").Situation} situation */
@@ -203,7 +213,7 @@ class Page {
       case "refused":
         return this.refuse(situation);
       case "join":
-        this.show(screens.joining({ title: participant.title, problem: situation.problem, join: (code) => this.join(code) }));
+        this.show(joiningScreen({ title: participant.title, problem: situation.problem, join: (code) => this.join(code) }));
         return;
       case "quiet":
         return this.rest(situation.why);
@@ -213,11 +223,11 @@ class Page {
   /** @param {string} code */
   join(code) {
     if (!this.participant || !code) return;
-    this.participant.token = code;
+    this.link = { ...this.link, join: code };
     this.look(++this.errand).catch((error) => this.failed(error));
   }
 
-  /** @param {{refusal: import("askance-protocol").Refusal, read: any}} situation */
+  /** @param {{refusal: import("../../../protocol/web/refusals.mjs").Refusal, read: any}} situation */
   async refuse({ refusal, read }) {
     const { participant, wallet } = this;
     if (!participant || !wallet) return;
@@ -227,7 +237,7 @@ class Page {
       : null;
     const account = await wallet.account();
     const [left, hasLeft] = [`${this.leftOf(account)} are left`, [...account.reports.values()].some(({ study }) => study === participant.history.id)];
-    const show = () => this.show(screens.refused({ refusal, left, hasLeft, histories, again: () => this.start(), wallet: () => this.openWallet(), reasons: () => this.openReasons() }));
+    const show = () => this.show(refusedScreen({ refusal, left, hasLeft, histories, again: () => this.start(), wallet: () => this.openWallet(), reasons: () => this.openReasons() }));
     this.back = show;
     show();
     if (refusal.passing) this.later(FIRST_LOOK, () => this.start());
@@ -242,7 +252,7 @@ class Page {
       between: { title: "Nothing is asked now", said: "The next question appears here by itself.", state: "waiting" },
       elsewhere: { title: "This question is not for your number", said: "A public coin has chosen others to answer it. The next question appears here by itself.", state: "waiting" },
     }[why];
-    const show = () => this.show(screens.quiet({ ...words, again: () => this.start(), wallet: () => this.openWallet() }));
+    const show = () => this.show(quietScreen({ ...words, again: () => this.start(), wallet: () => this.openWallet() }));
     this.back = show;
     show();
     if (why !== "ended") this.watch(FIRST_LOOK);
@@ -282,16 +292,16 @@ class Page {
 
   // ------------------------------------------------------------------------------------------------- asking, and sending
 
-  /** @param {import("askance-protocol").Asked} asked */
+  /** @param {import("../../../protocol/web/judge.mjs").Asked} asked */
   async ask(asked) {
     const { participant, wallet } = this;
     if (!participant || !wallet) return;
     const { study } = participant.history;
     const [meaning, account] = [meaningOf(asked, study.example), await wallet.account()];
     const question = questionOf(study, meaning);
-    const given = inputs(meaning.fields, () => screens.gapHint(meaning), () => this.complain(""));
+    const given = inputs(meaning.fields, () => gapHint(meaning), () => this.complain(""));
     const round = participant.history.rounds.get(asked.round);
-    const nodes = screens.question({
+    const nodes = questionScreen({
       host: new URL(this.link.server).host, isPlain: location.protocol === "http:", isFile: this.link.isFile, title: study.title, question, meaning, inputs: given.elements,
       charge: asked.microEpsilon, spent: spentBy(account), cap: account.owner.cap, isNew: isUnused(account), study, round: round && !isRefusal(round) ? round.spec : null, id: participant.history.id,
       send: () => {
@@ -312,7 +322,7 @@ class Page {
   }
 
   /**
-   * @param {import("askance-protocol").Asked} asked
+   * @param {import("../../../protocol/web/judge.mjs").Asked} asked
    * @param {import("./meaning.mjs").Meaning} meaning
    * @param {Record<string, unknown>} values
    * @param {string} question
@@ -322,7 +332,7 @@ class Page {
     if (!participant || this.isBusy) return;
     this.isBusy = true;
     const errand = ++this.errand;
-    this.show(screens.flipping());
+    this.show(flippingScreen());
     const landed = new Promise((land) => setTimeout(land, matchMedia("(prefers-reduced-motion: reduce)").matches ? 0 : FLIGHT));
     try {
       navigator.storage?.persist?.();
@@ -377,12 +387,13 @@ class Page {
     if (asked === null) return this.rest("between");
     const meaning = meaningOf(asked, participant.history.study.example);
     const outcome = JSON.parse(new TextDecoder().decode(report.body)).outcome;
+    const more = this.link.studies.indexOf(participant.history.id) < this.link.studies.length - 1;
     const words = `Your wallet: ${this.leftOf(await wallet.account())} left`;
     let isOpen = false;
     const show = (/** @type {boolean} */ focus) => {
       const own = this.own?.round === report.round ? this.own : null;
-      this.show(screens.left({
-        meaning, report, outcome, question: report.question, sending, own: isOpen && own ? own.label : null, isKnown: own !== null, left: words,
+      this.show(leftScreen({
+        meaning, report, outcome, question: report.question, sending, own: isOpen && own ? own.label : null, isKnown: own !== null, left: words, next: more ? () => this.start() : null,
         uncover: () => {
           isOpen = !isOpen;
           show(false);
@@ -399,7 +410,7 @@ class Page {
     };
     this.back = () => show(true);
     show(true);
-    this.say(screens.isTwo(meaning) ? `One bit left: ${meaning.outcomes[outcome]}.` : "It has left.");
+    this.say(isTwo(meaning) ? `One bit left: ${meaning.outcomes[outcome]}.` : "It has left.");
     this.watch(FIRST_LOOK);
   }
 
@@ -410,18 +421,18 @@ class Page {
     if (!wallet) return;
     this.forgetAnswer();
     const [account, pins] = [await wallet.account(), await wallet.pins()];
-    const render = () => this.show(screens.wallet({
+    const render = () => this.show(walletScreen({
       server: wallet.server, account, pins, spent: spentBy(account), isUnused: isUnused(account), back: "Back", goBack: () => back(),
       limit: (text) => this.limit(text),
       copy: () => this.saveCopy(),
-      forget: () => this.show(screens.forgetting({ spent: spentBy(account), no: render, yes: () => this.forget() })),
+      forget: () => this.show(forgettingScreen({ spent: spentBy(account), no: render, yes: () => this.forget() })),
     }));
     render();
   }
 
   openReasons() {
     const { back } = this;
-    this.show(screens.reasons({ back: () => back() }));
+    this.show(reasonsScreen({ back: () => back() }));
   }
 
   /**
@@ -490,7 +501,7 @@ document.addEventListener("visibilitychange", () => {
 });
 addEventListener("hashchange", () => {
   const link = readLink(location);
-  if (link.study !== page.link.study || link.join) {
+  if (link.studies.join() !== page.link.studies.join() || link.join) {
     page.link = link;
     page.start();
   }

@@ -3,9 +3,9 @@
 // All of it is computed from the round's own documents, for every answer alike, before a person has given one: it shows what
 // the channel does, and never what she did.
 
-import { Example, chances, inputOf } from "askance-protocol";
+import { Example, chances, inputOf } from "../../../protocol/web/index.mjs";
 
-/** @typedef {import("askance-protocol").Asked} Asked */
+/** @typedef {import("../../../protocol/web/judge.mjs").Asked} Asked */
 /** @typedef {{readonly label: string, readonly value: unknown, readonly isGap: boolean}} Option one value of a field */
 /** @typedef {{readonly label: string, readonly isGap: boolean, readonly input: number, readonly shares: readonly number[]}} Answer */
 /**
@@ -141,10 +141,10 @@ function saying(answers, outcome, outcomes) {
   const heights = given.map(({ shares }) => Math.max(...shares));
   // A bit that is likelier the larger a number is says no single answer.
   if (outcomes === 2 && Math.max(...heights) - Math.min(...heights) > 1e-9) return String(outcome);
-  const most = Math.max(...given.map(({ shares }) => shares[outcome]));
-  const likely = given.filter(({ shares }) => shares[outcome] > most - 1e-12).map(({ label }) => label);
+  const most = Math.max(...answers.map(({ shares }) => shares[outcome]));
+  const likely = answers.filter(({ shares }) => shares[outcome] > most - 1e-12).map(({ label }) => label);
   // Where all answers give it alike, or it is one number of many, it has no other name than its own.
-  return likely.length === given.length || likely.length > 3 || outcomes > FEW ? String(outcome) : likely.join(" / ");
+  return likely.length === answers.length || likely.length > 3 || outcomes > FEW ? String(outcome) : likely.join(" / ");
 }
 
 /** @param {readonly bigint[]} column */

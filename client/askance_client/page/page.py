@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-import askance_protocol
-from askance_client.page.bundle import bundle
+from askance_protocol import javascript
 
 _HERE: Final = Path(__file__).parent
-_PROTOCOL: Final = "askance-protocol"
-"""The package of the protocol's modules, as the page's modules call it."""
+_PLACE: Final = "client/askance_client/page/"
+_PROTOCOL: Final = "protocol/web/"
 _HEAD: Final = "<!-- HEAD -->"
 _CONNECT: Final = "connect-src 'self' http: https:"
 
@@ -62,18 +62,14 @@ class Page:
 
 def read_page() -> Page:
     """The page of this installation."""
-    script = bundle(_HERE / "main.mjs", {_PROTOCOL: protocol_modules() / "index.mjs"})
-    if "</script" in script.lower():
-        raise ValueError("the script would end the element that it stands in")
-    template = (_HERE / "page.html").read_text(encoding="utf-8")
-    return Page(template, (_HERE / "page.css").read_text(encoding="utf-8"), script)
+    template, style = ((_HERE / name).read_text(encoding="utf-8") for name in ("page.html", "page.css"))
+    return Page(template, style, javascript.bundled(page_modules(), _PLACE + "main.mjs"))
 
 
-def protocol_modules() -> Path:
-    """The folder of the protocol's modules: inside the package where it is installed, beside it in the repository."""
-    package = Path(askance_protocol.__file__).parent
-    inside = package / "web"
-    return inside if inside.is_dir() else package.parent / "web"
+def page_modules() -> Mapping[str, str]:
+    """The page's modules and those of the protocol, named as in the repository, by which they find each other."""
+    own = {_PLACE + path.name: path.read_text(encoding="utf-8") for path in sorted(_HERE.glob("*.mjs"))}
+    return own | {_PROTOCOL + name: text for name, text in javascript.modules().items()}
 
 
 def _source(text: str) -> str:

@@ -4,12 +4,12 @@
 
 import {
   ENDED, GarbledError, History, MOST_OF_A_STUDY, PIECE, ProtocolError, begin, body, decide, hold, isRefusal, judge, readRefusal, refuseReceipt, refuseStudy, respond, spendingAfter, spentOf,
-} from "askance-protocol";
+} from "../../../protocol/web/index.mjs";
 import { exampleOf, meaningOf } from "./meaning.mjs";
 import { Problem } from "./transport.mjs";
 
-/** @typedef {import("askance-protocol").Asked} Asked */
-/** @typedef {import("askance-protocol").Refusal} Refusal */
+/** @typedef {import("../../../protocol/web/judge.mjs").Asked} Asked */
+/** @typedef {import("../../../protocol/web/refusals.mjs").Refusal} Refusal */
 /** @typedef {import("./wallet.mjs").StoredReport} StoredReport */
 /** @typedef {import("./wallet.mjs").Account} Account */
 /**
@@ -107,7 +107,7 @@ export class Participant {
    * Judge a round by what the wallet has; and store what others have spent in her name, also where she refuses.
    * @param {string} id
    * @param {number} user
-   * @param {import("askance-protocol").Statement} statement
+   * @param {import("../../../protocol/web/documents.mjs").Statement} statement
    */
   judged(id, user, statement) {
     return this.wallet.changeAccount((account, stores) => this.decided(id, user, statement, account, stores));
@@ -116,7 +116,7 @@ export class Participant {
   /**
    * @param {string} id
    * @param {number} user
-   * @param {import("askance-protocol").Statement} statement
+   * @param {import("../../../protocol/web/documents.mjs").Statement} statement
    * @param {Account} account
    * @param {Record<string, IDBObjectStore>} stores
    * @returns {Asked | Refusal | null}
@@ -294,7 +294,7 @@ export class Participant {
 
 /**
  * What others have spent in her name stays spent: of single rounds, those of this history.
- * @param {import("askance-protocol").Spending} spending
+ * @param {import("../../../protocol/web/judge.mjs").Spending} spending
  * @param {History} history
  * @param {Account} account
  * @param {Record<string, IDBObjectStore>} stores

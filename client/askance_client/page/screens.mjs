@@ -96,7 +96,7 @@ export function gapHint(meaning) {
  * @param {() => void} model.send
  * @param {() => void} model.wallet
  */
-export function question(model) {
+export function questionScreen(model) {
   const { meaning, charge, spent, cap } = model;
   const { share, isSame } = kept(meaning);
   const [own, other] = percentages([share, 1 - share], meaning.isBit ? 0 : 1);
@@ -139,7 +139,7 @@ export function question(model) {
 // ------------------------------------------------------------------------------------------- 2. while the coin is in the air
 
 /** The same for every answer, every outcome and every time. */
-export const flipping = () => [
+export const flippingScreen = () => [
   h("div.left-bit.flipping", {}, coin("?"), h("div", {}, heading("The coin is in the air"), h("p.quiet", {}, "It lands once. What it says is stored here before it leaves."))),
 ];
 
@@ -154,9 +154,10 @@ export const flipping = () => [
  * @param {boolean} model.isKnown whether this page still knows what she answered
  * @param {() => void} model.uncover
  * @param {() => void} model.wallet
+ * @param {(() => void) | null} model.next to the next question, where there is one
  * @param {string} model.left
  */
-export function left(model) {
+export function leftScreen(model) {
   const { meaning, report, outcome } = model;
   const said = meaning.outcomes[outcome];
   const what = meaning.isBit ? "bit" : "word";
@@ -168,6 +169,7 @@ export function left(model) {
     covered(model, said),
     conclusions(meaning, outcome, report.charge),
     bytes(report, meaning, model.sending.receipt),
+    model.next ? button("Next question", model.next, "button.primary.wide") : null,
     h("p", {}, link(model.left, model.wallet)),
   ];
 }
@@ -192,7 +194,7 @@ function sendingWords({ state, at }, report) {
 }
 
 /**
- * @param {Parameters<typeof left>[0]} model
+ * @param {Parameters<typeof leftScreen>[0]} model
  * @param {string} said
  */
 function covered(model, said) {
@@ -316,7 +318,7 @@ function bytes(report, meaning, receipt) {
  * @param {() => void} model.copy
  * @param {() => void} model.forget
  */
-export function wallet(model) {
+export function walletScreen(model) {
   const { account: { owner, reports }, pins, spent } = model;
   const [remaining, rows] = [Math.max(0, owner.cap - spent), [...reports.values()].sort((a, b) => b.drawn - a.drawn)];
   const states = { acknowledged: ["received", "received"], kept: ["waiting", "not yet received"], declined: ["ended", "not taken"], conflict: ["refused", "two draws were seen"] };
@@ -362,7 +364,7 @@ function capField(cap, limit) {
 }
 
 /** What forgetting means, before it is done. @param {{yes: () => void, no: () => void, spent: number}} model */
-export const forgetting = ({ yes, no, spent }) => [
+export const forgettingScreen = ({ yes, no, spent }) => [
   heading("Forget this wallet?"),
   h("p.lead", {}, `What has left stays where it is. ${spent ? `The server goes on counting ε = ${epsilon(spent)} for your number; this browser would count from nothing, and so would its cap.` : "This browser’s number is lost with it."}`),
   h("p", {}, "A report that has not been received yet is lost, and the history by which this page would notice a second one."),
@@ -373,7 +375,7 @@ export const forgetting = ({ yes, no, spent }) => [
 
 /**
  * @param {object} model
- * @param {import("askance-protocol").Refusal} model.refusal
+ * @param {import("../../../protocol/web/refusals.mjs").Refusal} model.refusal
  * @param {boolean} model.hasLeft whether something left before
  * @param {string} model.left
  * @param {{title: string, entry: number, before: string, now: string | null, read: number} | null} model.histories
@@ -381,7 +383,7 @@ export const forgetting = ({ yes, no, spent }) => [
  * @param {() => void} model.wallet
  * @param {() => void} model.reasons
  */
-export function refused(model) {
+export function refusedScreen(model) {
   const { refusal, histories } = model;
   const [name, said, next] = REASONS[refusal.code];
   return [
@@ -404,7 +406,7 @@ export function refused(model) {
 }
 
 /** @param {{back: () => void}} model */
-export const reasons = ({ back }) => [
+export const reasonsScreen = ({ back }) => [
   h("div.stack-2", {}, heading("Why this page may refuse"), h("p.quiet", {}, "Each reason is read off public documents. None looks at your answer.")),
   h("dl.stack", {}, Object.entries(REASONS).map(([name, [, said, next]]) => h("div.stack-2", {}, h("dt", {}, h("b", {}, said), " ", h("code.small.quiet", {}, name)), h("dd.small.quiet", {}, next)))),
   h("div.row", {}, button("Back", back)),
@@ -419,7 +421,7 @@ export const reasons = ({ back }) => [
  * @param {() => void} model.again
  * @param {() => void} model.wallet
  */
-export function waiting(model) {
+export function waitingScreen(model) {
   const { report, tried } = model;
   const body = report && new TextDecoder().decode(report.body);
   return [
@@ -439,7 +441,7 @@ export function waiting(model) {
  * Nothing is to be answered now, and why.
  * @param {{title: string, said: string, more?: string, state: string, again?: () => void, wallet?: () => void}} model
  */
-export const quiet = ({ title, said, more, state, again, wallet: open }) => [
+export const quietScreen = ({ title, said, more, state, again, wallet: open }) => [
   h("div.stack-2", {}, chip(state === "ended" ? "ended" : "waiting", state === "ended" ? "Ended" : "Nothing to do now"), heading(title)),
   h("p.lead", {}, said), more ? h("p", {}, more) : null,
   h("div.row", {}, again ? button("Look again", again) : null, open ? button("Wallet", open) : null),
@@ -449,7 +451,7 @@ export const quiet = ({ title, said, more, state, again, wallet: open }) => [
  * No number yet, and no way to get one but the code on the wall.
  * @param {{title: string, problem: string | null, join: (code: string) => void}} model
  */
-export function joining({ title, problem, join }) {
+export function joiningScreen({ title, problem, join }) {
   const box = /** @type {HTMLInputElement} */ (h("input", { type: "text", id: "code", autocomplete: "off", autocapitalize: "off", spellcheck: "false", "aria-describedby": "why" }));
   box.addEventListener("keydown", (event) => {
     if (event.key === "Enter") join(box.value.trim());
@@ -466,17 +468,17 @@ export function joining({ title, problem, join }) {
  * The link names no study: she chooses one by its title.
  * @param {{studies: readonly {id: string, title: string, state: string}[], open: (id: string) => void}} model
  */
-export const choosing = ({ studies, open }) => [
+export const choosingScreen = ({ studies, open }) => [
   heading(studies.length ? "Which question?" : "No question is open"),
   studies.length ? h("p.lead", {}, "Only the one that you name is answered.") : h("p.lead", {}, "Scan the code on the wall, or open its link."),
   studies.map(({ id, title }) => button(title, () => open(id), "button.wide")),
 ];
 
 /** @param {string} what */
-export const loading = (what) => [heading("One moment"), h("p.quiet", {}, what)];
+export const loadingScreen = (what) => [heading("One moment"), h("p.quiet", {}, what)];
 
 /** @param {{what: string, again: () => void}} model */
-export const broken = ({ what, again }) => [
+export const brokenScreen = ({ what, again }) => [
   h("div.stack-2", {}, chip("refused", "This page cannot go on"), heading("Nothing is asked here")),
   h("p.lead", {}, what),
   h("div.row", {}, button("Load again", again)),

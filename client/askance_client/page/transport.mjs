@@ -3,9 +3,9 @@
 // No redirect is followed, no cookie is sent, nothing is cached. A browser unpacks a packed answer before a page sees it, so
 // the bounds count what was unpacked, piece by piece, and the rest is never fetched.
 
-import { GarbledError, MOST_BYTES, ProtocolError, dumps, isRefusal, readEnrolled, readProblem, readReceipt, readRefusal, readStatement, readTail } from "askance-protocol";
+import { GarbledError, MOST_BYTES, ProtocolError, dumps, isRefusal, readEnrolled, readProblem, readReceipt, readRefusal, readStatement, readTail } from "../../../protocol/web/index.mjs";
 
-/** @typedef {import("askance-protocol").Refusal} Refusal */
+/** @typedef {import("../../../protocol/web/refusals.mjs").Refusal} Refusal */
 
 /** No answer: lost, refused, or too late. What was sent may have arrived all the same. */
 export class Unreachable extends Error {

@@ -10,7 +10,6 @@ from typing import Any, Final
 import pytest
 from playwright.sync_api import Page as Tab
 
-from askance_client import Reason
 from askance_client.page import Page
 from tests.client.liar import ENROLMENT, TOKEN, Liar
 from tests.client.lies import LIES, Lie
