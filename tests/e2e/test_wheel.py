@@ -61,6 +61,7 @@ CALLS: list[tuple[str, int]] = [
     ("run mean --users 200", 0),
     ("run mean --users 200 --server {url} --operator-token {operator} --enrolment-token {enrolment}", 0),
     ("schema me.csv", 0),
+    ("page --json", 0),
     ("separation --d 3", 2),
     ("serve --host nowhere.invalid", 2),
     ("study list --server {url}", 0),

@@ -20,7 +20,9 @@ app = typer.Typer()
 
 
 @app.command(
-    epilog=examples("askance page > take-part.html", "askance page --out take-part.html", "askance page --json")
+    epilog=examples(
+        "askance page --out take-part.html", "askance page --json", "askance page --out take-part.html --json"
+    )
 )
 def page(
     out: Annotated[
@@ -47,7 +49,8 @@ def page(
             "file": None if out is None else str(out),
         }
         typer.echo(json.dumps(answer, ensure_ascii=False))
-    elif out is None:
+        return
+    if out is None:
         if sys.stdout.isatty():
             raise UsageError("would fill the terminal", where="page", remedy="askance page > take-part.html")
         typer.echo(made.one_file, nl=False)

@@ -8,6 +8,7 @@ import pytest
 
 from askance_client.page import Page, read_page
 from tests.client.page.hosted import PageHost, page_host
+from tests.harness.browser import Pages
 
 
 @pytest.fixture(scope="session")
@@ -21,3 +22,9 @@ def host(page: Page) -> Generator[PageHost]:
     """The page at a double of a server."""
     with page_host(page) as served:
         yield served
+
+
+@pytest.fixture
+def pages(host: PageHost, pages: Pages) -> Pages:
+    """Pages that are closed before their server is."""
+    return pages

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from typing import Any, Final
 
+import httpx
 import pytest
 from playwright.sync_api import BrowserContext, Route
 
+from askance_client.page import read_page
 from tests.client.liar import ENROLMENT, TOKEN, Liar
 from tests.client.page.hosted import PageHost, page_host
 from tests.client.page.person import Person
 from tests.client.page.questions import HOMEWORK, asking, one_of, scale, yes_or_no
 from tests.harness.browser import Pages
 from tests.protocol.studies import part as any_part
+from tests.protocol.studies import study
 
 PHONE: Final = {"width": 360, "height": 740}
 ALWAYS: Final = "crypto.getRandomValues = (array) => array.fill({word});"
@@ -57,10 +59,10 @@ def test_one_person_answers_once(context: BrowserContext, host: PageHost) -> Non
     assert "Wallet: 2 of 3 left" in person.text
 
 
-def test_the_sentence_has_the_probability_of_this_rounds_channel(context: BrowserContext, host: PageHost) -> None:
+def test_the_sentence_has_the_probability_of_this_rounds_channel(pages: Pages, host: PageHost) -> None:
     for epsilon, kept, turned in ((1_000_000, "73", "27"), (2_000_000, "88", "12"), (20_000, "50.5", "49.5")):
         host.liar = asking(yes_or_no(epsilon))
-        person = opened(context, host)
+        person = opened(pages.context(viewport=PHONE), host)
         person.sees(re.compile("That is what ε"))
 
         assert f"your answer with {kept}\u00a0%, the other one with {turned}\u00a0%" in person.text
@@ -106,7 +108,11 @@ def test_a_page_that_is_loaded_again_knows_what_left_and_not_what_was_answered(
 def test_killed_between_store_and_send_the_same_bytes_are_sent(context: BrowserContext, host: PageHost) -> None:
     host.liar = asking(yes_or_no())
     held: list[Route] = []
-    context.route("**/reports", held.append)
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    context.route("**/reports", hold)
     person = opened(context, host)
     person.answers("Yes")
     while not held:
@@ -119,7 +125,7 @@ def test_killed_between_store_and_send_the_same_bytes_are_sent(context: BrowserC
     received(again)
 
     assert [each["body"] for each in stored] == [body]
-    assert host.liar.bodies == [str(body).encode()]
+    assert set(host.liar.bodies) == {str(body).encode()}
 
 
 def test_a_network_that_is_gone_is_waited_for(context: BrowserContext, host: PageHost, pages: Pages) -> None:
@@ -138,26 +144,22 @@ def test_a_network_that_is_gone_is_waited_for(context: BrowserContext, host: Pag
     assert len(host.liar.charges) == 1
 
 
-def test_two_tabs_at_once_draw_once(context: BrowserContext, host: PageHost) -> None:
+def test_two_tabs_at_once_draw_once(pages: Pages, host: PageHost) -> None:
     """Each tab has the question open, and both are answered."""
-    for _ in range(5):
-        host.liar = asking(yes_or_no(), deadline=4_000_000_000 - int(time.time_ns() % 1_000_000))
+    for _ in range(4):
+        host.liar = asking(yes_or_no())
+        context = pages.context(viewport=PHONE)
         one, other = opened(context, host), opened(context, host)
-        one.tab.locator("#send").wait_for()
-        other.tab.locator("#send").wait_for()
-        one.chooses("Yes")
-        other.chooses("No")
+        for person, answer in ((one, "Yes"), (other, "No")):
+            person.tab.locator("#send").wait_for()
+            person.chooses(answer)
         for person in (one, other):
-            person.tab.evaluate("() => setTimeout(() => document.getElementById('send').click(), 300)")
+            person.tab.evaluate("() => void setTimeout(() => document.getElementById('send').click(), 300)")
         received(one)
         received(other)
 
         assert len(set(host.liar.bodies)) == 1
         assert one.heading == other.heading
-        one.tab.close()
-        other.tab.close()
-        context.new_page().goto(f"{host.url}/page.css")
-        context.pages[-1].evaluate(f"() => indexedDB.deleteDatabase('askance {host.url}')")
 
 
 def test_one_browser_is_one_number_whatever_is_lost(context: BrowserContext, host: PageHost, pages: Pages) -> None:
@@ -312,13 +314,11 @@ def test_other_questions_are_answered_alike(context: BrowserContext, host: PageH
 
 # ------------------------------------------------------------------------------------ her answer is nowhere
 
-ANSWERS: Final = ("Yes", "No", "I cannot or will not say A fair coin leaves instead, 50 : 50. It counts as half a yes.")
+ANSWERS: Final = ("Yes", "No", "I cannot or will not say")
 
 
 def traces(pages: Pages, answer: str, *, leaks: bool = False) -> dict[str, Any]:
     """All that one person leaves behind: every request, the address, the title, the log, and every store."""
-    from askance_client.page import read_page
-
     with page_host(read_page()) as host:
         host.liar = asking(yes_or_no())
         context = pages.context(viewport=PHONE)
@@ -332,7 +332,9 @@ def traces(pages: Pages, answer: str, *, leaks: bool = False) -> dict[str, Any]:
             person.tab.evaluate("(answer) => { document.title = answer; }", answer)
         stored = json.dumps(person.wallet(), sort_keys=True)
         tab = person.tab
-        return {
+        # She looks for further questions by and by: when, is by the clock.
+        sent = next(at for at, r in enumerate(host.liar.requests) if r.url.path.endswith("/reports"))
+        left = {
             "requests": [
                 (
                     r.method,
@@ -340,19 +342,21 @@ def traces(pages: Pages, answer: str, *, leaks: bool = False) -> dict[str, Any]:
                     r.content,
                     {k: v for k, v in r.headers.items() if k != "host"},
                 )
-                for r in host.liar.requests
+                for r in host.liar.requests[: sent + 1]
             ],
             "address": re.sub("[0-9]{5}", "", tab.url),
             "title": tab.title(),
             "console": said,
             "wallet": re.sub(r'"(drawn|read)": \d+', "", stored),
             "others": tab.evaluate(
-                "async () => [document.cookie, window.name, ...[localStorage, sessionStorage].map((s) => JSON.stringify({ ...s })),"
+                "async () => [document.cookie, name, ...[localStorage, sessionStorage].map((s) => JSON.stringify(s)),"
                 " JSON.stringify(history.state), (await indexedDB.databases()).length]"
             ),
             "forms": tab.locator("form, input").count(),
             "screen": re.sub(r"\d\d:\d\d:\d\d", "", re.sub("[0-9]{5}", "", person.text)),
         }
+        context.close()
+        return left
 
 
 def test_whatever_she_answers_she_leaves_the_same_traces(pages: Pages) -> None:
@@ -377,8 +381,6 @@ def test_her_token_is_sent_to_this_server_alone(context: BrowserContext, host: P
 
 def test_a_redirect_leads_nowhere(context: BrowserContext, host: PageHost, pages: Pages) -> None:
     """The target is asked itself: a browser tells of it either way."""
-    import httpx
-
     with page_host(host.page) as elsewhere:
         elsewhere.liar = Liar.of(yes_or_no()[0])
         host.liar = asking(yes_or_no())
@@ -391,8 +393,6 @@ def test_a_redirect_leads_nowhere(context: BrowserContext, host: PageHost, pages
 
 
 def test_a_study_of_many_fields_is_asked_field_by_field(context: BrowserContext, host: PageHost) -> None:
-    from tests.protocol.studies import study
-
     host.liar = Liar.of(study(simulated=False))
     host.liar.ask(any_part())
     person = opened(context, host)
