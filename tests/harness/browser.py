@@ -14,6 +14,7 @@ machine. At its end all three have to be empty, but for what the test said it ex
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import os
 import re
@@ -87,7 +88,12 @@ def launched(path: str) -> Generator[str]:
     with tempfile.TemporaryDirectory(prefix="askance-browser-", ignore_cleanup_errors=True) as profile:
         command = [path, *ARGUMENTS, "--headless=new", "--remote-debugging-port=0", f"--user-data-dir={profile}"]
         process = subprocess.Popen(
-            [*command, "about:blank"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+            [*command, "about:blank"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            # Where the tests themselves are killed, nobody else would end it.
+            preexec_fn=_die_with_parent,  # noqa: PLW1509 - it calls one function of the system, and no thread runs yet
         )
         try:
             yield f"http://127.0.0.1:{_port(Path(profile) / 'DevToolsActivePort', process)}"
@@ -96,6 +102,12 @@ def launched(path: str) -> Generator[str]:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait(SECONDS)
+
+
+def _die_with_parent() -> None:
+    """Linux's PR_SET_PDEATHSIG."""
+    with contextlib.suppress(AttributeError):
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 def _port(told: Path, process: subprocess.Popen[bytes]) -> int:

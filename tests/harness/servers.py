@@ -144,11 +144,11 @@ class Service(Api):
 
 
 class ServerProcess(Api):
-    """`askance serve` on a port that the operating system chose."""
+    """`askance serve` on a port that the operating system chose, or on one that it is to have again."""
 
-    def __init__(self, directory: Path, *options: str) -> None:
+    def __init__(self, directory: Path, *options: str, port: int = 0) -> None:
         self.directory = directory
-        self._command = [*COMMAND, "--port", "0", "--database", str(directory), "--json", *options]
+        self._command = [*COMMAND, "--port", str(port), "--database", str(directory), "--json", *options]
 
     def start(self) -> None:
         """Start it, and wait until it answers."""

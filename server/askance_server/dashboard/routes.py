@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+import time
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from askance_server.aggregator import Aggregator
+from askance_server.api.dependencies import DigestInPath, TheAggregator
 from askance_server.dashboard import responses
+from askance_server.dashboard.budget import Budgets, budget_page, budgets
+from askance_server.dashboard.separation import separation_page
+from askance_server.dashboard.studies import A_PAGE, row_answer
+from askance_server.dashboard.study import study_page
+from askance_server.dashboard.templates import rendered
+from askance_server.public_answers import PublicAnswer
 
 router = APIRouter(include_in_schema=False)
 
@@ -14,3 +26,59 @@ router = APIRouter(include_in_schema=False)
 async def asset(digest: str, name: str, request: Request) -> Response:
     """Style sheet, scripts and pictures of the pages."""
     return responses.asset(request, digest, name)
+
+
+@router.get("/")
+async def studies(
+    request: Request, aggregator: TheAggregator, page: Annotated[int, Query(ge=1, le=1 << 31)] = 1
+) -> Response:
+    """All studies, newest first, some on a page."""
+    known, users = await aggregator.show(lambda: (aggregator.ledger.studies(), aggregator.ledger.enrolled()))
+    pages = max(1, -(-len(known) // A_PAGE))
+    number = min(page, pages)
+    chosen = known[::-1][(number - 1) * A_PAGE : number * A_PAGE]
+    rows = [answer.body.decode() for answer in await _rows(aggregator, chosen)]
+    address = str(request.base_url).rstrip("/")
+    about = {"number": number, "pages": pages, "studies": len(known), "users": users, "address": address}
+    return responses.page_of(request, await aggregator.show(lambda: rendered("studies.html", rows=rows, **about)))
+
+
+async def _rows(aggregator: Aggregator, studies: list[str]) -> list[PublicAnswer]:
+    """The rows of these studies: remembered of those that have ended, the others collected in one go."""
+    known = {study: aggregator.answers.known(("row", study)) for study in studies}
+    asked = [study for study, row in known.items() if row is None]
+    found = await aggregator.show(lambda: {study: row_answer(aggregator, study) for study in asked})
+    for study, row in found.items():
+        if row.final:
+            aggregator.answers.remember(("row", study), row)
+    return [known[study] or found[study] for study in studies]
+
+
+@router.get("/studies/{study}")
+async def study(study: DigestInPath, request: Request, aggregator: TheAggregator) -> Response:
+    """One study."""
+    await aggregator.caught_up(study)
+    return await responses.page(aggregator, request, ("study", study), partial(study_page, aggregator, study))
+
+
+@router.get("/budget")
+async def budget(request: Request, aggregator: TheAggregator) -> Response:
+    """What is left of all caps, refusals by reason, and the pace of reports."""
+    counted: Budgets | None = getattr(request.app.state, "budgets", None)
+    if counted is None or counted.until < time.monotonic():
+        counted = await aggregator.show(lambda: budgets(aggregator.ledger, aggregator.settings.cap))
+        request.app.state.budgets = counted
+    return await responses.page(aggregator, request, ("budget",), partial(budget_page, aggregator, counted))
+
+
+@router.get("/separation")
+async def separation(request: Request, aggregator: TheAggregator, d: Annotated[int | None, Query()] = None) -> Response:
+    """The separation as it was measured."""
+    work = partial(separation_page, aggregator.settings.directory, d)
+    return await responses.page(aggregator, request, ("separation", str(d)), work)
+
+
+@router.get("/sign-in")
+async def sign_in(request: Request) -> Response:
+    """Where the operator shows her token."""
+    return responses.page_of(request, rendered("sign_in.html"))

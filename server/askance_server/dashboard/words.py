@@ -1,16 +1,17 @@
-"""Numbers and digests as people read them: one way for all pages."""
+"""Numbers, digests and states as people read them: one way for all pages."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Final
 
 from askance_protocol.budget import to_text
+from askance_protocol.text import printable
 
-_DIGEST_HEAD: Final = 8
-_DIGEST_TAIL: Final = 4
+WIDEST: Final = 0.5
+"""An estimate is told as a number where its interval is narrower than this part of the range, else by its interval."""
 
 
 def whole(number: int) -> str:
@@ -20,15 +21,32 @@ def whole(number: int) -> str:
 
 def digest(value: str) -> str:
     """Enough of a digest to compare two at a glance."""
-    return f"{value[:4]} {value[4:_DIGEST_HEAD]} … {value[-_DIGEST_TAIL:]}"
+    return f"{value[:4]} {value[4:8]} … {value[-4:]}"
 
 
-def clock(seconds: int) -> str:
-    """A time of day, in the one zone that all readers share."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+def outward(low: float, high: float, *, share: bool) -> tuple[str, str]:
+    """The ends of an interval, rounded outward to what its width tells: shares in per cent."""
+    scale, sign = (100, " %") if share else (1, "")
+    digits = _digits((high - low) * scale)
+    step = 10.0**-digits
+    # What differs from a round number in the last bits of a float is that number.
+    down = math.floor(low * scale / step + 1e-9) * step
+    up = math.ceil(high * scale / step - 1e-9) * step
+    return f"{down + 0.0:.{digits}f}{sign}", f"{up + 0.0:.{digits}f}{sign}"
+
+
+def number(value: float, low: float, high: float, *, share: bool) -> str:
+    """An estimate, to as many digits as its interval has."""
+    scale, sign = (100, " %") if share else (1, "")
+    return f"{value * scale + 0.0:.{_digits((high - low) * scale)}f}{sign}"
+
+
+def _digits(width: float) -> int:
+    """Digits behind the point of a number that is known to this width."""
+    return 6 if width <= 0 else min(6, max(0, 1 - math.floor(math.log10(width) + 1e-9)) if width < 5 else 0)
 
 
 FILTERS: Final[Mapping[str, Callable[..., str]]] = MappingProxyType(
-    {"whole": whole, "epsilon": to_text, "digest": digest, "clock": clock}
+    {"whole": whole, "epsilon": to_text, "digest": digest, "printable": printable}
 )
 """What templates call them."""

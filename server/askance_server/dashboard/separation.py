@@ -1,0 +1,143 @@
+"""The page of the separation, as it was measured: error against users, in rounds and at once.
+
+The points are those of `results.json` as `askance separation --out` writes it: of the operator, if she has put it into
+the data directory as `separation/results.json`, else of the measurement that comes with this program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from askance_server.dashboard import charts
+from askance_server.dashboard.templates import rendered
+
+OWN: Final = Path("separation") / "results.json"
+"""Where the operator's own measurement is, in the data directory."""
+_LARGEST: Final = 4 << 20
+_AT_ONCE: Final = ("-noninteractive", "-weak")
+_LEFT, _RIGHT, _BOTTOM, _TOP = 52.0, 810.0, 382.0, 40.0
+_MARKED: Final = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
+_GAP: Final = 20.0
+"""Least distance between the names at the ends of two lines."""
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Point(BaseModel):
+    """One learner at one number of users."""
+
+    model_config = ConfigDict(frozen=True)
+    learner: Annotated[str, Field(max_length=100)]
+    d: Annotated[int, Field(ge=1, le=4096)]
+    epsilon: Annotated[str, Field(max_length=20)]
+    users: Annotated[int, Field(ge=1)]
+    seeds: Annotated[int, Field(ge=1)]
+    successes: int | None
+    success: tuple[Share, Share, Share] | None
+    error: tuple[Share, Share, Share] | None
+
+    @property
+    def at_once(self) -> bool:
+        """Whether it asks everything before the first answer."""
+        return self.learner.endswith(_AT_ONCE)
+
+
+class Needed(BaseModel):
+    """Users that a learner needs: measured, or as planned."""
+
+    model_config = ConfigDict(frozen=True)
+    learner: str
+    d: int
+    users: int | None
+    measured: bool
+
+
+class Results(BaseModel):
+    """The part of a results file that is shown."""
+
+    model_config = ConfigDict(frozen=True)
+    command: Annotated[str, Field(max_length=300)] = "askance separation"
+    points: Annotated[tuple[Point, ...], Field(min_length=1, max_length=10_000)]
+    needed: tuple[Needed, ...] = ()
+
+
+def results(directory: Path) -> tuple[Results, bool]:
+    """What was measured, and whether it is the operator's own. A file that cannot be read is not there."""
+    try:
+        with (directory / OWN).open("rb") as file:
+            return Results.model_validate_json(file.read(_LARGEST)), True
+    except (OSError, ValidationError):
+        shipped = files("askance_server.dashboard") / "measured" / "separation.json"
+        return Results.model_validate_json(shipped.read_bytes()), False
+
+
+def separation_page(directory: Path, asked: int | None) -> bytes:
+    """The page, rendered. For a thread: it reads a file."""
+    found, own = results(directory)
+    dimensions = sorted({point.d for point in found.points})
+    d = asked if asked in dimensions else dimensions[-1]
+    points = sorted((point for point in found.points if point.d == d), key=lambda each: (each.users, each.at_once))
+    rounds, once = (_line([each for each in points if each.at_once is at_once]) for at_once in (False, True))
+    return rendered(
+        "separation.html",
+        own=own,
+        command=found.command,
+        d=d,
+        dimensions=dimensions,
+        points=points,
+        epsilon=points[0].epsilon,
+        seeds=max(point.seeds for point in points),
+        last=[each for each in (rounds[-1:] + once[-1:]) if each.successes is not None],
+        needed=_needed(found),
+        chart=_chart(rounds, once),
+    )
+
+
+def _line(points: Sequence[Point]) -> list[Point]:
+    """The points of one learner that can be drawn: of the first that was measured."""
+    return [each for each in points if each.error is not None and each.learner == points[0].learner]
+
+
+def _needed(found: Results) -> list[tuple[int, Needed | None, Needed | None]]:
+    """For each dimension what learners need in rounds and at once."""
+    rows = list[tuple[int, Needed | None, Needed | None]]()
+    for d in sorted({each.d for each in found.needed}):
+        of = [each for each in found.needed if each.d == d]
+        once = [each for each in of if each.learner.endswith(_AT_ONCE)]
+        rounds = [each for each in of if each not in once]
+        rows.append((d, next(iter(rounds), None), next(iter(once), None)))
+    return rows
+
+
+def _chart(rounds: Sequence[Point], once: Sequence[Point]) -> dict[str, object]:
+    every = [*rounds, *once]
+    low, high = min(each.users for each in every), max(each.users for each in every)
+    across = charts.Axis(low * 0.9, high * 1.1, _LEFT, _RIGHT, logarithmic=True)
+    most = max(0.6, *(each.error[2] for each in every if each.error))
+    up = charts.Axis(0.0, most, _BOTTOM, _TOP)
+
+    def drawn(points: Sequence[Point]) -> dict[str, object]:
+        ends = [(across.at(each.users), *map(up.at, each.error)) for each in points if each.error]
+        middle = [(x, y) for x, y, _, _ in ends]
+        return {
+            "points": middle,
+            "line": charts.line(middle),
+            "band": charts.band([(x, top) for x, _, _, top in ends], [(x, bottom) for x, _, bottom, _ in ends]),
+        }
+
+    quarter = up.at(0.25)
+    return {
+        "rounds": drawn(rounds) if rounds else None,
+        "once": drawn(once) if once else None,
+        "up": [(up.at(each), f"{each:.1f}") for each in charts.ticks(0, most, 6)],
+        "across": [(across.at(each), f"{each:,}") for each in _MARKED if low <= each <= high],
+        "quarter": quarter,
+        # Above the line's own words or below them, wherever the learner ends.
+        "once_says": quarter - 2 * _GAP,
+        "rounds_says": up.at(rounds[-1].error[0]) - 14 if rounds and rounds[-1].error else _BOTTOM,
+    }

@@ -1,0 +1,276 @@
+"""The page of a study: its rounds, what they ask in words, what is known so far, and its bulletin."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from askance_protocol.queries import CellQuery, RealQuery
+from askance_protocol.queries.notation import Questions, questions
+from askance_protocol.rounds import ENDED, Bulletin, PreparedPart, PreparedRound, RoundState
+from askance_protocol.tally import Tally
+from askance_server.aggregator import Aggregator
+from askance_server.core.estimates import MOST_ESTIMATES, estimates_of
+from askance_server.core.estimators import estimate
+from askance_server.core.strategy import Estimate
+from askance_server.dashboard import charts, words
+from askance_server.dashboard.studies import StudyRow, end_of, row_of
+from askance_server.dashboard.templates import rendered
+
+MOST_ROWS: Final = 24
+"""Estimates of a round that the page shows; the result has more."""
+_ASKED: Final = 3
+"""Questions of a round that are told in words."""
+_ENTRIES: Final = 30
+"""Entries of the bulletin that the page shows."""
+_PIECE: Final = 1 << 20
+_DRAWN: Final = charts.Axis(0.0, 1.0, 8.0, 292.0)
+_STEPS: Final = (1, 2, 5, 10, 20, 35, 50, 70, 85, 100)
+"""Hundredths of a round's target at which the width of its interval is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class EstimateRow:
+    """One estimate with its interval, in words and as a drawing on the range that the question can have."""
+
+    name: str
+    value: str
+    """Nothing where the interval says too little for a number."""
+    low: str
+    high: str
+    reports: int
+    drawn: tuple[float, float, float]
+    """Where estimate, low and high are, on a line from 8 to 292."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRow:
+    """One round: what it asks, and how many have answered."""
+
+    number: int
+    id: str
+    state: str
+    says: str
+    asked: tuple[str, ...]
+    more: int
+    """Number of further questions."""
+    received: int
+    target: int
+    charge: int
+    estimates: tuple[EstimateRow, ...]
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class EntryRow:
+    """One entry of the bulletin."""
+
+    sequence: int
+    digest: str
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing:
+    """How wide the interval of a question is after so many reports, at worst: it follows from numbers alone."""
+
+    name: str
+    number: int
+    points: tuple[tuple[int, float], ...]
+    share: bool
+    now: int
+    """Reports that are there."""
+    target: int
+
+    def told(self, width: float) -> str:
+        """Half a width in words."""
+        return f"±{width * 50:.1f} points" if self.share else f"±{width / 2:.3g}"
+
+
+def study_page(aggregator: Aggregator, study: str) -> bytes:
+    """The page, rendered. For a thread."""
+    row, bulletin = row_of(aggregator, study), aggregator.ledger.bulletin(study)
+    rounds = [_round(aggregator, number, *each) for number, each in enumerate(bulletin.rounds, 1)]
+    end = end_of(aggregator, study, bulletin)
+    return rendered(
+        "study.html",
+        row=row,
+        bulletin=bulletin,
+        ended=bulletin.state in ENDED,
+        rounds=rounds,
+        to_come=_to_come(aggregator, row, bulletin),
+        end=end,
+        learned=None if end is None or end.hypothesis is None else end.hypothesis.text,
+        entries=list(_entries(aggregator, study, bulletin)),
+        narrowing=_drawn(_narrowing(aggregator, bulletin)),
+        open_round=next((each for each in rounds if each.state == RoundState.OPEN.value), None),
+    )
+
+
+def _to_come(aggregator: Aggregator, row: StudyRow, bulletin: Bulletin) -> int:
+    """Number of rounds that may still come."""
+    strategy = aggregator.strategies.get(row.strategy)
+    if bulletin.state in ENDED or strategy is None:
+        return 0
+    return max(0, strategy.rounds - len(bulletin.rounds))
+
+
+# ------------------------------------------------------------------------------------------------------------- rounds
+
+
+def _round(aggregator: Aggregator, number: int, id_: str, state: RoundState) -> RoundRow:
+    prepared = aggregator.ledger.round(id_)
+    asked = [_in_words(part) for part in prepared.parts[:_ASKED]]
+    known, left_out = _estimates(aggregator, prepared) if state is RoundState.ANSWERED else ((), 0)
+    says = {RoundState.OPEN: "asking", RoundState.CLOSED: "closed", RoundState.ABANDONED: "given up"}
+    return RoundRow(
+        number=number,
+        id=id_,
+        state=state.value,
+        says=says.get(state, state.value),
+        asked=tuple(asked),
+        more=len(prepared.parts) - len(asked),
+        received=aggregator.ledger.received(id_),
+        target=prepared.spec.target,
+        charge=max(part.charge for part in prepared.spec.parts),
+        estimates=known,
+        left_out=left_out,
+    )
+
+
+def _in_words(part: PreparedPart) -> str:
+    """The question of a part; of cells the first two, and how many there are."""
+    asked = questions(part.query)
+    if asked.count <= 2:
+        return ", ".join(asked.name(each) for each in range(asked.count))
+    return f"{asked.name(0)}, {asked.name(1)}, … ({asked.count} cells)"
+
+
+def _estimates(aggregator: Aggregator, round_: PreparedRound) -> tuple[tuple[EstimateRow, ...], int]:
+    """The first estimates of an answered round, and the number of the others."""
+    tallies = aggregator.ledger.tallies(round_.spec.digest())
+    asked = [questions(part.query) for part, tally in zip(round_.parts, tallies, strict=True) if tally.received]
+    count = sum(each.count for each in asked)
+    if count > MOST_ESTIMATES:
+        return (), count
+    ranges = [_range(each) for each in asked for _ in range(each.count)]
+    records = estimates_of(round_, tallies)
+    rows = [_estimate_row(*pair) for pair in zip(records[:MOST_ROWS], ranges, strict=False)]
+    return tuple(rows), count - len(rows)
+
+
+def _range(asked: Questions) -> tuple[float, float, bool]:
+    """What the answers of a question can be at all, and whether they are shares of the users."""
+    query = asked.query
+    if isinstance(query, RealQuery):
+        low, high = sorted((asked.told(-1.0), asked.told(1.0)))
+        return low, high, False
+    signed = isinstance(query, CellQuery) and query.negative is not None
+    return -1.0 if signed else 0.0, 1.0, True
+
+
+def _estimate_row(record: Estimate, bounds: tuple[float, float, bool]) -> EstimateRow:
+    least, most, share = bounds
+    low, high = words.outward(record.low, record.high, share=share)
+    drawn = [_DRAWN.at((each - least) / (most - least)) for each in (record.estimate, record.low, record.high)]
+    narrow = record.high - record.low < words.WIDEST * (most - least)
+    return EstimateRow(
+        name=record.name,
+        value=words.number(record.estimate, record.low, record.high, share=share) if narrow else "",
+        low=low,
+        high=high,
+        reports=record.reports,
+        drawn=(drawn[0], drawn[1], drawn[2]),
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------- narrowing
+
+
+def _narrowing(aggregator: Aggregator, bulletin: Bulletin) -> Narrowing | None:
+    """How the interval of the last round's first question narrows. None where its reports are not of one public row."""
+    if not bulletin.rounds:
+        return None
+    id_, _ = bulletin.rounds[-1]
+    round_ = aggregator.ledger.round(id_)
+    part, shares = round_.parts[0], [each.share for each in round_.spec.parts]
+    if part.rows != 1 or part.channel.outcomes != 2:
+        return None
+    least, most, share = _range(questions(part.query))
+    target = round_.spec.target
+    counts = sorted({max(2, target * each // 100) for each in _STEPS})
+    points = [(count, _width(part, max(2, count * shares[0] // sum(shares)), most - least)) for count in counts]
+    name = questions(part.query).name(0)
+    return Narrowing(name, len(bulletin.rounds), tuple(points), share, aggregator.ledger.received(id_), target)
+
+
+def _width(part: PreparedPart, reports: int, whole: float) -> float:
+    """Width of the interval when so many reports say as often one thing as the other."""
+    ones = reports // 2
+    found = estimate(part, Tally(np.array([[reports - ones, ones]], np.int64)))
+    scale = whole / (2.0 if isinstance(part.query.query, RealQuery) else 1.0)
+    return float(found.high[0] - found.low[0]) * scale
+
+
+def _drawn(narrowing: Narrowing | None) -> dict[str, object] | None:
+    """The chart: the interval around nothing in particular, from few reports to all."""
+    if narrowing is None:
+        return None
+    most = max(width for _, width in narrowing.points)
+    across = charts.Axis(0, narrowing.target, 72.0, 588.0)
+    up = charts.Axis(-most / 2, most / 2, 256.0, 16.0)
+    upper = [(across.at(count), up.at(width / 2)) for count, width in narrowing.points]
+    lower = [(x, up.at(-width / 2)) for (x, _), (_, width) in zip(upper, narrowing.points, strict=True)]
+    told = charts.ticks(-most / 2, most / 2, 4)
+    return {
+        "of": narrowing,
+        "band": charts.band(upper, lower),
+        "edges": (charts.line(upper), charts.line(lower)),
+        "across": [(across.at(each), f"{each:,.0f}") for each in charts.ticks(0, narrowing.target, 4)],
+        "up": [(up.at(each), _signed(each * 100 if narrowing.share else each)) for each in told],
+        "now": across.at(narrowing.now),
+        "middle": up.at(0.0),
+    }
+
+
+def _signed(value: float) -> str:
+    return f"{value:+g}".replace("-", "−") if value else "0"
+
+
+# ---------------------------------------------------------------------------------------------------------- bulletin
+
+
+def _entries(aggregator: Aggregator, study: str, bulletin: Bulletin) -> Iterator[EntryRow]:
+    """The last entries, what each says, and its digest."""
+    numbers = {id_: number for number, (id_, _) in enumerate(bulletin.rounds, 1)}
+    after = max(-1, bulletin.length - 1 - _ENTRIES)
+    while after + 1 < bulletin.length:
+        stored = [
+            each for each in aggregator.ledger.stored_entries(study, after, _PIECE) if each.sequence < bulletin.length
+        ]
+        if not stored:
+            return
+        for entry in stored:
+            yield EntryRow(entry.sequence, entry.digest, _says(json.loads(entry.body)["notice"], numbers))
+        after = stored[-1].sequence
+
+
+def _says(notice: dict[str, object], numbers: dict[str, int]) -> str:
+    """What an entry says, in three words."""
+    match notice["kind"]:
+        case "study":
+            return "Study opened"
+        case "round":
+            spec = notice["round"]
+            assert isinstance(spec, dict)  # noqa: S101 - told the type checker: the ledger holds what it has checked
+            return f"Round {spec['number']} asked"
+        case "closed":
+            return f"Round {numbers[str(notice['round'])]} closed"
+        case "answers":
+            return f"Round {numbers[str(notice['round'])]} answered"
+        case _:
+            return f"Study {notice['state']}"

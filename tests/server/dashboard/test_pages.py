@@ -1,0 +1,273 @@
+"""What the pages say, without a browser: states, estimates, spending, refusals, and the separation."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Generator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from askance_server.dashboard import budget, separation, words
+from askance_server.dashboard.budget import Bar, joined, told
+from askance_server.dashboard.charts import Axis, band, line, ticks
+from askance_server.dashboard.routes import router
+from askance_server.metrics import Pace
+from tests.harness.servers import Service
+from tests.server.dashboard import played
+from tests.server.dashboard.test_base import BROWSER, is_page
+
+FIRST_VIEW = 100_000
+"""Bytes over the wire of a page with all that it loads."""
+SRC = re.compile(r'(?:src|href)="(/assets/[^"]+)"')
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Generator[Service]:
+    with Service(tmp_path / "ledger", cap=3_000_000) as made:
+        yield made
+
+
+def page(service: Service, path: str) -> str:
+    return is_page(service.get(path, headers=BROWSER))
+
+
+def test_a_server_without_studies_says_how_to_ask(service: Service) -> None:
+    assert "askance demo" in page(service, "/")
+
+
+def test_a_study_from_its_creation_to_its_result_and_one_that_was_cancelled(service: Service) -> None:
+    played.enrol(service, 200)
+    study = played.create(service, "Do you <come> by bus?")
+    path = f"/studies/{study['id']}"
+
+    assert "Do you &lt;come&gt; by bus?" in page(service, "/")
+    asking = page(service, path)
+    assert "Nothing is known yet" in asking
+    assert "0 of 200 reports" in asking
+    assert study["head"] in asking
+
+    played.answer(service, study, study["gateway_token"])
+    finished = page(service, path)
+    result = service.get(f"/v1/studies/{study['id']}/result").json()
+    assert f"Learned: {result['text']}" in finished
+    assert "200 of 200 reports" in finished
+    [estimate] = result["estimates"]
+    low, high = words.outward(estimate["low"], estimate["high"], share=False)
+    assert f"{low} to {high}" in finished
+    assert service.get(f"/v1/studies/{study['id']}").json()["head"] in finished
+
+    other = played.create(service, "Another")
+    service.post(f"/v1/studies/{other['id']}/cancel", token=service.operator)
+    assert "cancelled by the operator" in page(service, "/")
+    assert "Cancelled" in page(service, f"/studies/{other['id']}")
+
+
+def test_every_page_that_anybody_may_see_says_no_user_and_no_token(service: Service) -> None:
+    played.enrol(service, 40)
+    study = played.create(service, "A study")
+    for path in ("/", f"/studies/{study['id']}", "/budget", "/separation", "/sign-in"):
+        text = page(service, path)
+        assert study["gateway_token"] not in text
+        assert service.operator not in text
+
+
+def test_a_page_and_all_that_it_loads_is_small(service: Service) -> None:
+    played.enrol(service, 200)
+    study = played.create(service, "A study")
+    for path in ("/", f"/studies/{study['id']}", "/budget", "/separation", "/sign-in"):
+        text = page(service, path)
+        loaded, waiting = dict[str, int](), SRC.findall(text)
+        while waiting:
+            address = waiting.pop()
+            if address in loaded:
+                continue
+            body = service.get(address).text
+            loaded[address] = len(body.encode())
+            folder = address.rpartition("/")[0]
+            waiting += [
+                f"{folder}/{name}"
+                for name in re.findall(r'from "\./([^"]+)"|import "\./([^"]+)"', body)
+                for name in name
+                if name
+            ]
+        assert len(text.encode()) + sum(loaded.values()) < FIRST_VIEW
+        assert loaded
+
+
+def test_pages_are_not_part_of_the_interface_for_programs(service: Service) -> None:
+    paths = service.get("/openapi.json").json()["paths"]
+    mine = {getattr(route, "path", "") for route in router.routes}
+
+    assert mine
+    assert not mine & paths.keys()
+
+
+def test_a_page_that_is_unchanged_is_not_sent_again(service: Service) -> None:
+    tag = service.get("/separation").headers["etag"]
+    again = service.get("/separation", headers={"If-None-Match": tag})
+
+    assert (again.status_code, again.content) == (304, b"")
+    assert "content-security-policy" in again.headers
+
+
+def test_a_long_list_is_cut_into_pages(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("askance_server.dashboard.routes.A_PAGE", 2)
+    played.enrol(service, 40)
+    for number in range(3):
+        played.create(service, f"Study number {number}", epsilon="0.1")
+
+    first, second = page(service, "/"), page(service, "/?page=2")
+    assert [number for number in range(3) if f"Study number {number}" in first] == [1, 2]
+    assert [number for number in range(3) if f"Study number {number}" in second] == [0]
+    assert "Page 2 of 2" in page(service, "/?page=9")
+
+
+# ------------------------------------------------------------------------------------------------------------- budget
+
+
+def test_what_is_left_is_counted_in_steps_and_few_users_stand_out_nowhere(service: Service) -> None:
+    played.enrol(service, 103)
+    study = played.create(service, "A study")
+    played.answer(service, study, study["gateway_token"], part=0.5)
+    counted = budget.budgets(service.app.state.aggregator.ledger, 3_000_000)
+
+    assert sum(bar.users for bar in counted.bars) == counted.enrolled == 103
+    assert [(bar.low, bar.users) for bar in counted.bars if bar.users] == [(1_500_000, 51), (3_000_000, 52)]
+    text = page(service, "/budget")
+    assert ">50<" in text
+    assert "51" not in text.partition('id="refused"')[0], "the exact count is not told"
+
+
+def test_bars_of_few_are_joined() -> None:
+    bars = [Bar(0, 1, 3), Bar(1, 2, 0), Bar(2, 3, 40), Bar(3, None, 4)]
+
+    assert joined(bars) == (Bar(0, None, 47),)
+    assert joined([Bar(0, 1, 0), Bar(1, None, 9)]) == (Bar(0, 1, 0), Bar(1, None, 9)), "nobody is nobody"
+    assert all(bar.users == 0 or bar.users >= budget.STEP for bar in joined([Bar(n, n + 1, 2) for n in range(9)]))
+    assert [told(count) for count in (0, 4, 5, 9, 10)] == [0, 0, 5, 5, 10]
+
+
+def test_of_very_few_users_nothing_is_told(service: Service) -> None:
+    played.enrol(service, 4)
+    assert "Of so few nothing is told" in page(service, "/budget")
+
+
+def test_users_are_not_counted_again_for_who_looks_again(service: Service) -> None:
+    played.enrol(service, 40)
+    before = page(service, "/budget")
+    played.enrol(service, 40)
+
+    assert page(service, "/budget") == before
+    service.app.state.budgets = None
+    assert page(service, "/budget") != before, "the control: later they are"
+
+
+def test_refusals_are_told_by_reason_in_steps(service: Service) -> None:
+    played.enrol(service, 40)
+    study = played.create(service, "A study")
+    round_ = study["rounds"][0]["id"]
+    users = list(range(30))
+    service.batch(round_, study["gateway_token"], users, [0] * 30)
+    service.batch(round_, study["gateway_token"], users[:7], [1] * 7)
+    text = page(service, "/budget")
+    found = dict(re.findall(r'<th scope="row">([^<]+)<br>.*?<td class="num">(.*?)</td>', text))
+
+    assert found["Conflict"] == "5"
+    assert "fewer than 5" in found["Budget exceeded"]
+
+
+def test_the_pace_is_counted_by_ten_seconds() -> None:
+    now = [1000.0]
+    pace = Pace(lambda: now[0])
+    for seconds, count in ((1, 20), (5, 10), (12, 40), (35, 0)):
+        now[0] = 1000.0 + seconds
+        pace.add(count)
+
+    assert pace.seconds() == [(30, 3.0), (20, 4.0), (10, 0.0)]
+    now[0] += 10_000
+    assert len(pace.seconds()) == 60
+    assert {rate for _, rate in pace.seconds()} == {0.0}
+
+
+# --------------------------------------------------------------------------------------------------------- separation
+
+
+def circles(text: str) -> list[tuple[float, float]]:
+    return [(float(x), float(y)) for x, y in re.findall(r'<circle class="point" cx="([^"]+)" cy="([^"]+)"', text)]
+
+
+def table(text: str, learner: str) -> list[tuple[int, float]]:
+    rows = re.findall(rf'<td class="num">([\d,]+)</td><td>{learner}</td><td class="num">([\d.]+)</td>', text)
+    return [(int(users.replace(",", "")), float(error)) for users, error in rows]
+
+
+def test_the_separation_is_drawn_where_its_table_says(service: Service) -> None:
+    text = page(service, "/separation?d=32")
+    drawn, told_ = circles(text), table(text, "● in rounds")
+
+    assert len(drawn) == len(told_) > 4
+    assert off(text, drawn, told_) < 1
+    # The control: three units to one side are found.
+    assert off(text, [(x + 3, y) for x, y in drawn], told_) > 1
+    assert off(text, [(x, y + 3) for x, y in drawn], told_) > 1
+
+
+def off(text: str, drawn: list[tuple[float, float]], told_: list[tuple[int, float]]) -> float:
+    """How far points are from where a table puts them, by the marks of the axes."""
+    up = [(float(says), float(y) - 5) for y, says in re.findall(r'class="q end" x="42" y="([^"]+)">([\d.]+)<', text)]
+    marks = re.findall(r'class="q middle" x="([^"]+)" y="406">([\d,]+)<', text)
+    across = [(np.log(float(says.replace(",", ""))), float(x)) for x, says in marks]
+    columns = [(across, [(np.log(users), x) for (users, _), (x, _) in zip(told_, drawn, strict=True)])]
+    columns.append((up, [(error, y) for (_, error), (_, y) in zip(told_, drawn, strict=True)]))
+    return max(_off(marks, points) for marks, points in columns)
+
+
+def _off(marks: list[tuple[float, float]], points: list[tuple[float, float]]) -> float:
+    (low, start), (high, end) = marks[0], marks[-1]
+    return max(abs(start + (value - low) / (high - low) * (end - start) - at) for value, at in points)
+
+
+def test_an_operators_own_measurement_is_shown_and_a_broken_one_is_not(service: Service) -> None:
+    shipped, own = separation.results(service.directory)
+    assert not own
+    assert {point.d for point in shipped.points} == {16, 32}
+    point = shipped.points[0].model_dump() | {"d": 8, "users": 5}
+    there = service.directory / separation.OWN
+    there.parent.mkdir()
+    there.write_text(json.dumps({"points": [point, point | {"users": 50}]}))
+
+    assert "d = 8" in page(service, "/separation")
+    assert "Measured by the operator" in page(service, "/separation")
+    there.write_text("{")
+    assert "Measured when this program was made" in page(service, "/separation")
+
+
+# -------------------------------------------------------------------------------------------------- words and numbers
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "share", "said"),
+    [
+        (0.38123, 0.46999, True, ("38 %", "47 %")),
+        (0.3812, 0.4001, True, ("38.1 %", "40.1 %")),
+        (0.4, 0.5, True, ("40 %", "50 %")),
+        (-0.0613, 0.2151, False, ("-0.07", "0.22")),
+        (12.0, 31.3, False, ("12", "32")),
+    ],
+)
+def test_intervals_are_rounded_outward(low: float, high: float, share: bool, said: tuple[str, str]) -> None:
+    assert words.outward(low, high, share=share) == said
+
+
+def test_axes_and_ticks() -> None:
+    axis = Axis(1, 100, 0, 200, logarithmic=True)
+
+    assert [axis.at(each) for each in (0.5, 1, 10, 100, 200)] == [0, 0, 100, 200, 200]
+    assert Axis(0, 4, 10, 20).at(1) == 12.5
+    assert ticks(0, 0.6, 6) == [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
+    assert ticks(-1, 1, 4) == [-1, -0.5, 0, 0.5, 1]
+    assert line([(0, 1), (2, 3.5)]) == "M0 1L2 3.5"
+    assert band([(0, 1)], [(0, 0)]) == "M0 1L0 0Z"
