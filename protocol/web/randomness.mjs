@@ -11,7 +11,7 @@
  * A fresh word.
  * @returns {Word}
  */
-export const systemWord = () => Float64Array.from(crypto.getRandomValues(new Uint32Array(2)));
+export const systemWord = () => new Float64Array(crypto.getRandomValues(new Uint32Array(2)));
 
 /**
  * The word of a number, for vectors and tests.

@@ -127,7 +127,7 @@ def schemas(draw: Draw) -> Schema:
 # -------------------------------------------------------------------------------------------------- examples
 
 
-def _seeded(schema: Schema, seed: int) -> Example:
+def seeded(schema: Schema, seed: int) -> Example:
     """Values all over each field's range, from one small number: 4096 drawn bits would be slow to shrink."""
     source = random.Random(seed)
     return Example(schema, tuple(_value(source, part) for part in schema.fields))
@@ -144,7 +144,7 @@ def _value(source: random.Random, part: AnyField) -> int:
 def examples(schema: Schema) -> st.SearchStrategy[Example]:
     """Random examples, and now and then an extreme one."""
     seeds = st.integers(0, 2**32 - 1)
-    return st.one_of(seeds.map(lambda seed: _seeded(schema, seed)), st.sampled_from(list(extremes(schema))))
+    return st.one_of(seeds.map(lambda seed: seeded(schema, seed)), st.sampled_from(list(extremes(schema))))
 
 
 def extremes(schema: Schema) -> Iterator[Example]:

@@ -1,0 +1,1 @@
+"""The protocol in JavaScript, `protocol/web`, beside the Python."""
