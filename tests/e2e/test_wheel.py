@@ -246,6 +246,15 @@ def test_there_is_nothing_but_what_the_wheel_requires(installed: Installed, buil
     assert str(ROOT) not in installed.python_prints("import askance_lab; print(askance_lab.__file__)")
 
 
+def test_the_wheel_has_the_protocol_in_javascript(installed: Installed) -> None:
+    """Each module of the tree, where a server and a page look for it."""
+    program = "import json; from askance_protocol import javascript; print(json.dumps(dict(javascript.modules())))"
+    tree = {path.name: path.read_text("utf-8") for path in (ROOT / "protocol" / "web").glob("*.mjs")}
+
+    assert json.loads(installed.python_prints(program)) == tree
+    assert "index.mjs" in tree
+
+
 @pytest.mark.slow
 def test_every_command_runs(installed: Installed, served: dict[str, str]) -> None:
     """Each command's help, a wrong option, and a call that does something: no traceback, and the right exit code."""

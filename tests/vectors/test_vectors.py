@@ -39,7 +39,7 @@ each_implementation = pytest.mark.parametrize("implementation", [CHECK, PACKAGE]
 
 def javascript(folder: Path, implementation: Path) -> subprocess.CompletedProcess[str]:
     script = [str(HERE / "check.mjs"), str(folder), str(implementation)]
-    run: Any = node(script, return_completed_process=True, capture_output=True, text=True, timeout=60)
+    run: Any = node(script, return_completed_process=True, capture_output=True, text=True, timeout=300)
     return run
 
 
