@@ -15,12 +15,19 @@ from importlib.resources.abc import Traversable
 from types import MappingProxyType
 from typing import Final
 
+from askance_protocol.javascript import modules
+
 MEDIA_TYPES: Final[Mapping[str, str]] = MappingProxyType(
-    {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
+    {
+        "css": "text/css; charset=utf-8",
+        "js": "text/javascript; charset=utf-8",
+        "mjs": "text/javascript; charset=utf-8",
+        "svg": "image/svg+xml",
+    }
 )
 """The kinds of files that are served; any other file in the folders is not."""
-FOLDERS: Final[tuple[tuple[str, str, str], ...]] = (("", "askance_server.dashboard", "static"),)
-"""What is served, below which name: a folder of a package."""
+PROTOCOL: Final = "protocol/"
+"""Below what name the protocol's modules are, with which a browser verifies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +55,8 @@ class Assets:
 @cache
 def assets() -> Assets:
     """The files of this installation."""
-    found = {
-        prefix + name: content
-        for prefix, package, folder in FOLDERS
-        for name, content in _below(files(package) / folder, "")
-    }
-    return Assets.of(found)
+    own = dict(_below(files("askance_server.dashboard") / "static", ""))
+    return Assets.of(own | {PROTOCOL + name: text.encode() for name, text in modules().items()})
 
 
 def media_type(name: str) -> str:

@@ -6,20 +6,22 @@ import time
 from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from askance_server.aggregator import Aggregator
-from askance_server.api.dependencies import DigestInPath, TheAggregator
+from askance_server.api.dependencies import DigestInPath, OperatorOnly, TheAggregator, json_body
+from askance_server.api.gate import GatedRoute
 from askance_server.dashboard import responses
 from askance_server.dashboard.budget import Budgets, budget_page, budgets
+from askance_server.dashboard.planner import Form, new_page, planned_part
 from askance_server.dashboard.separation import separation_page
 from askance_server.dashboard.studies import A_PAGE, row_answer
 from askance_server.dashboard.study import study_page
 from askance_server.dashboard.templates import rendered
 from askance_server.public_answers import PublicAnswer
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(include_in_schema=False, route_class=GatedRoute)
 
 
 @router.get("/assets/{digest}/{name:path}")
@@ -76,6 +78,19 @@ async def separation(request: Request, aggregator: TheAggregator, d: Annotated[i
     """The separation as it was measured."""
     work = partial(separation_page, aggregator.settings.directory, d)
     return await responses.page(aggregator, request, ("separation", str(d)), work)
+
+
+@router.get("/new")
+async def new_study(request: Request, aggregator: TheAggregator) -> Response:
+    """The form of a new study."""
+    return await responses.page(aggregator, request, ("new",), partial(new_page, aggregator))
+
+
+@router.post("/new/plan", dependencies=[Depends(json_body)])
+async def plan(form: Form, aggregator: TheAggregator, _: OperatorOnly) -> Response:
+    """What the study of this form would take: for the operator alone, because a plan may take seconds."""
+    body = await aggregator.ask(lambda: planned_part(aggregator, form))
+    return Response(body, headers=dict(responses.HEADERS), media_type=responses.HTML)
 
 
 @router.get("/sign-in")

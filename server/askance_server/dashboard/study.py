@@ -198,22 +198,28 @@ def _narrowing(aggregator: Aggregator, bulletin: Bulletin) -> Narrowing | None:
     id_, _ = bulletin.rounds[-1]
     round_ = aggregator.ledger.round(id_)
     part, shares = round_.parts[0], [each.share for each in round_.spec.parts]
-    if part.rows != 1 or part.channel.outcomes != 2:
+    if not drawable(part):
         return None
     least, most, share = _range(questions(part.query))
     target = round_.spec.target
     counts = sorted({max(2, target * each // 100) for each in _STEPS})
-    points = [(count, _width(part, max(2, count * shares[0] // sum(shares)), most - least)) for count in counts]
+    points = [(count, (most - least) * width_of(part, max(2, count * shares[0] // sum(shares)))) for count in counts]
     name = questions(part.query).name(0)
     return Narrowing(name, len(bulletin.rounds), tuple(points), share, aggregator.ledger.received(id_), target)
 
 
-def _width(part: PreparedPart, reports: int, whole: float) -> float:
-    """Width of the interval when so many reports say as often one thing as the other."""
-    ones = reports // 2
-    found = estimate(part, Tally(np.array([[reports - ones, ones]], np.int64)))
-    scale = whole / (2.0 if isinstance(part.query.query, RealQuery) else 1.0)
-    return float(found.high[0] - found.low[0]) * scale
+def drawable(part: PreparedPart) -> bool:
+    """Whether the width of its interval follows from the number of its reports: they are one bit each, of one row."""
+    return part.rows == 1 and part.channel.outcomes == 2
+
+
+def width_of(part: PreparedPart, reports: int) -> float:
+    """Width of the interval, as part of what the answer could be, when each outcome is reported as often."""
+    counts = np.full(part.channel.outcomes, reports // part.channel.outcomes, np.int64)
+    counts[: reports % len(counts)] += 1
+    found = estimate(part, Tally(counts[np.newaxis]))
+    whole = 2.0 if isinstance(part.query.query, RealQuery) else 1.0
+    return float((found.high - found.low).max()) / whole
 
 
 def _drawn(narrowing: Narrowing | None) -> dict[str, object] | None:

@@ -10,6 +10,7 @@ from typing import Final
 from askance_protocol.budget import to_text
 from askance_protocol.text import printable
 
+_RAISED: Final = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 WIDEST: Final = 0.5
 """An estimate is told as a number where its interval is narrower than this part of the range, else by its interval."""
 
@@ -17,6 +18,12 @@ WIDEST: Final = 0.5
 def whole(number: int) -> str:
     """A number with its thousands apart."""
     return f"{number:,}"
+
+
+def large(number: int) -> str:
+    """A large number to two digits, with its power of ten."""
+    digits, power = f"{number:.1e}".split("e+")
+    return f"{digits} × 10{str(int(power)).translate(_RAISED)}"
 
 
 def digest(value: str) -> str:
@@ -47,6 +54,6 @@ def _digits(width: float) -> int:
 
 
 FILTERS: Final[Mapping[str, Callable[..., str]]] = MappingProxyType(
-    {"whole": whole, "epsilon": to_text, "digest": digest, "printable": printable}
+    {"whole": whole, "epsilon": to_text, "large": large, "digest": digest, "printable": printable}
 )
 """What templates call them."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from askance_protocol.coins import Users
 from askance_protocol.rounds import PreparedRound
 from tests.harness.servers import Api, Json, prepared
 
@@ -30,12 +30,12 @@ def create(api: Api, title: str, strategy: str = "mean", **parameters: Any) -> J
     return study
 
 
-def outcomes(users: Users, share: float) -> list[int]:
+def outcomes(users: NDArray[np.uint64], share: float) -> list[int]:
     """An outcome of 0 or 1 for each user, 1 for about this share of them."""
     return [int(user * _CODE % 1000 < share * 1000) for user in users.tolist()]
 
 
-def cohort(round_: PreparedRound, enrolled: int = USERS) -> Users:
+def cohort(round_: PreparedRound, enrolled: int = USERS) -> NDArray[np.uint64]:
     """The users who are asked in a round."""
     users = np.arange(enrolled, dtype=np.uint64)
     return users[round_.asked(users)]

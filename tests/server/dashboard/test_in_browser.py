@@ -34,7 +34,16 @@ def shown(server: ServerProcess) -> list[str]:
     played.answer(server, done, done["gateway_token"])
     asking = played.create(server, "Which of sixteen?", "masked-parity", d=4)
     played.answer(server, asking, asking["gateway_token"])
-    return ["/", f"/studies/{done['id']}", f"/studies/{asking['id']}", "/budget", "/separation", "/sign-in", "/nothing"]
+    return [
+        "/",
+        f"/studies/{done['id']}",
+        f"/studies/{asking['id']}",
+        "/budget",
+        "/separation",
+        "/new",
+        "/sign-in",
+        "/nothing",
+    ]
 
 
 def violations(page: Page) -> list[str]:
@@ -146,3 +155,49 @@ def test_every_page_says_the_same_without_javascript(server: ServerProcess, page
     page.get_by_role("link", name="Do you come by bus?").click()
     assert "Learned" in page.locator("#known").inner_text()
     assert page.locator("#bulletin li").count() == 5
+
+
+def test_a_browser_verifies_a_bulletin_by_itself_and_finds_what_was_changed(
+    server: ServerProcess, pages: Pages
+) -> None:
+    played.enrol(server, 100)
+    study = played.create(server, "A study")
+    played.answer(server, study, study["gateway_token"])
+    page = pages.open(f"{server.url}/studies/{study['id']}")
+    page.get_by_role("button", name="Verify here").click()
+    expect(page.locator("#verified")).to_contain_text("5 entries verified here")
+    expect(page.locator("#bulletin li.ok")).to_have_count(5)
+
+    def lying(old: str, new: str) -> None:
+        page.unroute("**/bulletin*")
+        page.route(
+            "**/bulletin*",
+            lambda route: route.fulfill(
+                body=route.fetch().text().replace(old, new, 1), content_type="application/json"
+            ),
+        )
+
+    # The control: one report more than there were.
+    lying('"received":100', '"received":101')
+    page.get_by_role("button", name="Verify again").click()
+    expect(page.locator("#verified")).to_contain_text("does not follow")
+    # And a page that shows another digest than the bulletin has.
+    page.unroute("**/bulletin*")
+    page.evaluate("() => { document.querySelector('#bulletin li:last-child').dataset.digest = '0' }")
+    page.get_by_role("button", name="Verify again").click()
+    expect(page.locator("#verified")).to_contain_text("another one here")
+
+
+def test_an_operator_starts_a_study_from_its_plan(server: ServerProcess, pages: Pages) -> None:
+    played.enrol(server, 400)
+    page = pages.open(server.url + "/sign-in")
+    page.get_by_label("Operator's token").fill(server.operator)
+    page.keyboard.press("Enter")
+    expect(page.locator("#who")).to_contain_text("sign out")
+    page.goto(server.url + "/new")
+    page.get_by_label("Question, or title").fill("Do you come by bus?")
+    page.get_by_label("The users are made up").check()
+    expect(page.locator("#planned")).to_contain_text("It would wait for 400 reports")
+    page.get_by_role("button", name="Start: publish and ask").click()
+    expect(page.get_by_role("heading", name="Do you come by bus?")).to_be_visible()
+    expect(page.locator("#rounds")).to_contain_text("0 of 400 reports")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections.abc import Generator
@@ -15,7 +16,7 @@ from askance_server.dashboard.budget import Bar, joined, told
 from askance_server.dashboard.charts import Axis, band, line, ticks
 from askance_server.dashboard.routes import router
 from askance_server.metrics import Pace
-from tests.harness.servers import Service
+from tests.harness.servers import Service, is_problem
 from tests.server.dashboard import played
 from tests.server.dashboard.test_base import BROWSER, is_page
 
@@ -68,7 +69,7 @@ def test_a_study_from_its_creation_to_its_result_and_one_that_was_cancelled(serv
 def test_every_page_that_anybody_may_see_says_no_user_and_no_token(service: Service) -> None:
     played.enrol(service, 40)
     study = played.create(service, "A study")
-    for path in ("/", f"/studies/{study['id']}", "/budget", "/separation", "/sign-in"):
+    for path in ("/", f"/studies/{study['id']}", "/budget", "/separation", "/new", "/sign-in"):
         text = page(service, path)
         assert study["gateway_token"] not in text
         assert service.operator not in text
@@ -77,7 +78,7 @@ def test_every_page_that_anybody_may_see_says_no_user_and_no_token(service: Serv
 def test_a_page_and_all_that_it_loads_is_small(service: Service) -> None:
     played.enrol(service, 200)
     study = played.create(service, "A study")
-    for path in ("/", f"/studies/{study['id']}", "/budget", "/separation", "/sign-in"):
+    for path in ("/", f"/studies/{study['id']}", "/budget", "/separation", "/new", "/sign-in"):
         text = page(service, path)
         loaded, waiting = dict[str, int](), SRC.findall(text)
         while waiting:
@@ -262,6 +263,11 @@ def test_intervals_are_rounded_outward(low: float, high: float, share: bool, sai
     assert words.outward(low, high, share=share) == said
 
 
+def test_large_numbers_are_told_by_their_power() -> None:
+    assert words.large(482_001_800_166) == "4.8 × 10¹¹"
+    assert words.large(2 * 10**21) == "2.0 × 10²¹"
+
+
 def test_axes_and_ticks() -> None:
     axis = Axis(1, 100, 0, 200, logarithmic=True)
 
@@ -271,3 +277,53 @@ def test_axes_and_ticks() -> None:
     assert ticks(-1, 1, 4) == [-1, -0.5, 0, 0.5, 1]
     assert line([(0, 1), (2, 3.5)]) == "M0 1L2 3.5"
     assert band([(0, 1)], [(0, 0)]) == "M0 1L0 0Z"
+
+
+# ---------------------------------------------------------------------------------------------------------- a new study
+
+
+def planned(service: Service, **form: object) -> str:
+    given = {"title": "Do you come by bus?", "strategy": "question", "epsilon": "1", "users": "all", **form}
+    return is_page(service.post("/new/plan", token=service.operator, json=given))
+
+
+def test_a_plan_is_shown_before_a_study_is_started_and_it_is_that_of_the_study(service: Service) -> None:
+    played.enrol(service, 400)
+    text = planned(service, simulated=True)
+    assert "It would wait for 400 reports" in text
+    assert "share(answer = &#39;yes&#39;)" in text
+    new = json.loads(html.unescape(re.findall(r'data-study="([^"]+)"', text)[0]))
+    study = service.post("/v1/studies", token=service.operator, json=new).json()
+
+    assert study["rounds"][0]["round"]["target"] == 400
+    assert study["study"]["simulated"] is True
+    # No plan is published.
+    assert len(service.get("/v1/studies").json()) == 1
+
+
+def test_a_plan_of_any_strategy_and_of_too_few_users(service: Service) -> None:
+    played.enrol(service, 30)
+    assert "d=4" not in planned(service, strategy="masked-parity", parameters="d = 4\n", simulated=True)
+    few = planned(service, strategy="mean", users="needed", simulated=True)
+    assert "Too few users: 30 can pay" in few
+    assert " disabled>" in few
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ({"parameters": "d"}, "line 1: write name = value"),
+        ({"strategy": "no-such"}, "no-such"),
+        ({"strategy": "mean", "parameters": "no_such = 1"}, "no_such"),
+    ],
+)
+def test_what_cannot_be_planned_is_said_in_its_place(service: Service, form: dict[str, str], said: str) -> None:
+    text = planned(service, **form)
+    assert "This cannot be started" in text
+    assert said in text
+
+
+def test_only_an_operator_has_anything_planned(service: Service) -> None:
+    form = {"title": "x", "strategy": "mean", "epsilon": "1", "users": "all"}
+    is_problem(service.post("/new/plan", json=form), "unauthorized")
+    is_problem(service.post("/new/plan", token=service.enrolment, json=form), "forbidden")
