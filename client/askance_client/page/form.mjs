@@ -78,12 +78,14 @@ function chosen(field, options, legend, isShown, gapHint, changed) {
  */
 function typed(field, legend, gapHint, changed) {
   const [id, hint] = [unique(), unique()];
-  const [what, pattern] = {
+  /** @type {Readonly<Record<string, readonly [string, RegExp | null]>>} */
+  const kinds = {
     category: [`one of ${field.values?.slice(0, 3).join(", ")} …`, null],
     integer: [`a whole number from ${field.low} to ${field.high}`, /^[-−]?[0-9]{1,15}$/],
     real: [`a number from ${field.low} to ${field.high}`, /^[-−]?[0-9]{1,9}(\.[0-9]{1,15})?$/],
     bits: [`${field.width} digits, each 0 or 1`, /^[01]*$/],
-  }[/** @type {"category" | "integer" | "real" | "bits"} */ (field.kind)];
+  };
+  const [what, pattern] = kinds[field.kind];
   const box = /** @type {HTMLInputElement} */ (h("input", {
     type: "text", id, autocomplete: "off", autocapitalize: "off", spellcheck: "false", "aria-describedby": hint, inputmode: field.kind === "category" ? "text" : "decimal",
   }));

@@ -27,9 +27,10 @@ class Page:
     style: str
     script: str
 
-    def linked(self, style: str, script: str) -> bytes:
-        """The document with its parts at these addresses."""
-        head = f'<link rel="stylesheet" href="{style}">\n  <script type="module" src="{script}"></script>'
+    def linked(self, style: str, script: str, icon: str) -> bytes:
+        """The document with its parts, and a picture for its tab, at these addresses."""
+        sheet = f'<link rel="icon" href="{icon}">\n  <link rel="stylesheet" href="{style}">'
+        head = f'{sheet}\n  <script type="module" src="{script}"></script>'
         return self.template.replace(_HEAD, head).encode()
 
     @cached_property

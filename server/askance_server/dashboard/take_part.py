@@ -18,6 +18,7 @@ from typing import Final, Protocol
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
+from askance_server.dashboard.assets import assets
 from askance_server.dashboard.responses import HEADERS, page_of
 from askance_server.problems import ProblemError
 from askance_server.public_answers import PublicAnswer, tagged
@@ -44,8 +45,8 @@ class Handed(Protocol):
         """Its one script."""
         ...
 
-    def linked(self, style: str, script: str) -> bytes:
-        """Its document, with the two at these addresses."""
+    def linked(self, style: str, script: str, icon: str) -> bytes:
+        """Its document, with the two, and a picture for its tab, at these addresses."""
         ...
 
 
@@ -63,7 +64,8 @@ class TakePart:
         """With an address that changes with what stands there."""
         files = {"page.css": page.style.encode(), "page.mjs": page.script.encode()}
         digest = hashlib.sha256(b"".join(files.values())).hexdigest()[:16]
-        document = page.linked(f"{ADDRESS}/{digest}/page.css", f"{ADDRESS}/{digest}/page.mjs")
+        style, script = (f"{ADDRESS}/{digest}/{name}" for name in files)
+        document = page.linked(style, script, assets().address("mark.svg"))
         packed = {name: gzip.compress(content, mtime=0) for name, content in files.items()}
         return cls(document, digest, MappingProxyType(files), MappingProxyType(packed))
 

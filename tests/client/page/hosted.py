@@ -48,7 +48,7 @@ class PageHost:
         assert scope["type"] == "http"
         path: str = scope["path"]
         files = {
-            "/take-part": ("text/html; charset=utf-8", self.page.linked("/page.css", "/page.mjs")),
+            "/take-part": ("text/html; charset=utf-8", self.page.linked("/page.css", "/page.mjs", "/favicon.ico")),
             "/page.css": ("text/css", self.page.style.encode()),
             "/page.mjs": ("text/javascript", self.page.script.encode()),
         }

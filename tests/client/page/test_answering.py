@@ -340,7 +340,7 @@ def traces(pages: Pages, answer: str, *, leaks: bool = False) -> dict[str, Any]:
                     r.method,
                     re.sub("[0-9]{5}", "", str(r.url)),
                     r.content,
-                    {k: v for k, v in r.headers.items() if k != "host"},
+                    {name: re.sub(":[0-9]{5}", "", value) for name, value in r.headers.items()},
                 )
                 for r in host.liar.requests[: sent + 1]
             ],

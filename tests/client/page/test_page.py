@@ -38,10 +38,10 @@ def test_the_policy_of_the_file_lets_its_own_script_run_and_no_other(page: Page)
 
 
 def test_the_script_is_the_same_beside_the_document_and_inside_it(page: Page) -> None:
-    served = page.linked("/a.css", "/a.mjs").decode()
+    served = page.linked("/a.css", "/a.mjs", "/a.svg").decode()
 
     assert page.script in page.one_file.decode()
-    assert re.findall(r'(?:src|href)="(/[^"]*)"', served) == ["/a.css", "/a.mjs"]
+    assert re.findall(r'(?:src|href)="(/[^"]*)"', served) == ["/a.svg", "/a.css", "/a.mjs"]
     assert "<style" not in served
 
 
