@@ -228,7 +228,14 @@ class Aggregator:
     # ---------------------------------------------------------------------------------------------------- studies
 
     async def create(
-        self, title: str, name: str, parameters: Parameters, *, simulated: bool, example: Schema | None = None
+        self,
+        title: str,
+        name: str,
+        parameters: Parameters,
+        *,
+        simulated: bool,
+        example: Schema | None = None,
+        live: int | None = None,
     ) -> str:
         """Publish a study and its first round. What would fail at once is refused, with the reason."""
         self._check_limits(name)
@@ -243,6 +250,7 @@ class Aggregator:
                 nonce=nonce,
                 simulated=simulated,
                 example=example,
+                live=live,
             )
             check_answerable(spec, self.strategies)
             return self.driver.open(spec, int(time.time()))

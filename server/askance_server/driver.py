@@ -41,6 +41,7 @@ from askance_server.core.run import StrategyError
 from askance_server.core.strategy import Estimate, Hypothesis
 from askance_server.core.study import DueNotice, Ended, Paused, Strategies, Waiting, check_study, next_round, step
 from askance_server.ledger.base import Ledger, NotOpenError
+from askance_server.live import LiveTallies
 
 _LOG = logging.getLogger(__name__)
 
@@ -54,6 +55,15 @@ class StudyOverError(ProtocolError):
     """The study has ended, perhaps a moment ago and by another replica."""
 
     code = Code.STUDY_OVER
+
+
+@dataclass(frozen=True, slots=True)
+class LiveRound:
+    """What is told of an open round: how many of its reports, and what they say."""
+
+    round: str
+    reports: int
+    estimates: list[Estimate]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +139,8 @@ class Driver:
 
     def __init__(self, ledger: Ledger, strategies: Strategies) -> None:
         self.ledger, self.strategies = ledger, strategies
+        self.live = LiveTallies(ledger)
+        self._live: dict[str, LiveRound] = {}
         self._replays: dict[str, Replay] = {}
         self._learned: OrderedDict[str, Hypothesis] = OrderedDict()
         self._paused: dict[str, str] = {}
@@ -175,6 +187,7 @@ class Driver:
                 self._note(study_id, None)
                 self._replays.pop(study_id, None)
                 self._asked.pop(study_id, None)
+                self._live.pop(study_id, None)
         return due
 
     def paused(self, study_id: str) -> str | None:
@@ -274,12 +287,32 @@ class Driver:
         """Estimates of all that was asked and answered so far, as the strategy tells them, where it can."""
         bulletin = self.ledger.bulletin(study_id)
         assert bulletin.study is not None  # noqa: S101 - told the type checker: the first entry is the study
-        answered = list(self._answered(study_id, bulletin.length))
+        return self._told(bulletin.study, list(self._answered(study_id, bulletin.length)))
+
+    def told(self, study_id: str) -> LiveRound | None:
+        """What is told of the open round of a live study, by now; None where nothing is."""
+        bulletin = self.ledger.bulletin(study_id)
+        if bulletin.study is None or bulletin.study.live is None or bulletin.state in ENDED or not bulletin.rounds:
+            return None
+        id_ = bulletin.rounds[-1][0]
+        tallies = self.live.of(id_)
+        reports = sum(tally.received for tally in tallies)
+        if not reports:
+            return None
+        known = self._live.get(study_id)
+        if known is None or (known.round, known.reports) != (id_, reports):
+            # A strategy knows its questions by their order, so each has to be there.
+            found = self._told(bulletin.study, [(self.ledger.round(id_), tallies)], vacuous=True)
+            known = self._live[study_id] = LiveRound(id_, reports, [each for each in found if each.reports])
+        return known
+
+    def _told(self, study: StudySpec, answered: list[AnsweredRound], *, vacuous: bool = False) -> list[Estimate]:
+        """Estimates as the strategy tells them; if it cannot, or is not here, as its queries do."""
         try:
-            return study_estimates(bulletin.study, self.strategies.get(bulletin.study.strategy), answered)
+            return study_estimates(study, self.strategies.get(study.strategy), answered, vacuous=vacuous)
         except StrategyError as error:
-            _LOG.warning("study %s: its estimates are told by its queries: %s", study_id, error)
-            return study_estimates(bulletin.study, None, answered)
+            _LOG.warning("study %s: its estimates are told by its queries: %s", study.digest(), error)
+            return study_estimates(study, None, answered, vacuous=vacuous)
 
     def _answered(self, study_id: str, length: int) -> Iterator[AnsweredRound]:
         """Rounds of a bulletin with their tallies. Its entries were read strictly when they were written."""

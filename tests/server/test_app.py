@@ -16,7 +16,7 @@ import askance_server
 from askance_server import create_app
 from askance_server.settings import Settings
 
-DESCRIPTION = "bacda5bcf891a25fe0366e0d955c9aa75c3bb3493e66db925726e2762951f267"
+DESCRIPTION = "a113799b45c24cee6bd7e83010c09ba40b35244001b721fff86a8e6ed947d1bc"
 """SHA-256 of /openapi.json without the version of this program. A change of the contract is a change here."""
 
 

@@ -816,11 +816,11 @@ def test_the_tally_is_hidden_while_the_round_is_open_and_shown_afterwards(api: S
     )
     api.post(f"/v1/rounds/{round_}/close", token=api.operator)
 
-    assert hidden == {"round": round_, "state": "open", "received": 2, "tallies": [], "estimates": []}
+    assert hidden == {"round": round_, "state": "open", "received": 2, "told": 0, "tallies": [], "estimates": []}
     assert "tallies" not in everything
     shown = api.get(path).json()
     [estimates] = shown.pop("estimates")
-    assert shown == {"round": round_, "state": "answered", "received": 2, "tallies": [[[1, 1]]]}
+    assert shown == {"round": round_, "state": "answered", "received": 2, "told": 2, "tallies": [[[1, 1]]]}
     # One of two said yes, so the mean is estimated as 0, and might be anything: 2 users, ε = 1.
     liars = estimates.pop("liars")
     assert estimates == {"values": [0.0], "low": [-1.0], "high": [1.0], "confidence": 0.95}

@@ -394,6 +394,7 @@ STUDY = StudySpec(
     simulated=False,
     cap=2 * MICRO,
 )
+LIVE = STUDY.model_copy(update={"live": 10})
 ROUND = RoundSpec(
     study=STUDY.digest(),
     number=1,
@@ -471,6 +472,7 @@ def digests() -> Iterator[Vector]:
         "text beyond ASCII": {"greeting": "Grüße \U0001f44b", "control": '\u0000\u001f\n\t"\\/\u007f'},
         "the largest integers": [9007199254740991, -9007199254740991],
         "a study": STUDY.to_json(),
+        "a study whose open rounds are told in steps": LIVE.to_json(),
         "a round": ROUND.to_json(),
         "the first entry of a bulletin": entry.to_json(),
         "the second entry of a bulletin": second.to_json(),
@@ -493,6 +495,9 @@ def digests() -> Iterator[Vector]:
         ("a round with an unknown member", read_round, ROUND.to_json() | {"note": "hello"}),
         ("a round without its cohort", read_round, {k: v for k, v in ROUND.to_json().items() if k != "cohort"}),
         ("a study without parameters", read_study, {k: v for k, v in STUDY.to_json().items() if k != "parameters"}),
+        ("a study whose open rounds are told report by report", read_study, LIVE.to_json() | {"live": 1}),
+        ("a study that is live, or not", read_study, LIVE.to_json() | {"live": True}),
+        ("a study with steps of null", read_study, LIVE.to_json() | {"live": None}),
         ("an entry of another form", read_entry, entry.to_json() | {"form": "askance.round"}),
         *((name, read_entry, last_with(change)) for name, change in BAD_ENDS.items()),
     ):

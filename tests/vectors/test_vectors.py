@@ -85,7 +85,7 @@ PLANTED: list[tuple[str, int, Callable[[Content], None], str]] = [
     ("channels.json", 0, put(("certified_micro_epsilon",), 999_998), "certified_micro_epsilon is 1"),
     ("channels.json", 1, put(("chosen", 0, "outcome"), 0), "chosen is"),
     ("digests.json", 0, put(("sha256",), "0" * 64), "sha256 is"),
-    ("digests.json", 8, put(("weights", 0), "3fb9999999999999"), "weights is"),
+    ("digests.json", 9, put(("weights", 0), "3fb9999999999999"), "weights is"),
     ("queries.json", 0, put(("answers",), [1, 1, 1, 1]), "answers is"),
     ("queries.json", 1, put(("cost", "entries"), 0), "cost is"),
     ("gaps.json", 0, put(("answers", 2), 1), "answers is"),

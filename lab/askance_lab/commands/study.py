@@ -110,6 +110,8 @@ class NewStudyOptions:
     gateway: Path | None
     example: Schema | None
     """The fields, where the strategy takes what there is."""
+    live: int | None
+    """In steps of how many reports open rounds are told."""
 
 
 @app.command(
@@ -153,6 +155,15 @@ def create(
     simulated: Annotated[
         bool, typer.Option("--simulated", help="Ask made-up users only, for whom a gateway may report.")
     ] = False,
+    live: Annotated[
+        int | None,
+        typer.Option(
+            "--live",
+            metavar="K",
+            min=2,
+            help="Tell counts of open rounds in steps of K reports.  [default: not at all]",
+        ),
+    ] = None,
     gateway: Annotated[
         Path | None,
         typer.Option("--gateway-token", metavar="FILE", help="With --simulated: new file for the gateway's token."),
@@ -179,7 +190,7 @@ def create(
     if example is not None:
         example = _asked_of(example, strategy, given)
     asked = NewStudyOptions(
-        strategy if title is None else title, strategy, {**planned, **given}, simulated, gateway, example
+        strategy if title is None else title, strategy, {**planned, **given}, simulated, gateway, example, live
     )
     token = operator_token(operator, server)
     study = asyncio.run(_create(server, token, asked))
@@ -214,7 +225,8 @@ async def _create(url: str, token: str, asked: NewStudyOptions) -> Mapping[str, 
         async with connected(url) as server:
             study = asked.strategy, asked.parameters, asked.title
             try:
-                opened = await create_study(server, token, *study, simulated=asked.simulated, example=asked.example)
+                options: Any = {"simulated": asked.simulated, "example": asked.example, "live": asked.live}
+                opened = await create_study(server, token, *study, **options)
             except TooFewUsersThereError as error:
                 raise TooFewUsersThereError(error.what, where=error.where, remedy=_more_users(asked)) from None
             if kept is not None:

@@ -145,18 +145,21 @@ async def create(
     simulated: bool = True,
     gateway: range | None = None,
     example: Schema | None = None,
+    live: int | None = None,
 ) -> OpenedStudy:
     """Create a study; the one that the server names has to be the one that was asked for.
 
     `gateway`: the users for whom a gateway will speak; by default, all simulated ones. `example`: what examples are
-    made of, for a strategy that asks about whatever fields there are; by default, the strategy's own.
+    made of, for a strategy that asks about whatever fields there are; by default, the strategy's own. `live`: in steps
+    of how many reports open rounds are told; by default, they are not.
     """
     asked = {"title": title, "strategy": strategy, "parameters": parameters, "simulated": simulated}
     spoken_for: dict[str, Json] = (
         {} if gateway is None else {"gateway": {"first_user": gateway.start, "users": len(gateway)}}
     )
     examples: dict[str, Json] = {} if example is None else {"example": example.to_json()}
-    study = unwrap(_as_asked(await server.command("/v1/studies", token, {**asked, **spoken_for, **examples})))
+    steps: dict[str, Json] = {} if live is None else {"live": live}
+    study = unwrap(_as_asked(await server.command("/v1/studies", token, {**asked, **spoken_for, **examples, **steps})))
     opened = read_study(canonical.dumps(study["study"]))
     if (
         opened.digest() != study["id"]
@@ -168,6 +171,7 @@ async def create(
             "simulated": opened.simulated,
         }
         or example not in (None, opened.example)
+        or live != opened.live
     ):
         raise RemoteError("has opened another study than was asked for", where="server", remedy="see its log")
     return OpenedStudy(study["id"], study["gateway_token"] or "")

@@ -24,6 +24,8 @@ Version: TypeAlias = Annotated[Literal[1], WHOLE]
 MAX_PARTS: Final = 4096
 MAX_DOCUMENT: Final = 1 << 22
 """Characters of a study or round."""
+LEAST_STEP: Final = 2
+"""Number of reports of which counts may be told together: of a single one, they would be that report."""
 
 
 class Part(Value):
@@ -71,6 +73,8 @@ class StudySpec(Value):
     """True: the users are simulated, and gateways may report in batches."""
     cap: MicroEpsilon
     """The most that this study charges one user, over all its rounds."""
+    live: Annotated[int, Field(ge=LEAST_STEP, le=MAX_USER)] | None = None
+    """Counts of an open round are told in steps of so many reports; absent: not before the round is closed."""
 
 
 class RoundSpec(Value):

@@ -11,6 +11,7 @@ from askance_protocol import canonical
 from askance_protocol.coins import MAX_USER
 from askance_protocol.rounds import RoundSpec, StudySpec
 from askance_protocol.rounds.bulletin import Entry
+from askance_protocol.rounds.spec import LEAST_STEP
 from askance_protocol.schema import Schema
 from askance_protocol.values import SafeInteger, read
 
@@ -46,6 +47,8 @@ class NewStudy(Request):
     example: Annotated[Schema, BeforeValidator(lambda given: read(Schema, canonical.dumps(given)))] | None = None
     """What examples are made of, for a strategy that asks about whatever fields there are."""
     simulated: bool = False
+    live: Annotated[int, Field(ge=LEAST_STEP, le=MAX_USER)] | None = None
+    """Counts of open rounds are told in steps of so many reports; without it not before a round is closed."""
     gateway: UserRange | None = None
     """For whom the gateway of a simulated study may speak: unless it is said, the simulated users there are now."""
 
@@ -188,6 +191,9 @@ class ResultModel(BaseModel):
     """All that was asked and answered so far, question by question and cell by cell."""
     estimates_left_out: int
     """Number of further estimates, where there are thousands: the tallies of the rounds have them all."""
+    live: list[NamedEstimateModel]
+    """The same of the open round of a study that is live, of the reports that are told by now. Each interval holds at
+    one look, and not at every look."""
 
 
 class LiarsModel(BaseModel):
@@ -214,6 +220,8 @@ class TallyModel(BaseModel):
     round: str
     state: str
     received: int
+    told: int
+    """How many of the reports stand in the tallies: of an open round whole steps of a live study, or none."""
     tallies: list[list[list[int]]]
     estimates: list[EstimateModel | None]
     """None for a part that nobody has answered."""

@@ -61,7 +61,7 @@ async def get_round(round_: DigestInPath, aggregator: TheAggregator, request: Re
 
 @router.get("/rounds/{round_}/tally", response_model=TallyModel, responses=responses("not-found"))
 async def get_tally(round_: DigestInPath, aggregator: TheAggregator, request: Request) -> Response:
-    """The counts of a round that is closed; of an open one only how many reports there are."""
+    """The counts of a round that is closed; of an open one, those of whole steps where its study is live, or none."""
     state = RoundState.ANSWERED
     if aggregator.answers.known(_tally_question(round_, state)) is None:
         await aggregator.caught_up((await aggregator.round(round_)).spec.study)
@@ -80,11 +80,13 @@ def _tally_question(round_: str, state: RoundState) -> PublicQuestion:
 
 
 def _tally_model(aggregator: Aggregator, round_: str, state: RoundState) -> TallyModel:
-    counted = aggregator.ledger.tallies(round_) if state in _COUNTED else []
+    """The counts of a round: all of them once it is closed, and before as its study says."""
+    counted = aggregator.ledger.tallies(round_) if state in _COUNTED else aggregator.driver.live.of(round_)
     return TallyModel(
         round=round_,
         state=state.value,
         received=aggregator.ledger.received(round_),
+        told=sum(tally.received for tally in counted),
         tallies=[[list(row) for row in tally.to_rows()] for tally in counted],
         estimates=[_estimate(*each) for each in zip(aggregator.ledger.round(round_).parts, counted, strict=False)],
     )

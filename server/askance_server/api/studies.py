@@ -25,6 +25,7 @@ from askance_server.api.rounds import round_model
 from askance_server.auth import GatewayToken
 from askance_server.core.estimates import MOST_ESTIMATES
 from askance_server.core.replay import ReplayError
+from askance_server.core.strategy import Estimate
 from askance_server.ledger import NotFoundError
 from askance_server.problems import problem, problem_of, responses
 from askance_server.public_answers import PublicAnswer, PublicQuestion
@@ -64,7 +65,7 @@ router = APIRouter(prefix="/v1", route_class=GatedRoute)
 async def create_study(new: NewStudy, aggregator: TheAggregator, _: OperatorOnly) -> Response:
     """Publish a study. Its first round is open when this returns; one that would fail at once is refused instead."""
     study = await aggregator.create(
-        new.title, new.strategy, new.parameters, simulated=new.simulated, example=new.example
+        new.title, new.strategy, new.parameters, simulated=new.simulated, example=new.example, live=new.live
     )
     return await answered(aggregator, lambda: _created(aggregator, study, new), status=201)
 
@@ -174,11 +175,20 @@ async def get_result(study: DigestInPath, aggregator: TheAggregator, request: Re
         length = await aggregator.ask(lambda: _length(aggregator, study))
 
     def look() -> PublicAnswer:
-        # How long it is by now may be something else.
-        same = _length(aggregator, study) == length
+        # How long it is by now may be something else; and of a live study more is told between two entries.
+        same = _length(aggregator, study) == length and (length == "in all" or not _is_live(aggregator, study))
         return PublicAnswer.of(written(_result_model(aggregator, study)), final=same)
 
     return await shown(aggregator, request, ("result", study, length), look)
+
+
+def _named(estimates: Sequence[Estimate]) -> list[NamedEstimateModel]:
+    return [NamedEstimateModel(**asdict(each)) for each in estimates[:MOST_ESTIMATES]]
+
+
+def _is_live(aggregator: Aggregator, study: str) -> bool:
+    spec = aggregator.ledger.bulletin(study).study
+    return spec is not None and spec.live is not None
 
 
 def _length(aggregator: Aggregator, study: str) -> str:
@@ -189,6 +199,7 @@ def _length(aggregator: Aggregator, study: str) -> str:
 
 def _result_model(aggregator: Aggregator, study: str) -> ResultModel:
     bulletin, estimates = aggregator.ledger.bulletin(study), aggregator.driver.estimates(study)
+    told = aggregator.driver.told(study)
     hypothesis, reason = None, ""
     if bulletin.state in ENDED:
         last = aggregator.ledger.entries(study, bulletin.length - 2)[-1].notice
@@ -203,8 +214,9 @@ def _result_model(aggregator: Aggregator, study: str) -> ResultModel:
         reason=reason,
         hypothesis=None if hypothesis is None else hypothesis.value,
         text=None if hypothesis is None else hypothesis.text,
-        estimates=[NamedEstimateModel(**asdict(each)) for each in estimates[:MOST_ESTIMATES]],
+        estimates=_named(estimates),
         estimates_left_out=max(0, len(estimates) - MOST_ESTIMATES),
+        live=[] if told is None else _named(told.estimates),
     )
 
 
@@ -227,9 +239,12 @@ async def known_study(study: DigestInPath, aggregator: TheAggregator) -> str:
 async def get_events(
     study: Annotated[str, Depends(known_study)], aggregator: TheAggregator, last_event_id: Annotated[str, Header()] = ""
 ) -> AsyncIterator[ServerSentEvent]:
-    """The bulletin as it grows, an event an entry, and counts in between. `Last-Event-ID` resumes."""
+    """The bulletin as it grows, an event an entry, and counts in between. `Last-Event-ID` resumes.
+
+    Of a live study also estimates of the open round, as often as more of its reports are told: an event `live`.
+    """
     after = int(last_event_id) if _EVENT_ID.fullmatch(last_event_id) else -1
-    counted = ""
+    counted = told = ""
     while not aggregator.closing:
         changed = aggregator.changed(study)
         try:
@@ -249,6 +264,9 @@ async def get_events(
         if news.counts != counted:
             counted = news.counts
             yield ServerSentEvent(raw_data=counted, event="received")
+        if news.live not in {"", told}:
+            told = news.live
+            yield ServerSentEvent(raw_data=told, event="live")
         try:
             await asyncio.wait_for(changed.wait(), timeout=1.0)
         except TimeoutError:
@@ -270,6 +288,8 @@ class _News:
     events: list[ServerSentEvent]
     after: int
     counts: str
+    live: str
+    """What is told of the open round; nothing where nothing is."""
     ended: bool
 
 
@@ -285,7 +305,12 @@ def _news(aggregator: Aggregator, study: str, after: int) -> _News:
     ]
     after = entries[-1].sequence if entries else after
     ended = bulletin.state in ENDED and after + 1 >= bulletin.length
-    return _News(events, after, json.dumps(_received(aggregator, bulletin)), ended)
+    return _News(events, after, json.dumps(_received(aggregator, bulletin)), _live(aggregator, study), ended)
+
+
+def _live(aggregator: Aggregator, study: str) -> str:
+    told = aggregator.driver.told(study)
+    return "" if told is None else json.dumps(asdict(told), ensure_ascii=False)
 
 
 def _study_model(aggregator: Aggregator, study: str, gateway: GatewayToken | None = None) -> StudyModel:

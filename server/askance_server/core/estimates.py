@@ -17,7 +17,7 @@ from askance_protocol.queries.notation import CUT, questions
 from askance_protocol.rounds import PreparedPart, PreparedRound, StudySpec
 from askance_protocol.tally import Tally
 from askance_server.core import planning
-from askance_server.core.estimators import Sums, estimate
+from askance_server.core.estimators import Sums, estimate, unanswered
 from askance_server.core.run import guarded
 from askance_server.core.strategy import LEVEL, Estimate, Strategy, SumsOfCells
 
@@ -30,13 +30,21 @@ AnsweredRound: TypeAlias = tuple[PreparedRound, Sequence[Tally]]
 
 
 def estimates_of(
-    round_: PreparedRound, tallies: Sequence[Tally], level: float = LEVEL, sums: SumsOfCells = _NO_SUMS
+    round_: PreparedRound,
+    tallies: Sequence[Tally],
+    level: float = LEVEL,
+    sums: SumsOfCells = _NO_SUMS,
+    *,
+    vacuous: bool = False,
 ) -> list[Estimate]:
-    """Estimate each question of a round, and each cell or sum of cells; without those that nobody has reported on."""
+    """Estimate each question of a round, and each cell or sum of cells; without those that nobody has reported on.
+
+    Or, `vacuous`, with all that these can be for an interval.
+    """
     return [
         each
         for number, (part, tally) in enumerate(zip(round_.parts, tallies, strict=True))
-        if tally.received
+        if tally.received or vacuous
         for each in _of_part(part, tally, level, sums, f"round {round_.spec.number}, part {number}")
     ]
 
@@ -44,7 +52,8 @@ def estimates_of(
 def _of_part(part: PreparedPart, tally: Tally, level: float, sums: SumsOfCells, where: str) -> list[Estimate]:
     query = part.query.query
     mine: Sums = sums.get(query, ()) if isinstance(query, CellQuery) else ()
-    asked, found = questions(part.query), estimate(part, tally, level, mine)
+    asked = questions(part.query)
+    found = estimate(part, tally, level, mine) if tally.received else unanswered(part, level, mine)
     # An unbiased estimate of a share may lie below 0: the record's is the number of its interval that is next to it.
     values = found.values.clip(found.low, found.high)
     columns = zip(values.tolist(), found.low.tolist(), found.high.tolist(), strict=True)
@@ -58,15 +67,17 @@ def _of_part(part: PreparedPart, tally: Tally, level: float, sums: SumsOfCells, 
     return records
 
 
-def study_estimates(study: StudySpec, strategy: Strategy | None, answered: Iterable[AnsweredRound]) -> list[Estimate]:
+def study_estimates(
+    study: StudySpec, strategy: Strategy | None, answered: Iterable[AnsweredRound], *, vacuous: bool = False
+) -> list[Estimate]:
     """Estimate all that was asked and answered in a study, as its strategy tells it; None: told by its queries.
 
-    StrategyError if the strategy cannot.
+    `vacuous`: also what nobody has reported on yet. StrategyError if the strategy cannot.
     """
     rounds = list(answered)
 
     def at(level: float, sums: SumsOfCells = _NO_SUMS, /) -> list[Estimate]:
-        return [each for answers in rounds for each in estimates_of(*answers, level, sums)]
+        return [each for answers in rounds for each in estimates_of(*answers, level, sums, vacuous=vacuous)]
 
     reports = planning.reports_in(study.parameters)
     told = None if strategy is None else guarded(strategy.on(study.example, reports)).estimates

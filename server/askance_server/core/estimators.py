@@ -77,6 +77,18 @@ def estimated(part: PreparedPart, tally: Tally) -> Floats:
     return _scores(part, tally, ()).means()
 
 
+def unanswered(part: PreparedPart, confidence: float, sums: Sums = ()) -> Estimates:
+    """What is known of a part that nobody has reported on: that each value is between the ends of what it can be."""
+    query = part.query.query
+    if isinstance(query, CellQuery) and part.pooled and not sums:
+        low = np.full(query.cells, 0.0 if query.negative is None else -1.0)
+        high = np.ones(query.cells)
+    else:
+        wanted = wanted_of(part, sums)
+        low, high = wanted.min(axis=1), wanted.max(axis=1)
+    return Estimates((low + high) / 2, (high - low) / 2, low, high, confidence, 0)
+
+
 def wanted_of(part: PreparedPart, sums: Sums = ()) -> Floats:
     """What a part estimates: g(u) for each input u, a row for each answer, or for each of these sums of cells."""
     if not sums:

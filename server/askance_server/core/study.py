@@ -150,6 +150,7 @@ def study_of(
     simulated: bool,
     cap: int | None = None,
     example: Schema | None = None,
+    live: int | None = None,
 ) -> StudySpec:
     """Build the study that runs a strategy. Unless given, its cap is the price of one report.
 
@@ -170,6 +171,7 @@ def study_of(
         interactive=runs.interactive,
         simulated=simulated,
         cap=epsilon if cap is None else cap,
+        live=live,
     )
     if example not in (None, study.example):
         what, remedy = f"has examples of its own, as {strategy!r} is asked", "leave them out"

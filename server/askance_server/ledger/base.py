@@ -28,6 +28,10 @@ An enrolment that was given a key is answered to the same key again, and enrols 
 before she had stored her number asks once more. It is kept as a ticket of its own that was used at once (`kept_as`),
 which needs no table.
 
+The reports of a live round (`StudySpec.live`) have an order, that of their commits, which never changes: what was
+accepted joins at its end. So the first n of them are the same for every server that shares a ledger and after every
+start, and a count of them tells nobody anything by being asked for again.
+
 A round is closed by `close_round`: that it takes no more reports, how many it has, and the entry that says so are one
 commit. A count that was read before is out of date where others accept reports meanwhile.
 """
@@ -393,6 +397,10 @@ class Ledger(ABC):
     @abstractmethod
     def received(self, id_: str) -> int:
         """Number of accepted reports of a round."""
+
+    @abstractmethod
+    def first_reports(self, id_: str, count: int) -> tuple[Users, OutcomeColumn]:
+        """The first `count` reports of a live round in the order of acceptance: the same ones whenever it is asked."""
 
     @abstractmethod
     def tallies(self, id_: str) -> list[Tally]:

@@ -459,6 +459,18 @@ class ProjectedLedger(Ledger):
         """Number of accepted reports of a round."""
         return self._projection(id_).received
 
+    def first_reports(self, id_: str, count: int) -> tuple[Users, OutcomeColumn]:
+        """The first reports of the log: groups are in the order of their commits there."""
+        users, outcomes, found = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint32)], 0
+        self.round(id_)
+        for some, told in self._logged(id_):
+            users.append(some)
+            outcomes.append(told)
+            found += len(some)
+            if found >= count:
+                break
+        return np.concatenate(users)[:count], np.concatenate(outcomes)[:count]
+
     def tallies(self, id_: str) -> list[Tally]:
         """Tallies of the accepted reports, counted from the log a group at a time, beside all else that goes on."""
         round_ = self.round(id_)

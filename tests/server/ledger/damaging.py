@@ -20,7 +20,7 @@ from askance_server.ledger import Ledger, Ticket, UserKind
 from tests.protocol.studies import part, round_of, study
 from tests.server.ledger.ledgers import publish
 
-ENDED, RUNNING = study(nonce="a" * 32), study(nonce="b" * 32)
+ENDED, RUNNING = study(nonce="a" * 32), study(nonce="b" * 32, live=10)
 
 
 def fill(ledger: Ledger) -> None:

@@ -221,3 +221,20 @@ def judge(orders: Sequence[Sequence[Order]], answers: Sequence[Answer], charge: 
         len(accepted) - len(stored),
         contradicted,
     )
+
+
+def storm_of_groups(
+    ledgers: Sequence[Ledger], groups: Sequence[tuple[str, tuple[int, ...]]], look: Callable[[Ledger], None]
+) -> None:
+    """Each ledger charges its share of the groups in a thread of its own, and looks after each."""
+    ready = threading.Barrier(len(ledgers))
+
+    def client(number: int) -> None:
+        ready.wait(SECONDS)
+        for round_, users in groups[number :: len(ledgers)]:
+            ledgers[number].charge(round_, np.array(users, np.uint64), np.array(users, np.uint32) % np.uint32(2))
+            look(ledgers[number])
+
+    with ThreadPoolExecutor(len(ledgers)) as pool:
+        for done in [pool.submit(client, number) for number in range(len(ledgers))]:
+            done.result()

@@ -999,7 +999,7 @@ def test_every_table_and_column_is_explained(database: str) -> None:
         AND obj_description(pg_class.oid) IS NULL = (attnum = 0)"""
     with sql(database) as link:
         assert link.execute(query).fetchall() == []
-        assert link.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchall() == [(11,)]
+        assert link.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchall() == [(12,)]
         # The control: a column without a comment is found.
         link.execute("ALTER TABLE users ADD COLUMN mystery integer")
         assert link.execute(query).fetchall() == [("users", "mystery")]

@@ -32,7 +32,7 @@ export const readStudy = record({
   interactive: truth,
   simulated: truth,
   cap: MICRO_EPSILON,
-});
+}, { live: int(2, MAX_USER) });
 
 const PART = record({ query: readQuery, channel: readChannel, charge: MICRO_EPSILON, share: int(1, MOST_SHARES) });
 

@@ -22,6 +22,7 @@ def consent_text(history: History, user: int, spending: Spending) -> str:
         *_labelled("fields", (printable(field_words(field)) for field in study.example.fields)),
         *_labelled("questions", _questions(history, user)),
         ("price", f"ε = {to_text(study.cap)} at most in this study; {left}"),
+        *([] if study.live is None else [("told", f"to anybody while it runs: sums of {study.live} reports or more")]),
     ]
     return "\n".join(f"{label:11}{line}" for label, line in rows)
 

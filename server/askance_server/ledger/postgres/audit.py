@@ -144,6 +144,21 @@ def _audit_reports(link: Link, tell: _TellOf) -> Iterator[Fault]:
     yield from broken_report_seals(link, found)
 
 
+def _audit_arrivals(link: Link) -> Iterator[Fault]:
+    """The order of a live round's reports: each group behind those before it, and of all users each once."""
+    query = """
+        SELECT id, key, ARRAY(SELECT place FROM arrivals WHERE round = key ORDER BY place),
+               ARRAY(SELECT users FROM arrivals WHERE round = key ORDER BY place)
+        FROM rounds WHERE EXISTS (SELECT FROM arrivals WHERE round = key) ORDER BY key"""
+    for id_, key, places, groups in ask(link, query).fetchall():
+        reported = ask(link, "SELECT user_number FROM reports WHERE round = %s ORDER BY 1", (key,)).fetchall()
+        came = np.frombuffer(b"".join(groups), "<i8")
+        if np.cumsum([0, *(len(users) // 8 for users in groups[:-1])]).tolist() != places:
+            yield Fault(f"round {id_}", "a group of its reports is gone from their order, or is not where it was")
+        elif [(user,) for user in np.sort(came).tolist()] != reported:
+            yield Fault(f"round {id_}", "the order of its reports is of other users than have reported")
+
+
 def _audit_accounts(link: Link, block: range, owed: Integers) -> Iterator[Fault]:
     numbers, caps, spent, _ = accounts_of(link, block)
     yield from _of_users(np.setdiff1d(np.arange(block.start, block.stop), numbers), _LEFT_OUT)
@@ -162,6 +177,7 @@ _PARTS: Final[dict[str, Callable[[Link, _TellOf], Iterator[Fault]]]] = {
     "the tables of the ledger": _audit_seals,
     "the bulletins": _audit_bulletins,
     "the counts of reports": _audit_counts,
+    "the order of reports": _audit_arrivals,
     "the reports": _audit_reports,
 }
 """What is looked at, by the place that is named where it cannot be read at all."""

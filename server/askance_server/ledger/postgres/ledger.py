@@ -16,6 +16,9 @@ Theory of operation
 4. it charges, `spent + charge <= cap` being asked again where it is written, and appends to the log, where
    (round, user) is unique.
 
+The groups of a live round take its lock alone, one after the other: so the places in `arrivals`, where each says behind
+how many reports it came, are in the order of the commits, and no group comes in between that somebody has seen already.
+
 Steps 2 and 4 would each prevent overspending alone; the database's own constraints would a third time.
 
 *Projections.* `users.spent`, `studies`, `rounds.state` and `received` repeat what the log and the bulletins say;
@@ -147,12 +150,15 @@ class _Group:
     """The place in the group of each user's first report."""
     owners: NDArray[np.intp]
     """For each report of the group, the place of its user in `users`."""
+    live: bool
+    """Whether it matters which group comes first."""
 
     @classmethod
     def of(cls, known: Known, users: Users, outcomes: OutcomeColumn) -> _Group:
         numbers, firsts, owners = np.unique(users, return_index=True, return_inverse=True)
         charges = known.charged(numbers)
-        return cls(numbers.astype(np.int64), outcomes[firsts].astype(np.int64), charges, firsts, owners)
+        live = known.round.study.live is not None
+        return cls(numbers.astype(np.int64), outcomes[firsts].astype(np.int64), charges, firsts, owners, live)
 
 
 class PostgresLedger(Ledger):
@@ -377,6 +383,17 @@ class PostgresLedger(Ledger):
         """Number of accepted reports of a round: the sum of its counters."""
         return self._run(lambda link: count_reports(link, id_), nullcontext, repeatable=True)
 
+    def first_reports(self, id_: str, count: int) -> tuple[Users, OutcomeColumn]:
+        """The users of the first groups, and what each has reported. What was committed once is never changed."""
+        key = self._known(id_).key
+        groups = "SELECT users FROM arrivals WHERE round = %s AND place < %s ORDER BY place"
+        came = b"".join(users for (users,) in self._all(groups, (key, count)))
+        users = np.frombuffer(came, "<i8")[:count].astype(np.int64)
+        query = "SELECT user_number, outcome FROM reports WHERE round = %s AND user_number = ANY(%s) ORDER BY 1"
+        logged = np.array(self._all(query, (key, users)), np.int64).reshape(-1, 2)
+        places = np.searchsorted(logged[:, 0], users)
+        return users.astype(np.uint64), logged[places, 1].astype(np.uint32)
+
     def tallies(self, id_: str) -> list[Tally]:
         """Tallies of the accepted reports, from the log, one block of users after the other, in one snapshot."""
         known = self._known(id_)
@@ -586,7 +603,10 @@ def _use(link: Link, ticket: Ticket, count: int) -> RowSum:
 def _decide(link: Link, key: int, group: _Group) -> tuple[Verdicts, Integers]:
     """For each user the verdict on her first report, and the outcome that then stands in the log, or −1."""
     # Three statements: each sees what was committed until it began, so the order of locking is the order of seeing.
-    ask(link, "SELECT pg_advisory_xact_lock_shared(%s, %s)", (LOCKS, key))
+    if group.live:
+        ask(link, "SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, key))
+    else:
+        ask(link, "SELECT pg_advisory_xact_lock_shared(%s, %s)", (LOCKS, key))
     accounts = ask(
         link,
         """
@@ -611,9 +631,19 @@ def _decide(link: Link, key: int, group: _Group) -> tuple[Verdicts, Integers]:
     first[places] = np.where(before[:, 1] == group.outcomes[places], Verdict.REPEATED, Verdict.CONFLICT)
     accepted = np.flatnonzero(first == Verdict.ACCEPTED)
     if len(accepted):
+        arrived = _place(link, key, group.users[accepted]) if group.live else RowSum()
         _store(link, key, group, accepted)
+        seal(link, {"arrivals": arrived})
         stored[accepted] = group.outcomes[accepted]
     return first, stored
+
+
+def _place(link: Link, key: int, users: Integers) -> RowSum:
+    """Put these users behind those whose reports came before; what has come to the table."""
+    insert = """
+        INSERT INTO arrivals (round, place, users) SELECT %s, sum(reports)::bigint, %s FROM received WHERE round = %s
+        RETURNING round, place, users"""
+    return RowSum.of("arrivals", *ask(link, insert, (key, users.astype("<i8").tobytes(), key)).fetchall())
 
 
 def _store(link: Link, key: int, group: _Group, accepted: NDArray[np.intp]) -> None:

@@ -34,6 +34,7 @@ SHARDS: Final = 16
 """Parts of each seal, and of the count of a round's reports."""
 
 SEALED: Final[dict[str, LiteralString]] = {
+    "arrivals": "round, place, users",
     "entries": "study, sequence, digest, encode(sha256(body), 'hex')",
     "kinds": "first_user, kind",
     "rounds": "key, id, study, entry, number",
@@ -98,10 +99,10 @@ def seal(link: Link, changes: Mapping[str, RowSum]) -> None:
             link,
             """
             UPDATE seals SET rows = rows + %s, sum = mod(sum + %s + 18446744073709551616, 18446744073709551616)
-            WHERE name = %s AND shard = pg_backend_pid() %% %s""",
+            WHERE name = %s AND shard = pg_backend_pid() %% %s RETURNING shard""",
             (change.rows, change.signed, table, SHARDS),
-        )
-        if changed.rowcount != 1:
+        ).fetchall()
+        if len(changed) != 1:
             raise LedgerError(
                 f"The seal of table {table} is gone: askance doctor --deep says more. Nothing was stored."
             )
