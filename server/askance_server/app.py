@@ -19,6 +19,7 @@ from starlette.responses import Response
 from askance_protocol.errors import AskanceError
 from askance_server.aggregator import Aggregator
 from askance_server.api import description, health, rounds, studies, users
+from askance_server.api.cross_origin import CrossOrigin
 from askance_server.api.limits import Limits
 from askance_server.api.reports import ReportPath
 from askance_server.auth import Keys, open_keys, write_tokens
@@ -114,8 +115,9 @@ def create_app(
     for kind in _HANDLED:
         app.add_exception_handler(kind, _on_error)
     app.add_middleware(Limits, body_limit=chosen.body_limit, state=app.state)
-    # Added last, so it comes first: a report passes through nothing else.
+    # The last that is added comes first: a report passes through these two, and through nothing else.
     app.add_middleware(ReportPath)
+    app.add_middleware(CrossOrigin)
     description.describe(app)
     return app
 

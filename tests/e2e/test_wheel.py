@@ -71,6 +71,7 @@ CALLS: list[tuple[str, int]] = [
     ("users count --server {url} --operator-token {operator}", 0),
     ("users enrol 3 --out users.csv --server {url} --operator-token {operator}", 0),
     ("users invite 3 --out invitation.token --server {url} --operator-token {operator}", 0),
+    ("users codes 3 --out codes.txt --server {url} --operator-token {operator}", 0),
     ("users renew 0 --out renewed.csv --server {url} --operator-token {operator}", 0),
     ("study create mean --server {url} --operator-token {operator}", 0),
     ("study show --server {url}", 0),

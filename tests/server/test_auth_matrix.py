@@ -69,6 +69,11 @@ GUARDED: Final[dict[str, tuple[str, int, Call]]] = {
         201,
         lambda s, t: s.api.post("/v1/enrolment-tokens", token=t, json={"users": 2, "seconds": 60}),
     ),
+    "POST /v1/enrolment-codes": (
+        "operator",
+        201,
+        lambda s, t: s.api.post("/v1/enrolment-codes", token=t, json={"codes": 2, "seconds": 60}),
+    ),
     "GET /v1/users": ("operator", 200, lambda s, t: s.api.get("/v1/users", token=t)),
     "POST /v1/users/{id}/token": ("operator", 200, lambda s, t: s.api.post("/v1/users/2/token", token=t)),
     "GET /v1/me": ("user", 200, lambda s, t: s.api.get("/v1/me", token=t)),

@@ -63,6 +63,7 @@ ROLES: Final = {
     "POST /v1/rounds/{round_}/close": "operator",
     "POST /v1/enrolments": "enrolment",
     "POST /v1/enrolment-tokens": "operator",
+    "POST /v1/enrolment-codes": "operator",
     "GET /v1/users": "operator",
     "POST /v1/users/{user}/token": "operator",
     "GET /v1/me": "user",

@@ -133,6 +133,67 @@ def test_a_limited_token_is_used_up_after_a_restart_as_well(tmp_path: Path) -> N
         is_problem(enrol(api, token), "enrolment-over")
 
 
+# ---------------------------------------------------------------------------------------------------- one-time codes
+
+
+def codes(api: Service, number: int, seconds: int = 60, **more: Any) -> list[str]:
+    made = api.post("/v1/enrolment-codes", token=api.operator, json={"codes": number, "seconds": seconds, **more})
+    assert made.status_code == 201, made.text
+    return list(made.json()["codes"])
+
+
+def test_each_code_lets_in_one_user_once_whoever_comes_first(tmp_path: Path) -> None:
+    """Also over a restart, and where all come at once; the same browser, by its key, is who has come already."""
+    with Service(tmp_path / "data") as api:
+        made = codes(api, 5)
+        assert len(set(made)) == 5
+        for code in made:
+            assert together(api, code, 6) == 1
+        is_problem(enrol(api, made[0]), "enrolment-over")
+        is_problem(enrol(api, codes(api, 1)[0], users=2), "enrolment-over")
+        last = codes(api, 1)[0]
+        hers = enrol(api, last, key=KEY)
+        assert hers.status_code == 201
+        assert kinds(api) == {"real": 6}
+    with Service(tmp_path / "data") as api:
+        is_problem(enrol(api, made[3]), "enrolment-over")
+        is_problem(enrol(api, last, key="5f" * 16), "enrolment-over")
+        assert enrol(api, last, key=KEY).json() == hers.json()
+        assert kinds(api) == {"real": 6}
+
+
+def test_control_a_code_that_never_counts_lets_in_everybody(api: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Ticket, "used", lambda self, before, count: count)
+
+    assert together(api, codes(api, 1)[0], 6) == 6
+
+
+def test_a_code_ends_with_its_time_and_says_what_it_is_for(api: Service) -> None:
+    over = api.keys.mint(EnrolmentToken("code", int(time.time()) - 1, TICKET, 1, False))
+    is_problem(enrol(api, over), "enrolment-over")
+    assert enrol(api, codes(api, 1, simulated=True)[0]).status_code == 201
+    assert kinds(api) == {"simulated": 1}
+    for wrong in (
+        {"codes": 0, "seconds": 3},
+        {"codes": 3},
+        {"codes": 10_001, "seconds": 3},
+        {"codes": 3, "seconds": 0},
+    ):
+        is_problem(api.post("/v1/enrolment-codes", token=api.operator, json=wrong), "invalid-request")
+
+
+def test_no_code_can_be_read_from_a_ledger_whether_it_was_used_or_not(tmp_path: Path) -> None:
+    """The control: the id of one that was used, from which no code can be made, stands there."""
+    with Service(tmp_path / "data") as api:
+        used, kept = codes(api, 2)
+        assert enrol(api, used).status_code == 201
+    stored = b"".join(path.read_bytes() for path in (tmp_path / "data").iterdir() if path.name.startswith("ledger"))
+
+    assert claims(used)["id"].encode() in stored
+    assert claims(kept)["id"].encode() not in stored
+    assert not [code for code in (used, kept) if code.encode() in stored or code.split(".")[2].encode() in stored]
+
+
 # ------------------------------------------------------------------------------------------------------------- keys
 
 KEY: Final = "5e" * 16

@@ -138,6 +138,7 @@ def test_the_openapi_document_has_every_path_of_the_contract(api: Service) -> No
         ("POST", "/v1/studies/{id}/cancel"),
         ("POST", "/v1/enrolments"),
         ("POST", "/v1/enrolment-tokens"),
+        ("POST", "/v1/enrolment-codes"),
         ("GET", "/v1/users"),
         ("GET", "/v1/me"),
         ("POST", "/v1/users/{id}/token"),

@@ -1,4 +1,4 @@
-"""`askance users`: enrol users, invite them, count them, and renew the tokens of those who lost theirs."""
+"""`askance users`: enrol users, invite them, make codes, count them, and renew the tokens of those who lost theirs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from askance_lab.commands.shared.operator_token import operator_token
 from askance_lab.commands.shared.options import DEFAULT_SERVER, JsonOption, OperatorOption, ServerOption, examples
 from askance_lab.commands.shared.private_files import PrivateFile
 from askance_lab.commands.shared.progress import ProgressBar
-from askance_lab.remote.management import count_users, enrol_users, enrolment_token, renew_token
+from askance_lab.remote.management import count_users, enrol_users, enrolment_codes, enrolment_token, renew_token
 from askance_lab.remote.study_client import connected
 from askance_protocol.errors import UsageError
 from askance_protocol.text import counted
@@ -32,7 +32,7 @@ _PRINT: Final = Path("-")
 Write: TypeAlias = Callable[[str], None]
 
 app = typer.Typer(
-    help="Users: enrol, invite, count, renew tokens.",
+    help="Users: enrol, invite, make codes, count, renew tokens.",
     no_args_is_help=True,
     epilog=examples(
         "askance users enrol 25 --out tokens.csv",
@@ -158,6 +158,56 @@ def invite(
     elif out != _PRINT:
         kind = "simulated users" if simulated else "users"
         typer.echo(f"a token for {users:,} {kind}, for {duration}, is in {out}")
+
+
+@app.command(
+    epilog=examples(
+        "askance users codes 30 --for 2h --out codes.txt",
+        "askance users codes 500 --for 7d --out codes.txt --json",
+        "askance users codes 3 --out - | head -n 1",
+    )
+)
+def codes(
+    number: Annotated[int, typer.Argument(metavar="N", min=1, max=10_000, help="How many codes, for a user each.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", metavar="FILE", help="New file for the codes, a line each; only you can read it. - prints."
+        ),
+    ] = Path("codes.txt"),
+    duration: Annotated[
+        str, typer.Option("--for", metavar="TIME", help="For how long they let somebody in: 90s, 30min, 2h, 7d.")
+    ] = "1d",
+    simulated: Annotated[
+        bool, typer.Option("--simulated", help="They are for made-up users; without it for real ones.")
+    ] = False,
+    server: ServerOption = DEFAULT_SERVER,
+    operator: OperatorOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make one-time codes: each is an enrolment token that lets in one user, once.
+
+    Who holds one enrols by it; who comes second with the same one is refused, whoever she is.
+    """
+    seconds = seconds_of(duration, "--for")
+    token = operator_token(operator, server)
+
+    async def mint(write: Write) -> None:
+        async with connected(server) as there:
+            write(
+                "".join(
+                    f"{code}\n" for code in await enrolment_codes(there, token, number, seconds, simulated=simulated)
+                )
+            )
+
+    with _kept(out, as_json=as_json) as write:
+        assert write is not None  # noqa: S101 - told the type checker: a file is named
+        asyncio.run(mint(write))
+    if as_json:
+        told = {"codes": number, "seconds": seconds, "simulated": simulated, "file": str(out)}
+        typer.echo(json.dumps({"schema_version": SCHEMA_VERSION, **told}))
+    elif out != _PRINT:
+        typer.echo(f"{number:,} codes, each for one user within {duration}, are in {out}")
 
 
 @app.command(

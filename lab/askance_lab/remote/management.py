@@ -135,6 +135,15 @@ async def enrolment_token(server: Server, token: str, users: int, seconds: int, 
     return _commanded(await server.command("/v1/enrolment-tokens", token, asked))
 
 
+async def enrolment_codes(server: Server, token: str, codes: int, seconds: int, *, simulated: bool) -> Sequence[str]:
+    """One-time codes: enrolment tokens that let in one user each, for so many seconds."""
+    asked: dict[str, Json] = {"codes": codes, "seconds": seconds, "simulated": simulated}
+    made = [str(code) for code in _commanded(await server.command("/v1/enrolment-codes", token, asked))["codes"]]
+    if len(set(made)) != codes:
+        raise RemoteError("gave fewer codes than it was asked for", where="server", remedy="see its log")
+    return made
+
+
 async def enrol_users(
     server: Server, token: str, users: int, *, simulated: bool, with_tokens: bool
 ) -> AsyncIterator[EnrolledUsers]:

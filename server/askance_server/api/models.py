@@ -75,6 +75,24 @@ class NewEnrolmentToken(Request):
     """Whether it is for simulated users; else it is for real ones."""
 
 
+class NewCodes(Request):
+    """How many one-time codes, and for how long each lets somebody in."""
+
+    codes: Annotated[int, Field(ge=1, le=10_000)]
+    seconds: Annotated[int, Field(ge=1, le=10 * 366 * 86_400)]
+    simulated: bool = False
+    """Whether they are for simulated users; else they are for real ones."""
+
+
+class Codes(BaseModel):
+    """Enrolment tokens, each of which lets in one user, once."""
+
+    codes: list[str]
+    expires: int
+    """Seconds since 1970."""
+    simulated: bool
+
+
 class NewToken(BaseModel):
     """An enrolment token, and its limits."""
 

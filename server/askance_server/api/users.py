@@ -1,4 +1,4 @@
-"""`/v1/enrolments`, `/v1/enrolment-tokens`, `/v1/users`, `/v1/me`: enrol users, renew tokens, show one her account."""
+"""Users: `/v1/enrolments`, `/v1/enrolment-tokens`, `/v1/enrolment-codes`, `/v1/users`, and `/v1/me`, one's account."""
 
 from __future__ import annotations
 
@@ -24,9 +24,11 @@ from askance_server.api.documents import answered
 from askance_server.api.gate import GatedRoute
 from askance_server.api.models import (
     ChargeModel,
+    Codes,
     Enrolment,
     KindCounts,
     Me,
+    NewCodes,
     NewEnrolmentToken,
     NewToken,
     NewUsers,
@@ -114,6 +116,23 @@ async def mint_enrolment_token(new: NewEnrolmentToken, aggregator: TheAggregator
     token = EnrolmentToken("ticket", expires, id_, new.users, new.simulated)
     minted = aggregator.keys.mint(token)
     return NewToken(token=minted, id=id_, users=new.users, expires=expires, simulated=new.simulated)
+
+
+@router.post(
+    "/enrolment-codes",
+    status_code=201,
+    responses=responses("invalid-request", "unauthorized", "forbidden", "unsupported-media-type"),
+    dependencies=[Depends(json_body)],
+)
+async def mint_enrolment_codes(new: NewCodes, aggregator: TheAggregator, _: OperatorOnly) -> Codes:
+    """One-time codes: enrolment tokens that let in one user each, for so many seconds.
+
+    A code is signed and not stored: nobody who reads the ledger finds one there. Its use is, by its id.
+    """
+    expires = int(time.time()) + new.seconds
+    tokens = [EnrolmentToken("code", expires, secrets.token_hex(16), 1, new.simulated) for _ in range(new.codes)]
+    codes = await aggregator.ask(lambda: [aggregator.keys.mint(token) for token in tokens])
+    return Codes(codes=codes, expires=expires, simulated=new.simulated)
 
 
 @router.get("/users", responses=responses("unauthorized", "forbidden"))
