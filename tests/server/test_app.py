@@ -16,7 +16,7 @@ import askance_server
 from askance_server import create_app
 from askance_server.settings import Settings
 
-DESCRIPTION = "a113799b45c24cee6bd7e83010c09ba40b35244001b721fff86a8e6ed947d1bc"
+DESCRIPTION = "c8a6c6ca90db9d9cd60848e59a24aab90c37a94bb599fb4196f8b87d6e216aa3"
 """SHA-256 of /openapi.json without the version of this program. A change of the contract is a change here."""
 
 
