@@ -39,6 +39,7 @@ print(json.dumps([f"{name} {word}".rstrip() for name in inner for word in inner[
 # Each call as `askance` gets it, and how it ends. {url} is a server with nothing to do, {operator} and {enrolment} the
 # files of its tokens. A new command gets a line here: the shortest call that does something.
 CALLS: list[tuple[str, int]] = [
+    ("ask Tea? --choices yes,no --until 1s --server {url} --operator-token {operator} --out answers", 7),
     ("audit --kind binary --epsilon 1 --samples 2000", 0),
     ("channel describe --kind binary --epsilon 1", 0),
     ("channel sample --kind kary --epsilon 1 --k 3 --input 1 --n 5", 0),

@@ -38,14 +38,16 @@ class LocalServer:
 
 
 @contextmanager
-def local_server(directory: Path, cap: str, port: int = 0, *, keep: Sequence[int] = ()) -> Generator[LocalServer]:
+def local_server(
+    directory: Path, cap: str, port: int = 0, *, keep: Sequence[int] = (), more: Sequence[str] = ()
+) -> Generator[LocalServer]:
     """Run a server on a data directory during a `with` block; its log is `server.log` there.
 
-    `keep`: descriptors that it holds as long as it lives.
+    `keep`: descriptors that it holds as long as it lives; `more`: further options of `askance serve`.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     log = directory / "server.log"
-    options = ("--database", str(directory), "--cap", cap, "--port", str(port))
+    options = ("--database", str(directory), "--cap", cap, "--port", str(port), *more)
     with log.open("ab") as errors:
         process = subprocess.Popen(  # noqa: S603 - our own command
             [*_COMMAND, *options], stdout=subprocess.PIPE, stderr=errors, env=_environment(), pass_fds=keep
@@ -72,7 +74,10 @@ def _announced(process: subprocess.Popen[bytes], log: Path) -> LocalServer:
             f"did not start: {_last_words(log)}", where="server", remedy="askance doctor looks for the cause"
         )
     announced = json.loads(line)
-    operator, enrolment = (Path(announced[name]).read_text("ascii").strip() for name in _FILES)
+    # There is no enrolment token without limits where the server takes none.
+    operator, enrolment = (
+        Path(announced[name]).read_text("ascii").strip() if announced[name] else "" for name in _FILES
+    )
     return LocalServer(announced["url"], Path(announced["data_directory"]), operator, enrolment, process)
 
 

@@ -24,6 +24,9 @@ that tends to 1 with the tolerance: `bounds.planners`. And whether a user report
 *Cohort.* The least run of free slots in which enough users can still pay for the target, and 5 % more for users who
 never answer, where there are as many.
 
+*Who comes.* A room is asked before anybody has enrolled: with a number for `users` a round closes at so many reports,
+and its cohort is everybody, whoever enrols while it is open; rounds share out the free slots by their portions.
+
 Nothing here looks at a clock, a ledger or a file.
 """
 
@@ -41,7 +44,7 @@ from askance_protocol import parameters as read
 from askance_protocol.arrays import Integers, Truths
 from askance_protocol.budget import limit_from_text, to_text
 from askance_protocol.channels import ChannelSpec, KarySpec
-from askance_protocol.coins import MAX_CHOICES, Coin, choices
+from askance_protocol.coins import MAX_CHOICES, MAX_USER, Coin, choices
 from askance_protocol.errors import Code, ProtocolError
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
 from askance_protocol.rounds import (
@@ -95,19 +98,22 @@ class PlanTerms:
     """Micro-ε that one report costs at most."""
     beta: float
     """The study fails, though all users answer truthfully, with at most this probability."""
-    users: Literal["needed", "all"]
-    """As many as the bound asks for, or all, split evenly over the rounds."""
+    users: Literal["needed", "all"] | int
+    """As many as the bound asks for; or all, split evenly over the rounds; or the first so many, whoever comes."""
     deadline_seconds: int
 
 
 def terms_of(parameters: Parameters) -> PlanTerms:
     """Read the planner's parameters."""
     users = parameters.get("users", "needed")
-    if users not in ("needed", "all"):
-        raise read.refused("users", "is neither of its values", 'give "needed" or "all"')
+    if isinstance(users, int):  # So is a truth, which is then refused.
+        users = read.whole(parameters, "users", 1, MAX_USER)
+    elif users not in ("needed", "all"):
+        raise read.refused("users", "is none of its values", 'give "needed" or "all", or the number of reports')
     beta = float(read.decimal(parameters, "beta", below=1, default="0.05"))
     seconds = read.whole(parameters, "deadline_seconds", 1, 10**9, default=3600)
-    return PlanTerms(_epsilon(parameters), beta, "all" if users == "all" else "needed", seconds)
+    wanted = users if isinstance(users, int) else "all" if users == "all" else "needed"
+    return PlanTerms(_epsilon(parameters), beta, wanted, seconds)
 
 
 def _epsilon(parameters: Parameters) -> int:
@@ -282,6 +288,8 @@ def plan_round(
 ) -> RoundSpec:
     """Plan the round; TooFewUsersError if too few users are left."""
     terms = terms_of(study.parameters)
+    if isinstance(terms.users, int):
+        return _round_of_comers(study, asked, place, terms.users, now + terms.deadline_seconds)
     within = np.cumsum(payers[place.first_slot :])
     left = int(within[-1]) if len(within) else 0
     needed = asked.target if terms.users == "needed" else 1
@@ -296,6 +304,21 @@ def plan_round(
         cohort=Cohort(users=enrolled, slots=SLOTS, first_slot=place.first_slot, slot_count=slot_count),
         target=asked.target if terms.users == "needed" else int(within[slot_count - 1]),
         deadline=now + terms.deadline_seconds,
+    )
+
+
+def _round_of_comers(study: StudySpec, asked: Demand, place: RoundPosition, reports: int, deadline: int) -> RoundSpec:
+    """The round that closes at so many reports, of everybody who comes to be enrolled."""
+    free = SLOTS - place.first_slot
+    return RoundSpec(
+        study=study.digest(),
+        number=place.number,
+        parts=asked.parts,
+        cohort=Cohort(
+            users=MAX_USER, slots=SLOTS, first_slot=place.first_slot, slot_count=max(1, int(free * place.portion))
+        ),
+        target=reports,
+        deadline=deadline,
     )
 
 

@@ -165,10 +165,11 @@ class VerifiedStudy:
         cohort = spec.cohort
         if (cohort.first_user, cohort.slots, cohort.first_slot) != (0, planning.SLOTS, self.replay.first_free_slot):
             raise VerificationError("does not begin where the rounds before have ended", where="cohort")
-        needed = planning.terms_of(self.study.parameters).users == "needed"
-        if (needed and spec.target != demand.target) or spec.target > cohort.users:
+        users = planning.terms_of(self.study.parameters).users
+        planned = demand.target if users == "needed" else spec.target if users == "all" else users
+        if spec.target != planned or spec.target > cohort.users:
             what = f"waits for {counted(spec.target, 'report')} of {counted(cohort.users, 'user')}"
-            raise VerificationError(f"{what}, and the plan for {demand.target}", where="target")
+            raise VerificationError(f"{what}, and the plan for {planned}", where="target")
 
     def _check_closed(self, notice: RoundClosed) -> None:
         """Whether the round could close so."""

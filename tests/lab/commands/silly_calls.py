@@ -39,6 +39,13 @@ study create mean --titel x → --titel | did you mean --title
 run mean --users → --users | requires an argument
 plan mean more words → more words | askance plan --help
 plan → strategy | is missing
+ask → QUESTION | is missing
+ask Tea? → --choices | is missing
+ask Tea? --choices yes → --choices | yes,no
+ask Tea? --scale ten → --scale | 1-10
+ask Tea? --choices yes,no --scale 1-10 → exclude each other
+ask Tea? --choices yes,no --until soon → --until | 30min
+ask --file nowhere.toml → nowhere.toml | cannot be read
 run → strategy | is missing
 fleet → --users | is missing
 load → --users | is missing
