@@ -34,6 +34,7 @@ import {
  * @property {Parameters} parameters
  * @property {boolean} interactive
  * @property {boolean} simulated
+ * @property {number} [live]
  * @property {number} cap micro-ε: the most that this study charges one user, over all its rounds
  */
 /**
@@ -82,6 +83,9 @@ function parameters(value, place) {
   );
 }
 
+/** Number of reports of which counts may be told together: of a single one, they would be that report. */
+const LEAST_STEP = 2;
+
 /** @type {import("./values.mjs").Reader<Study>} */
 export const STUDY = record({
   form: oneOf("askance.study"),
@@ -94,7 +98,7 @@ export const STUDY = record({
   interactive: truth,
   simulated: truth,
   cap: MICRO_EPSILON,
-});
+}, { live: whole(LEAST_STEP, MAX_USER) });
 
 const PART = record({ query: QUERY, channel: CHANNEL, charge: MICRO_EPSILON, share: whole(1, MAX_CHOICES) });
 
