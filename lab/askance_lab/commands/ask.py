@@ -85,8 +85,8 @@ class Evening:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """An open question."""
+class OpenQuestion:
+    """A question of the room, and the study that asks it."""
 
     question: RoomQuestion
     id: str
@@ -249,7 +249,7 @@ async def _ask(url: str, token: str, evening: Evening) -> tuple[list[dict[str, A
         return [await _written(server, each, evening, len(asked)) for each in asked], lines
 
 
-async def _open(server: Server, token: str, question: RoomQuestion, evening: Evening) -> Asked:
+async def _open(server: Server, token: str, question: RoomQuestion, evening: Evening) -> OpenQuestion:
     parameters: dict[str, Any] = {
         "ask": question.words,
         "epsilon": question.epsilon,
@@ -258,10 +258,10 @@ async def _open(server: Server, token: str, question: RoomQuestion, evening: Eve
     }
     study = "poll", parameters, question.words
     opened = await create(server, token, *study, simulated=False, example=question.example, live=evening.live)
-    return Asked(question, opened.id)
+    return OpenQuestion(question, opened.id)
 
 
-async def _invite(server: Server, token: str, asked: Sequence[Asked], evening: Evening) -> None:
+async def _invite(server: Server, token: str, asked: Sequence[OpenQuestion], evening: Evening) -> None:
     """Print where people take part, and with what they enrol."""
     seconds = evening.seconds + _LATER
     if evening.codes is None:
@@ -279,12 +279,12 @@ async def _invite(server: Server, token: str, asked: Sequence[Asked], evening: E
     say(f"{evening.seats} codes to print and to cut, each for one person, are in {evening.codes}")
 
 
-def _address(url: str, asked: Sequence[Asked], token: str) -> str:
+def _address(url: str, asked: Sequence[OpenQuestion], token: str) -> str:
     """Where a person takes part. What stands behind the # stays in her browser: it is in no request and in no log."""
     return f"{url}/take-part#{urlencode([*(('study', each.id) for each in asked), ('join', token)])}"
 
 
-async def _watch(server: Server, asked: Sequence[Asked]) -> list[str]:
+async def _watch(server: Server, asked: Sequence[OpenQuestion]) -> list[str]:
     """Show what is known until the last question has ended: drawn anew on a terminal, elsewhere what is new."""
     before = list[str]()
     with Live(console=Console(stderr=True), auto_refresh=False, transient=True, vertical_overflow="crop") as screen:
@@ -300,7 +300,7 @@ async def _watch(server: Server, asked: Sequence[Asked]) -> list[str]:
             await asyncio.sleep(_POLL)
 
 
-async def _look(server: Server, asked: Sequence[Asked]) -> tuple[list[str], bool]:
+async def _look(server: Server, asked: Sequence[OpenQuestion]) -> tuple[list[str], bool]:
     lines, over = list[str](), True
     for each in asked:
         study = await find_study(server, each.id)
@@ -316,7 +316,7 @@ def _spread(question: RoomQuestion) -> float:
     return float(field.high - field.low) if isinstance(field, IntegerField) else 1.0
 
 
-async def _written(server: Server, asked: Asked, evening: Evening, number: int) -> dict[str, Any]:
+async def _written(server: Server, asked: OpenQuestion, evening: Evening, number: int) -> dict[str, Any]:
     """Export a question that has ended, verified, and tell what it has come to."""
     study = await find_study(server, asked.id)
     result = await result_of(server, study)
@@ -330,7 +330,7 @@ async def _written(server: Server, asked: Asked, evening: Evening, number: int) 
 
 
 def _told(
-    asked: Asked, study: Mapping[str, Any], result: Mapping[str, Any], cause: str | None, folder: Path
+    asked: OpenQuestion, study: Mapping[str, Any], result: Mapping[str, Any], cause: str | None, folder: Path
 ) -> dict[str, Any]:
     return {
         "question": asked.question.words,

@@ -144,7 +144,7 @@ def _audit_reports(link: Link, tell: _TellOf) -> Iterator[Fault]:
     yield from broken_report_seals(link, found)
 
 
-def _audit_arrivals(link: Link) -> Iterator[Fault]:
+def _audit_arrivals(link: Link, _: _TellOf) -> Iterator[Fault]:
     """The order of a live round's reports: each group behind those before it, and of all users each once."""
     query = """
         SELECT id, key, ARRAY(SELECT place FROM arrivals WHERE round = key ORDER BY place),
