@@ -105,4 +105,4 @@ def _row(row: object, epsilon: str, name: str, where: str) -> RoomQuestion:
     ):
         remedy = 'give ask = "…", choices = ["yes", "no"] or scale = "1-10", and perhaps epsilon = "0.5"'
         raise DataError("is no question", where=where, remedy=remedy)
-    return _made(words, choices, scale, given.get("epsilon", epsilon), name, where)
+    return _made(words, cast("list[str] | None", choices), scale, given.get("epsilon", epsilon), name, where)
