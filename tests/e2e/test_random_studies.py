@@ -77,6 +77,7 @@ PARAMETERS: Final[dict[str, Callable[[random.Random], dict[str, Any]]]] = {
     "mean": lambda source: {"tolerance": source.choice(["0.9", "0.3"]), "denominator": source.choice([1, 10, 1000])},
     "parity": lambda source: {"d": source.randint(1, 8)},
     "perceptron": lambda source: {"d": source.randint(1, 6), "tolerance": "0.3"},
+    "poll": lambda _: {},
     "survey": lambda source: {f"ask{at}": ask for at, ask in enumerate(source.sample(ASKS, source.randint(1, 4)), 1)},
 }
 ASKS: Final = ["mean(minutes, 0, 120)", "share(plan = 'pro')", "histogram(version)", "share(country)", "share(dark)"]

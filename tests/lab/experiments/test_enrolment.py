@@ -76,6 +76,7 @@ OWN: Final[Mapping[str, Draw]] = {
     "mean": lambda s: {"tolerance": decimal(s, 0.0005, 0.95)},
     "parity": lambda s: {"d": int(s.integers(1, 8))},
     "perceptron": lambda s: {"d": int(s.integers(1, 9)), "tolerance": decimal(s, 0.005, 0.5)},
+    "poll": lambda _: {},
     "survey": lambda s: {
         "ask1": "mean(minutes, 0, 120)",
         "ask2": "share(country)",

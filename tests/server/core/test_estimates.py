@@ -68,8 +68,9 @@ def test_the_result_of_each_strategy_has_an_estimate_for_each_question_and_each_
     found = told(view)
 
     asked = sum(questions(part.query).count for round_ in view.rounds.values() for part in round_.parts)
-    # Of a mean over gaps two queries are asked, and their quotient is the one estimate; k-means tells its centres, too.
-    assert len(found) == asked + {"survey": -1, "kmeans": 3 * 2}.get(name, 0)
+    # Of a mean over gaps two queries are asked, and their quotient is the one estimate; k-means tells its centres, too,
+    # and a poll of two choices the share of each.
+    assert len(found) == asked + {"survey": -1, "poll": 1, "kmeans": 3 * 2}.get(name, 0)
     for each in found:
         assert each.name.startswith(("share(", "mean(", "histogram("))
         assert -math.inf < each.low <= each.estimate <= each.high < math.inf

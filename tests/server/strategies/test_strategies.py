@@ -470,6 +470,7 @@ BUILT_IN = {
     "perceptron": True,
     "kmeans": True,
     "masked-parity-two-rounds": True,
+    "poll": False,
     "survey": False,
 }
 """Whether each is interactive."""
