@@ -105,7 +105,7 @@ def test_one_report_too_many_of_any_question_is_found(name: str) -> None:
     view = ended(name)
     found = told(view)
     assert reports_fault(view, [*found[:-1], replace(found[-1], reports=found[-1].reports + 1)]) == found[-1].name
-    first = {"kmeans": 3 * 2}.get(name, 0)
+    first = {"kmeans": 3 * 2, "poll": 1}.get(name, 0)
     more = replace(found[first], reports=found[first].reports + 1)
     assert reports_fault(view, [*found[:first], more, *found[first + 1 :]]) == more.name
 

@@ -20,8 +20,9 @@ from askance_server.core.estimates import study_estimates
 from askance_server.core.planning import terms_of
 from askance_server.core.strategy import Estimate
 from askance_server.core.study import study_of
-from askance_server.strategies.poll import MOST_OF_SCALE, POLL
+from askance_server.strategies.poll import POLL
 from askance_server.strategies.registry import registry
+from askance_server.strategies.shared.poll_questions import MOST_OF_SCALE
 from tests.server.learners import learn
 
 FAIR = 1 << 63
