@@ -18,7 +18,7 @@ BUCKET: Final = 10
 _BUCKETS: Final = 60
 
 
-class Pace:
+class AcceptanceRate:
     """How many reports were accepted, by ten seconds, in the last ten minutes of this process."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -47,7 +47,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.pace = Pace()
+        self.pace = AcceptanceRate()
         self.totals = [0] * len(Verdict)
         """Reports by verdict, since this process started."""
         reports = Counter("askance_reports", "Reports by verdict.", ["verdict"], registry=self.registry)

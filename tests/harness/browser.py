@@ -43,6 +43,7 @@ ARGUMENTS: Final = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--hide-scrollbars",
     # The same pixels wherever it runs.
     "--force-device-scale-factor=1",
     "--font-render-hinting=none",

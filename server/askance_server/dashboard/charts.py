@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 _STEPS: Final = (1, 2, 2.5, 5, 10)
-Point: TypeAlias = tuple[float, float]
+ChartPoint: TypeAlias = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,11 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
     return [round(each * step, 12) for each in range(first, last + 1)]
 
 
-def line(points: Iterable[Point]) -> str:
+def line(points: Iterable[ChartPoint]) -> str:
     """The path through points."""
     return "M" + "L".join(f"{x:g} {y:g}" for x, y in points)
 
 
-def band(upper: Sequence[Point], lower: Sequence[Point]) -> str:
+def band(upper: Sequence[ChartPoint], lower: Sequence[ChartPoint]) -> str:
     """The path around what is between two lines."""
     return line([*upper, *reversed(lower)]) + "Z"

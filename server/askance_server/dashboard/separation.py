@@ -28,7 +28,7 @@ _GAP: Final = 20.0
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class Point(BaseModel):
+class MeasuredPoint(BaseModel):
     """One learner at one number of users."""
 
     model_config = ConfigDict(frozen=True)
@@ -62,7 +62,7 @@ class Results(BaseModel):
 
     model_config = ConfigDict(frozen=True)
     command: Annotated[str, Field(max_length=300)] = "askance separation"
-    points: Annotated[tuple[Point, ...], Field(min_length=1, max_length=10_000)]
+    points: Annotated[tuple[MeasuredPoint, ...], Field(min_length=1, max_length=10_000)]
     needed: tuple[Needed, ...] = ()
 
 
@@ -98,7 +98,7 @@ def separation_page(directory: Path, asked: int | None) -> bytes:
     )
 
 
-def _line(points: Sequence[Point]) -> list[Point]:
+def _line(points: Sequence[MeasuredPoint]) -> list[MeasuredPoint]:
     """The points of one learner that can be drawn: of the first that was measured."""
     return [each for each in points if each.error is not None and each.learner == points[0].learner]
 
@@ -114,14 +114,14 @@ def _needed(found: Results) -> list[tuple[int, Needed | None, Needed | None]]:
     return rows
 
 
-def _chart(rounds: Sequence[Point], once: Sequence[Point]) -> dict[str, object]:
+def _chart(rounds: Sequence[MeasuredPoint], once: Sequence[MeasuredPoint]) -> dict[str, object]:
     every = [*rounds, *once]
     low, high = min(each.users for each in every), max(each.users for each in every)
     across = charts.Axis(low * 0.9, high * 1.1, _LEFT, _RIGHT, logarithmic=True)
     most = max(0.6, *(each.error[2] for each in every if each.error))
     up = charts.Axis(0.0, most, _BOTTOM, _TOP)
 
-    def drawn(points: Sequence[Point]) -> dict[str, object]:
+    def drawn(points: Sequence[MeasuredPoint]) -> dict[str, object]:
         ends = [(across.at(each.users), *map(up.at, each.error)) for each in points if each.error]
         middle = [(x, y) for x, y, _, _ in ends]
         return {

@@ -15,7 +15,7 @@ from askance_server.dashboard import budget, separation, words
 from askance_server.dashboard.budget import Bar, joined, told
 from askance_server.dashboard.charts import Axis, band, line, ticks
 from askance_server.dashboard.routes import router
-from askance_server.metrics import Pace
+from askance_server.metrics import AcceptanceRate
 from tests.harness.servers import Service, is_problem
 from tests.server.dashboard import played
 from tests.server.dashboard.test_base import BROWSER, is_page
@@ -182,7 +182,7 @@ def test_refusals_are_told_by_reason_in_steps(service: Service) -> None:
 
 def test_the_pace_is_counted_by_ten_seconds() -> None:
     now = [1000.0]
-    pace = Pace(lambda: now[0])
+    pace = AcceptanceRate(lambda: now[0])
     for seconds, count in ((1, 20), (5, 10), (12, 40), (35, 0)):
         now[0] = 1000.0 + seconds
         pace.add(count)
