@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -99,6 +99,7 @@ def study_page(aggregator: Aggregator, study: str) -> bytes:
     return rendered(
         "study.html",
         row=row,
+        live=None if bulletin.study is None else bulletin.study.live,
         bulletin=bulletin,
         ended=bulletin.state in ENDED,
         rounds=rounds,
@@ -125,7 +126,9 @@ def _to_come(aggregator: Aggregator, row: StudyRow, bulletin: Bulletin) -> int:
 def _round(aggregator: Aggregator, number: int, id_: str, state: RoundState) -> RoundRow:
     prepared = aggregator.ledger.round(id_)
     asked = [_in_words(part) for part in prepared.parts[:_ASKED]]
-    known, left_out = _estimates(aggregator, prepared) if state is RoundState.ANSWERED else ((), 0)
+    # Of an open round whole steps are told where its study said so from the beginning, else nothing.
+    counted = aggregator.ledger.tallies(id_) if state is RoundState.ANSWERED else aggregator.driver.live.of(id_)
+    known, left_out = _estimates(prepared, counted) if counted else ((), 0)
     says = {RoundState.OPEN: "asking", RoundState.CLOSED: "closed", RoundState.ABANDONED: "given up"}
     return RoundRow(
         number=number,
@@ -150,9 +153,8 @@ def _in_words(part: PreparedPart) -> str:
     return f"{asked.name(0)}, {asked.name(1)}, … ({asked.count} cells)"
 
 
-def _estimates(aggregator: Aggregator, round_: PreparedRound) -> tuple[tuple[EstimateRow, ...], int]:
-    """The first estimates of an answered round, and the number of the others."""
-    tallies = aggregator.ledger.tallies(round_.spec.digest())
+def _estimates(round_: PreparedRound, tallies: Sequence[Tally]) -> tuple[tuple[EstimateRow, ...], int]:
+    """The first estimates of a round, and the number of the others."""
     asked = [questions(part.query) for part, tally in zip(round_.parts, tallies, strict=True) if tally.received]
     count = sum(each.count for each in asked)
     if count > MOST_ESTIMATES:

@@ -66,6 +66,24 @@ def test_a_study_from_its_creation_to_its_result_and_one_that_was_cancelled(serv
     assert "Cancelled" in page(service, f"/studies/{other['id']}")
 
 
+def test_an_open_round_is_told_in_steps_where_its_study_said_so_and_else_not(service: Service) -> None:
+    played.enrol(service, 200)
+    for live in (10, None):
+        asked = {"title": "A study", "strategy": "mean", "parameters": {"users": "all"}, "simulated": True}
+        asked |= {} if live is None else {"live": live}
+        study = service.post("/v1/studies", token=service.operator, json=asked).json()
+        played.answer(service, study, study["gateway_token"], part=0.625)
+        text = page(service, f"/studies/{study['id']}")
+
+        assert ("told in steps of 10 reports" in text) is (live is not None)
+        tallies = service.get(f"/v1/rounds/{study['rounds'][0]['id']}/tally").json()["tallies"]
+        reports = sum(sum(row) for rows in tallies for row in rows)
+        assert bool(reports) is (live is not None)
+        assert reports % 10 == 0
+        assert (f'<td class="num quiet">{reports}</td>' in text) is (live is not None)
+        assert ("not looked at before it closes" in text) is (live is None)
+
+
 def test_every_page_that_anybody_may_see_says_no_user_and_no_token(service: Service) -> None:
     played.enrol(service, 40)
     study = played.create(service, "A study")
