@@ -27,6 +27,7 @@ from askance_server.dashboard.responses import problem_page, wants_page
 from askance_server.dashboard.routes import router as pages
 from askance_server.dashboard.take_part import Handed, TakePart
 from askance_server.dashboard.take_part import router as take_part_page
+from askance_server.dashboard.wall_pages import router as wall
 from askance_server.ledger import Ledger, open_ledger
 from askance_server.problems import ProblemError, ProblemOccurrence, problem_of, problem_response
 from askance_server.settings import Settings, SettingsError
@@ -111,6 +112,7 @@ def create_app(
         app.include_router(resource.router)
     app.include_router(pages)
     app.include_router(take_part_page)
+    app.include_router(wall)
     app.state.take_part = None if take_part is None else TakePart.of(take_part)
     for kind in _HANDLED:
         app.add_exception_handler(kind, _on_error)

@@ -269,6 +269,8 @@ async def _invite(server: Server, token: str, asked: Sequence[OpenQuestion], eve
         address = _address(server.url, asked, str(ticket["token"]))
         typer.echo(terminal_code(address), nl=False, err=True)
         say(f"take part: {address}")
+        for each in asked:
+            say(f"the wall: {server.url}/wall?study={each.id}#{urlencode({'join': str(ticket['token'])})}")
         return
     file = PrivateFile.new(evening.codes)
     try:
@@ -277,6 +279,8 @@ async def _invite(server: Server, token: str, asked: Sequence[OpenQuestion], eve
     finally:
         file.close()
     say(f"{evening.seats} codes to print and to cut, each for one person, are in {evening.codes}")
+    for each in asked:
+        say(f"the wall: {server.url}/wall?study={each.id}")
 
 
 def _address(url: str, asked: Sequence[OpenQuestion], token: str) -> str:

@@ -1,0 +1,72 @@
+// The wall, live: whenever the stream of events says that something has changed, what has changed is asked for, as the server
+// renders it. What lets people in stands behind the # of the address, and is shown to the server only to be drawn as a code.
+
+const { study } = document.body.dataset;
+const parts = ["now", "progress", "says"];
+let isAsking = false;
+let isOld = false;
+
+/** Times of day as they are here. */
+function localTimes() {
+  for (const time of document.querySelectorAll("time")) {
+    const there = new Date(time.dateTime);
+    time.textContent = there.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
+    if (there.toDateString() !== new Date().toDateString()) time.textContent += there.toLocaleDateString("en-GB", { day: "numeric", month: "short" }).replace(/^/, ", ");
+  }
+}
+
+async function refresh() {
+  isOld = true;
+  if (isAsking) return;
+  isAsking = true;
+  while (isOld) {
+    isOld = false;
+    try {
+      const answer = await fetch(`/wall/now?study=${study}`, { cache: "no-store" });
+      if (!answer.ok) break;
+      const said = new DOMParser().parseFromString(await answer.text(), "text/html");
+      for (const id of parts) {
+        const [old, now] = [document.getElementById(id), said.getElementById(id)];
+        // What is the same stays, so that a screen reader is told only what is new.
+        if (now && old.innerHTML !== now.innerHTML) old.replaceChildren(...now.childNodes);
+      }
+      localTimes();
+    } catch {
+      break;
+    }
+  }
+  isAsking = false;
+}
+
+function listen() {
+  const stream = new EventSource(`/v1/studies/${study}/events`);
+  const connection = document.getElementById("connection");
+  let isOver = false;
+  for (const name of ["study", "round", "closed", "answers", "received", "live"]) stream.addEventListener(name, refresh);
+  stream.addEventListener("ended", () => {
+    isOver = true;
+    refresh();
+  });
+  stream.addEventListener("open", () => {
+    connection.textContent = "";
+  });
+  stream.addEventListener("error", () => {
+    if (isOver) return stream.close();
+    connection.textContent = "The server restarts; this wall goes on by itself.";
+    if (stream.readyState === EventSource.CLOSED) setTimeout(listen, 2000);
+  });
+}
+
+async function code() {
+  const join = new URLSearchParams(location.hash.slice(1)).get("join");
+  const link = `${location.origin}/t#study=${study}${join ? `&join=${join}` : ""}`;
+  if (join && join.length <= 24) document.getElementById("join").textContent = join;
+  const answer = await fetch("/wall/code", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ link }) });
+  if (!answer.ok) return;
+  const drawn = new DOMParser().parseFromString(await answer.text(), "image/svg+xml").documentElement;
+  document.getElementById("code").replaceChildren(document.adoptNode(drawn));
+}
+
+localTimes();
+listen();
+code();

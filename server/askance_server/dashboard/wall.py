@@ -1,0 +1,222 @@
+"""What the wall of a room says: the question, how many have answered, and the share as far as it is told.
+
+Theory of operation
+-------------------
+*Interval first.* A share stands alone only where its interval is narrower than 50 points; before that a number would be
+taken for an answer. Ends are rounded outward, so that what is shown still covers. Of several choices all intervals are
+said to hold together, with what is left of one when each may fail (the union bound).
+
+*In steps.* Of an open round nothing is shown but what the server tells of it to anybody (`StudySpec.live`), so that who
+looks at the wall while one person sends does not read that person's bit. The number of reports is public at once.
+
+*Nobody's answer.* What a turned bit means is said on the same screen, with the very probability of the round's channel.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from askance_protocol.budget import to_text
+from askance_protocol.channels import BinarySpec, KarySpec
+from askance_protocol.rounds import ENDED, PreparedRound, StudySpec, StudyState
+from askance_protocol.schema import IntegerField, RealField, Schema
+from askance_server.core.strategy import Estimate
+
+WIDEST: Final = 50
+"""Points below which an interval has to be for its share to be shown."""
+_WORD: Final = 1 << 64
+_PERCENT: Final = "\u00a0%"
+_MISSING: Final = "missing"
+"""How estimates name the cell of those who say nothing."""
+_MEAN: Final = re.compile(r"mean\((?P<field>[a-z0-9_]+)(?:, (?P<low>-?[0-9.]+), (?P<high>-?[0-9.]+))?\)")
+_QUOTED: Final = re.compile(r"'((?:[^']|'')*)'")
+
+
+@dataclass(frozen=True, slots=True)
+class ToldNumber:
+    """One number of the wall, from 0 to 1 along its line."""
+
+    label: str
+    estimate: float
+    low: float
+    high: float
+    level: float
+    reports: int
+    ends: tuple[float, float] | None = None
+    """What the line's ends mean; None: they are shares, 0 and 100 %."""
+
+    @property
+    def interval(self) -> tuple[int, int]:
+        """Both ends in points, outward."""
+        return max(0, _down(100 * self.low)), min(100, _up(100 * self.high))
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether a number may stand alone."""
+        low, high = self.interval
+        return high - low < WIDEST
+
+    @property
+    def number(self) -> str:
+        """The share, or the mean, in words."""
+        return self._said(self.estimate, round)
+
+    @property
+    def least(self) -> str:
+        """The lower end, rounded down."""
+        return self._said(self.low, _down)
+
+    @property
+    def most(self) -> str:
+        """The upper end, rounded up."""
+        return self._said(self.high, _up)
+
+    def _said(self, at: float, rounded: Callable[[float], int]) -> str:
+        if self.ends is None:
+            return f"{rounded(100 * at)}{_PERCENT}"
+        return f"{rounded(10 * (self.ends[0] + (self.ends[1] - self.ends[0]) * at)) / 10:.1f}"
+
+
+def _down(value: float) -> int:
+    """Rounded down, but for what the last digit of a double adds or takes."""
+    return math.floor(value + 1e-9)
+
+
+def _up(value: float) -> int:
+    return math.ceil(value - 1e-9)
+
+
+def rows_of(estimates: Sequence[Estimate], example: Schema) -> list[ToldNumber]:
+    """The numbers of the wall, in the order of the question.
+
+    Of a mean it is that alone; of two choices the first, since the other is the rest.
+    """
+    rows = [_row(each, example) for each in estimates]
+    if rows and rows[0].ends is not None:
+        return rows[:1]
+    if len(rows) == 2 and math.isclose(rows[0].estimate + rows[1].estimate, 1):
+        return rows[:1]
+    return rows
+
+
+def _row(each: Estimate, example: Schema) -> ToldNumber:
+    if (found := _MEAN.fullmatch(each.name)) is not None:
+        low, high = _ends(found, example)
+        scaled = ((value - low) / (high - low) for value in (each.estimate, each.low, each.high))
+        middle, least, most = (min(1.0, max(0.0, value)) for value in scaled)
+        return ToldNumber("on average", middle, least, most, each.level, each.reports, (low, high))
+    quoted = _QUOTED.findall(each.name)
+    label = quoted[-1].replace("''", "'") if quoted else each.name.rpartition(": ")[2]
+    label = "will not say" if label == _MISSING and not quoted else label
+    return ToldNumber(label, each.estimate, each.low, each.high, each.level, each.reports)
+
+
+def _ends(found: re.Match[str], example: Schema) -> tuple[float, float]:
+    """The ends of a mean: as it was asked, else those of its field."""
+    if found["low"] is not None:
+        return float(found["low"]), float(found["high"])
+    field = example.field(found["field"])
+    return (field.low, field.high) if isinstance(field, IntegerField | RealField) else (0.0, 1.0)
+
+
+def together(rows: Sequence[ToldNumber]) -> int:
+    """The per cent with which all intervals hold at once, at least: by the union bound, rounded down."""
+    return max(0, math.floor(100 * (1 - sum(1 - row.level for row in rows)) + 1e-6))
+
+
+def not_told_apart(rows: Sequence[ToldNumber]) -> tuple[str, str] | None:
+    """Two choices whose intervals overlap, though one was chosen more than the other: those that differ the most."""
+    pairs = [
+        (high.estimate - low.estimate, (high.label, low.label))
+        for high in rows
+        for low in rows
+        if high.estimate > low.estimate and high.low <= low.high
+    ]
+    return max(pairs)[1] if pairs else None
+
+
+def turned(round_: PreparedRound, *, begun: bool) -> str:
+    """What each phone does to its own answer, with the very probability; what it did, once one has."""
+    before, turns = ("Before anything left", "turned") if begun else ("Before anything leaves", "turns")
+    [part, *others] = round_.spec.parts
+    if others:
+        return f"{before}, each phone {turns} its own answer by a coin"
+    channel = round_.parts[0].channel
+    weights = sorted(weight / _WORD for weight in channel.weights(0))
+    match part.channel:
+        case BinarySpec() if channel.inputs <= 3:
+            # Of a value between the two the coin is fairer still.
+            return f"{before}, each phone {turns} its own answer with {round(100 * weights[0])}{_PERCENT}"
+        case BinarySpec():
+            return f"{before}, each phone {turns} its bit with {round(100 * weights[0])}{_PERCENT} or more"
+        case KarySpec():
+            through, sent = ("let", "sent") if begun else ("lets", "sends")
+            own, other = (f"{100 * weight:.1f}{_PERCENT}" for weight in (weights[-1], weights[0]))
+            each = f"each of the other {len(weights) - 1}"
+            return f"Each phone {through} its own answer through with {own}, and {sent} {each} with {other}"
+        case _:
+            moves = "moved" if begun else "moves"
+            return f"{before}, each phone {moves} its own answer by a coin"
+
+
+@dataclass(frozen=True, slots=True)
+class Wall:
+    """All that the wall shows of one study at one moment."""
+
+    study: str
+    spec: StudySpec
+    state: StudyState
+    round: PreparedRound | None
+    received: int
+    told: int
+    rows: Sequence[ToldNumber]
+    past: Sequence[ToldNumber] = ()
+    """Of a single number, what was told after fewer reports."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more comes."""
+        return self.state in ENDED
+
+    @property
+    def epsilon(self) -> str:
+        """The most that an answer costs."""
+        return to_text(self.spec.cap if self.round is None else self.round.charge)
+
+    @property
+    def closes(self) -> datetime | None:
+        """When the round closes at last."""
+        return None if self.round is None else datetime.fromtimestamp(self.round.spec.deadline, UTC)
+
+    @property
+    def share_of_target(self) -> float:
+        """How much of the round's reports are there, from 0 to 1."""
+        return 0.0 if self.round is None else min(1.0, self.received / self.round.spec.target)
+
+    @property
+    def turned(self) -> str:
+        """What each phone did."""
+        return "" if self.round is None else turned(self.round, begun=self.received > 0)
+
+    @property
+    def is_bit(self) -> bool:
+        """Whether what leaves a phone is one bit."""
+        return self.round is not None and self.round.outcomes == 2
+
+    @property
+    def level(self) -> int:
+        """The per cent with which all that is shown holds at once, at least."""
+        if self.spec.strategy == "poll" or self.spec.parameters.get("simultaneous") is True:
+            # They were made to hold together.
+            return math.floor(100 * min((row.level for row in self.rows), default=0.0) + 1e-6)
+        return together(self.rows)
+
+    @property
+    def alike(self) -> tuple[str, str] | None:
+        """Two choices that are not told apart yet."""
+        return not_told_apart(self.rows)

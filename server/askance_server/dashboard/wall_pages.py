@@ -1,0 +1,137 @@
+"""`/wall`: what a room sees of one study, rendered anew for each change, and the code by which it joins."""
+
+from __future__ import annotations
+
+import io
+from typing import Annotated, Final
+
+import segno
+from fastapi import APIRouter, Depends, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
+
+from askance_protocol.canonical import DIGEST
+from askance_protocol.rounds import ENDED, PreparedRound, RoundState
+from askance_server.aggregator import Aggregator
+from askance_server.api.dependencies import TheAggregator, json_body
+from askance_server.api.gate import BodyLimit, GatedRoute
+from askance_server.core.estimates import study_estimates
+from askance_server.core.live import told_tallies
+from askance_server.dashboard.responses import HEADERS, page
+from askance_server.dashboard.templates import rendered
+from askance_server.dashboard.wall import ToldNumber, Wall, rows_of
+from askance_server.ledger import NotFoundError
+from askance_server.problems import ProblemError
+
+router = APIRouter(include_in_schema=False, route_class=GatedRoute)
+
+_MOST_BYTES: Final = 4096
+_LOOKS: Final = 5
+"""Intervals that are drawn of one number, the last of them that of now."""
+_MOST_LOOKED_BACK: Final = 10_000
+"""Reports beyond which nothing earlier is drawn: a room has fewer, and they are counted anew for each look."""
+
+
+class JoinLink(BaseModel):
+    """What a code says."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    link: Annotated[str, Field(max_length=1200, pattern=r"^https?://[\x21-\x7e]+$")]
+
+
+Study = Annotated[str, Query(max_length=64)]
+
+
+@router.get("/wall")
+async def wall(request: Request, aggregator: TheAggregator, study: Study = "") -> Response:
+    """The wall of a study; of the newest one for people, if none is named."""
+    address = f"{request.url.netloc}/t"
+    return await page(
+        aggregator,
+        request,
+        ("wall", study, address),
+        lambda: rendered("wall.html", wall=wall_of(aggregator, study), address=address),
+    )
+
+
+@router.get("/wall/now")
+async def now(request: Request, aggregator: TheAggregator, study: Study) -> Response:
+    """What has changed on it: its parts alone."""
+    return await page(
+        aggregator, request, ("wall now", study), lambda: rendered("wall_parts.html", wall=wall_of(aggregator, study))
+    )
+
+
+@router.post("/wall/code", dependencies=[Depends(json_body), Depends(BodyLimit(_MOST_BYTES))])
+async def code(link: JoinLink) -> Response:
+    """A link as a picture that a phone reads. It is drawn and forgotten: nothing of it is stored or logged."""
+    drawn = io.BytesIO()
+    segno.make(link.link, micro=False).save(
+        drawn,
+        kind="svg",
+        border=3,
+        xmldecl=False,
+        svgclass="qr",
+        lineclass=None,
+        omitsize=True,
+        title="Code to join",
+        dark="#16171b",
+    )
+    return Response(drawn.getvalue(), media_type="image/svg+xml", headers={**HEADERS, "Cache-Control": "no-store"})
+
+
+def wall_of(aggregator: Aggregator, study: str) -> Wall:
+    """What there is to show of a study by now. For a thread."""
+    study = study or _newest(aggregator)
+    if DIGEST.fullmatch(study) is None:
+        raise NotFoundError("there is no such study")
+    ledger, driver = aggregator.ledger, aggregator.driver
+    bulletin = ledger.bulletin(study)
+    if bulletin.study is None:
+        raise NotFoundError(study)
+    id_, state = bulletin.rounds[-1] if bulletin.rounds else (None, None)
+    is_open = state is RoundState.OPEN
+    told = driver.told(study) if is_open else None
+    estimates = driver.estimates(study) if not is_open else [] if told is None else told.estimates
+    received = 0 if id_ is None else ledger.received(id_)
+    round_, rows = None if id_ is None else ledger.round(id_), rows_of(estimates, bulletin.study.example)
+    past = [] if round_ is None or told is None or len(rows) != 1 else _past(aggregator, round_, told.reports)
+    return Wall(
+        study=study,
+        spec=bulletin.study,
+        state=bulletin.state,
+        round=round_,
+        received=received,
+        told=0 if is_open and told is None else received if told is None else told.reports,
+        rows=rows,
+        past=past,
+    )
+
+
+def _past(aggregator: Aggregator, round_: PreparedRound, told: int) -> list[ToldNumber]:
+    """The one number as it was told after fewer reports: what anybody could have seen then."""
+    step = round_.study.live
+    if step is None or told > _MOST_LOOKED_BACK or len(round_.rows) != 1 or round_.rows[0] != 1:
+        return []
+    strategy, past = aggregator.strategies.get(round_.study.strategy), list[ToldNumber]()
+    for count in sorted({step * (told * part // (_LOOKS * step)) for part in range(1, _LOOKS)} - {0, told}):
+        # One step is never told before the end.
+        tallies = told_tallies(round_, *aggregator.ledger.first_reports(round_.id, count + step), step)
+        found = study_estimates(round_.study, strategy, [(round_, tallies)], vacuous=True)
+        past += rows_of(found, round_.study.example)[:1]
+    return past
+
+
+def _newest(aggregator: Aggregator) -> str:
+    """The last study that is for people, one that is running before one that has ended."""
+    found = ""
+    for study in aggregator.ledger.studies():
+        bulletin = aggregator.ledger.bulletin(study)
+        if bulletin.study is None or bulletin.study.simulated:
+            continue
+        if bulletin.state not in ENDED or not found:
+            found = study
+    if not found:
+        raise ProblemError("not-found", "no study asks people here yet: askance ask opens one")
+    return found
