@@ -330,15 +330,14 @@ def test_control_steps_that_depend_on_the_example_are_found(query: AnyQuery) -> 
 
 
 NARROWER: Final = Schema(fields=(BitsField(name="x", width=WIDE // 4),))
-FEW: Final = [
-    Example(NARROWER, (bits,)) for bits in (0, 1, (1 << WIDE // 4) - 1, random.Random(4).getrandbits(WIDE // 4))
-]
+ONE_FIELD: Final = Schema(fields=(BitsField(name="x", width=WIDE),))
+FEW: Final = [Example(ONE_FIELD, (bits,)) for bits in (0, 1, (1 << WIDE) - 1, random.Random(4).getrandbits(WIDE))]
 
 
 @pytest.mark.parametrize(
     "query",
     [
-        RealQuery(numerator=SummedDot(field="x", weights=WEIGHTS[: WIDE // 4]), denominator=1),
+        RealQuery(numerator=SummedDot(field="x", weights=WEIGHTS), denominator=1),
         BooleanQuery(test=And(of=tuple(ShiftedBit(field="x", index=index) for index in range(200)))),
     ],
     ids=["the weights of set bits", "shifts of integers that are short or long"],
