@@ -164,7 +164,7 @@ def invite(
     epilog=examples(
         "askance users codes 30 --for 2h --out codes.txt",
         "askance users codes 500 --for 7d --out codes.txt --json",
-        "askance users codes 3 --out - | head -n 1",
+        "askance users codes 3 --for 10min --out -",
     )
 )
 def codes(

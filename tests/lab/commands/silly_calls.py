@@ -59,6 +59,7 @@ schema → FILE | is missing
 client → --data | is missing
 users enrol → N|FIRST-LAST | is missing
 users invite 3 → --out | is missing
+users codes → N | is missing
 users renew → N|FIRST-LAST | is missing
 study create → strategy | is missing
 study close → STUDY | is missing
@@ -284,6 +285,8 @@ users enrol 9-3 → users
 users enrol ten → users | 'ten'
 users enrol 9999999999999999 → users
 users invite 0 --out t → N
+users codes 0 --out t → N
+users codes 3 --for soon --out t → --for | 'soon'
 users invite 1 --for 0s --out t → --for
 users invite 1 --for soon --out t → --for | 'soon'
 users invite 1 --for 1.5h --out t → --for
@@ -418,6 +421,7 @@ users enrol 3 --out file {operated} → file
 users enrol 3 --out nowhere/x {operated} → nowhere/x
 users enrol 3 --out /proc/x {operated} → /proc/x
 users invite 3 --out /proc/x {operated} → /proc/x
+users codes 3 --out /proc/x {operated} → /proc/x
 users renew 3 --out file/x {operated} → file/x
 separation --d 4 --users 10 --seeds 1 --out /proc/x → /proc/x
 separation --d 4 --users 10 --seeds 1 --out file → file
