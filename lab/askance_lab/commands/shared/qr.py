@@ -1,4 +1,4 @@
-"""QR codes, where the package segno is installed: `pip install 'askance[server]'`."""
+"""QR codes of addresses, for a terminal and for a sheet to be printed."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ import io
 from collections.abc import Sequence
 from typing import Final
 
-try:
-    import segno
-except ModuleNotFoundError:  # A room is asked without it as well, by addresses.
-    segno = None
+import segno
 
 _SHEET: Final = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>{title}</title>
@@ -31,19 +28,17 @@ p {{ overflow-wrap: anywhere; font-size: 7px; margin: 0 }}
 
 
 def terminal_code(address: str) -> str:
-    """An address as a QR code of blocks, for a terminal; nothing where that cannot be made."""
-    if segno is None:
-        return ""
+    """An address as a QR code of blocks, for a terminal."""
     out = io.StringIO()
     segno.make_qr(address, error="l").terminal(out, compact=True, border=2)
     return out.getvalue()
 
 
 def sheet(title: str, addresses: Sequence[str]) -> str:
-    """A page with a QR code for each address, to be printed and cut; without QR codes, of addresses alone."""
+    """A page with a QR code for each address, to be printed and cut."""
     codes = "\n".join(f"<li>{_drawn(each)}<p>{html.escape(each)}</p></li>" for each in addresses)
     return _SHEET.format(title=html.escape(title), codes=codes)
 
 
 def _drawn(address: str) -> str:
-    return "" if segno is None else str(segno.make_qr(address, error="l").svg_inline(omitsize=True, border=2))
+    return str(segno.make_qr(address, error="l").svg_inline(omitsize=True, border=2))
