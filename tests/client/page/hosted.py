@@ -6,19 +6,16 @@ import asyncio
 import contextlib
 from collections.abc import Generator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import httpx
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from askance_client.page import Page
+from askance_server.dashboard.responses import POLICY
 from tests.client.liar import Liar
 from tests.harness.hosted import hosted
-
-POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'"
-)
 
 
 @dataclass
