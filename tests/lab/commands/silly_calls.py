@@ -46,6 +46,8 @@ ask Tea? --scale ten → --scale | 1-10
 ask Tea? --choices yes,no --scale 1-10 → exclude each other
 ask Tea? --choices yes,no --until soon → --until | 30min
 ask --file nowhere.toml → nowhere.toml | cannot be read
+page --outt take-part.html → --outt | did you mean --out
+page take-part.html → take-part.html | askance page --help
 run → strategy | is missing
 fleet → --users | is missing
 load → --users | is missing
@@ -363,6 +365,7 @@ schema good.csv --column nothing → 'nothing' | first row
 schema good.csv --out /proc/x → /proc/x
 schema good.csv --out folder → folder
 schema good.csv --out file/x → file/x
+page --out nowhere/x → nowhere/x
 schema good.csv --out nowhere/x → nowhere/x
 schema good.csv --out /dev/full → /dev/full | space
 run mean --data nowhere.csv → nowhere.csv
