@@ -272,7 +272,8 @@ def test_every_command_runs(installed: Installed, served: dict[str, str]) -> Non
         assert not faults(each["code"], each["err"] + each["out"]), (call, each)
         assert each["code"] == code, (call, each)
         assert code or each["out"], call
-        assert not code or len(said(each["err"])) == 1, (call, each)
+        # Of a room that did not answer it is said how it went.
+        assert code in {Exit.OK, Exit.TOO_FEW_USERS} or len(said(each["err"])) == 1, (call, each)
 
 
 @pytest.mark.slow

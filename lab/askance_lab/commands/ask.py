@@ -267,7 +267,8 @@ async def _invite(server: Server, token: str, asked: Sequence[OpenQuestion], eve
     if evening.codes is None:
         ticket = await enrolment_token(server, token, evening.seats, seconds, simulated=False)
         address = _address(server.url, asked, str(ticket["token"]))
-        typer.echo(terminal_code(address), nl=False, err=True)
+        if sys.stderr.isatty():
+            typer.echo(terminal_code(address), nl=False, err=True)
         say(f"take part: {address}")
         for each in asked:
             say(f"the wall: {server.url}/wall?study={each.id}#{urlencode({'join': str(ticket['token'])})}")
