@@ -130,6 +130,7 @@ STEPS = {
     "tally_round": {
         "lab/askance_lab/run_study.py",  # the page
         "server/askance_server/ledger",  # a ledger's own reports
+        "server/askance_server/core/live.py",  # what is told of a round while it is open
         "protocol/askance_protocol/tally.py",
     },
     "respond_all": {"client/askance_client/simulation/blocks.py", "protocol/askance_protocol/rounds/prepared.py"},

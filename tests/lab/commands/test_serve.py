@@ -29,7 +29,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 from askance_lab import cli
 
-def create_app(settings, *, stop=None, opened=None):
+def create_app(settings, *, stop=None, opened=None, take_part=None):
     @asynccontextmanager
     async def lifespan(app):
         {opening}

@@ -76,7 +76,7 @@ def test_assets_are_of_a_kind_that_a_browser_takes(service: Service) -> None:
 # ----------------------------------------------------------------------------------------- nothing inline, nowhere else
 
 INLINE = re.compile(
-    r"<style|\sstyle\s*=|<script(?![^>]*\bsrc=)|\son[a-z]+\s*=|javascript:|https?://(?!www\.w3\.org/2000/svg)|@import|url\(",
+    r"<style|\sstyle\s*=|<script(?![^>]*\bsrc=)|\son[a-z]+\s*=|javascript:|https?://(?!www\.w3\.org/2000/svg)|@import|url\((?!#)",
     re.IGNORECASE,
 )
 
