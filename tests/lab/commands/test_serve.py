@@ -112,8 +112,7 @@ def test_a_stop_while_the_ledger_is_still_being_read_is_a_good_end_and_announces
     opening = "print('opening', file=sys.stderr, flush=True)\n        while not os.path.exists('go'): time.sleep(0.01)"
     with serving("--port", "0", opening=opening) as process:
         assert process.stderr is not None
-        while "opening" not in process.stderr.readline():
-            pass
+        assert any("opening" in line for line in iter(process.stderr.readline, ""))
         process.send_signal(signal.SIGTERM)
         (directory / "go").touch()
         printed, errors = process.communicate(timeout=SECONDS)
