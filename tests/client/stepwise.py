@@ -38,7 +38,9 @@ def killed(work: Callable[[], object], before: int, steps: Path, modules: Sequen
     pid = os.fork()
     if pid:
         _, status = os.waitpid(pid, 0)
-        return os.waitstatus_to_exitcode(status) == -signal.SIGKILL
+        code = os.waitstatus_to_exitcode(status)
+        assert code in {0, -signal.SIGKILL}, "the work failed"
+        return code != 0
     done = 0
 
     def step(*_: object) -> None:
@@ -85,10 +87,14 @@ def kill_everywhere(
     (folder / "alive").mkdir()
     assert not killed(lambda: work(folder / "alive"), -1, folder / "steps", modules)
     steps = int((folder / "steps").read_text())
-    for before in sorted({steps * at // kills for at in range(kills)}):
+    places = sorted({steps * at // kills for at in range(kills)})
+    ended = 0
+    for before in places:
         place = folder / str(before)
         place.mkdir()
-        assert killed(lambda place=place: work(place), before, folder / "steps", modules)
+        # Where a server answers, steps differ by a few: in how many pieces an answer comes is not the client's to say.
+        ended += not killed(lambda place=place: work(place), before, folder / "steps", modules)
         found.update(check(place) or ["whole"])
         shutil.rmtree(place)
+    assert ended <= len(places) // 20
     return found
