@@ -15,6 +15,7 @@ REASONS = {
     "tests/client/test_wallet_upgrade.py": "the clock of the test itself, before the deadlines of a wallet of 0.1",
     "tests/server/core/test_study.py": "the clock that the driver is given",
     "tests/server/ledger/upgrading.py": "the clock that the driver is given",
+    "tests/server/dashboard/played.py": "a number that spreads bits, and no moment",
     "tests/server/strategies/test_more_strategies.py": "the clock that the driver is given",
     "tests/server/test_auth.py": "the expiry of a token that is read at a time which is given",
     "tests/server/test_changed_strategies.py": "the clock that the driver is given",

@@ -437,17 +437,19 @@ class Page {
 
   /**
    * @param {string} text
-   * @returns {string | null} what is wrong with it
+   * @returns {Promise<string | null>} what is wrong with it
    */
-  limit(text) {
+  async limit(text) {
     try {
-      this.wallet?.limit(limitFromText(text.trim())).then(() => this.aside(), (error) => this.failed(error));
-      this.back = () => this.start();
-      return null;
+      await this.wallet?.limit(limitFromText(text.trim()));
     } catch (error) {
       if (error instanceof ProtocolError) return "Write a number above 0, as 3 or 0.5.";
-      throw error;
+      this.failed(error);
+      return "It could not be stored.";
     }
+    this.back = () => this.start();
+    await this.aside();
+    return null;
   }
 
   async saveCopy() {

@@ -314,7 +314,7 @@ function bytes(report, meaning, receipt) {
  * @param {boolean} model.isUnused
  * @param {string} model.back
  * @param {() => void} model.goBack
- * @param {(cap: string) => string | null} model.limit
+ * @param {(cap: string) => Promise<string | null>} model.limit
  * @param {() => void} model.copy
  * @param {() => void} model.forget
  */
@@ -352,13 +352,14 @@ export function walletScreen(model) {
 
 /**
  * @param {number} cap
- * @param {(cap: string) => string | null} limit
+ * @param {(cap: string) => Promise<string | null>} limit
  */
 function capField(cap, limit) {
   const said = h("span.hint", { "aria-live": "polite" }, "Until you first answer. Then it is for a lifetime.");
   const box = /** @type {HTMLInputElement} */ (h("input", { type: "text", id: "cap", inputmode: "decimal", value: epsilon(cap), autocomplete: "off" }));
-  const keep = () => {
-    said.textContent = limit(box.value) ?? "Stored.";
+  const keep = async () => {
+    // Said when it is on disk: a page that is closed at once would have lost it.
+    said.textContent = (await limit(box.value)) ?? "Stored.";
   };
   return h("div.stack-2", {}, h("label", { for: "cap" }, "The most that you will ever spend here"), h("div.row", {}, box, button("Set the cap", keep)), said);
 }
