@@ -18,7 +18,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Request, Route
 
 from askance_client.page import read_page
-from tests.client.page.person import Person
+from tests.client.page.person import Person, answer_at_once
 from tests.harness.browser import Pages
 from tests.harness.servers import ServerProcess, serving
 
@@ -113,11 +113,7 @@ def offline(phone: Phone) -> None:
 def twice(phone: Phone) -> None:
     """In two tabs, with two answers."""
     one, other = phone.opens(), phone.opens()
-    for person, answer in ((one, "Yes"), (other, "No")):
-        person.tab.locator("#send").wait_for()
-        person.chooses(answer)
-    for person in (one, other):
-        person.tab.evaluate("() => void setTimeout(() => document.getElementById('send').click(), 200)")
+    answer_at_once(one, other)
     received(one)
     received(other)
 

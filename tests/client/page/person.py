@@ -70,3 +70,12 @@ class Person:
     def wallet(self) -> dict[str, Any]:
         """What her browser has stored."""
         return self.tab.evaluate(_STORED, re.match(r"https?://[^/]+", self.tab.url)[0])  # type: ignore[index]
+
+
+def answer_at_once(one: Person, other: Person) -> None:
+    """Two tabs have the question open, choose unlike answers, and both send, a moment later and together."""
+    for person, answer in ((one, "Yes"), (other, "No")):
+        person.tab.locator("#send").wait_for()
+        person.chooses(answer)
+    for person in (one, other):
+        person.tab.evaluate("() => void setTimeout(() => document.getElementById('send').click(), 300)")

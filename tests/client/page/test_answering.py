@@ -13,7 +13,7 @@ from playwright.sync_api import BrowserContext, Route
 from askance_client.page import read_page
 from tests.client.liar import ENROLMENT, TOKEN, Liar
 from tests.client.page.hosted import PageHost, page_host
-from tests.client.page.person import Person
+from tests.client.page.person import Person, answer_at_once
 from tests.client.page.questions import HOMEWORK, asking, one_of, scale, yes_or_no
 from tests.harness.browser import Pages
 from tests.protocol.studies import part as any_part
@@ -150,11 +150,7 @@ def test_two_tabs_at_once_draw_once(pages: Pages, host: PageHost) -> None:
         host.liar = asking(yes_or_no())
         context = pages.context(viewport=PHONE)
         one, other = opened(context, host), opened(context, host)
-        for person, answer in ((one, "Yes"), (other, "No")):
-            person.tab.locator("#send").wait_for()
-            person.chooses(answer)
-        for person in (one, other):
-            person.tab.evaluate("() => void setTimeout(() => document.getElementById('send').click(), 300)")
+        answer_at_once(one, other)
         received(one)
         received(other)
 
