@@ -75,13 +75,13 @@ def read(kind: type[V] | TypeAdapter[V], data: bytes | str, *, limit: int = 1 <<
     return _read(kind, data, limit)[0]
 
 
-def read_exactly(kind: type[V], data: bytes | str, *, limit: int) -> V:
+def read_exactly(kind: type[V] | TypeAdapter[V], data: bytes | str, *, limit: int) -> V:
     """Read a document that is named by its digest: it has to spell out every member, defaults too."""
     value, parsed = _read(kind, data, limit)
     if parsed is not None and value.to_bytes() != canonical.dumps(parsed):
         raise ProtocolError(
             "leaves out a member, or adds a null, that its canonical form has not",
-            where=kind.__name__,
+            where=type(value).__name__,
             remedy="publish every member, defaults too, and no nulls",
         )
     return value

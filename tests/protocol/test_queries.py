@@ -401,17 +401,26 @@ def test_another_spelling_is_the_same_query(data: st.DataObject) -> None:
     assert query.digest() == again.digest()
 
 
-def test_what_is_left_out_is_printed() -> None:
-    """Defaults stand in the canonical form, an absent sign does not: one spelling for a digest."""
-    terse = read_query(
-        '{"kind":"cell","cells":3,"negative":null,"cell":{"op":"affine","terms":[{"weight":1,"of":'
-        '{"op":"lookup","index":{"op":"integer","of":0},"table":[1]}}]}}'
-    )
+TERSE = (
+    ('"constant":0,', "", "a sum without its constant"),
+    ('"default":0,', "", "a lookup without its default"),
+    ('"cells":3', '"cells":3,"negative":null', "an absent sign, written"),
+)
 
-    assert terse.to_bytes().decode() == (
+
+@pytest.mark.parametrize(("old", "new", "what"), TERSE, ids=[what for _, _, what in TERSE])
+def test_a_query_is_read_from_what_its_digest_is_of_and_from_no_shorter_or_longer_form(
+    old: str, new: str, what: str
+) -> None:
+    """One spelling for a digest: defaults are published, and what is absent is absent."""
+    written = (
         '{"cell":{"constant":0,"op":"affine","terms":[{"of":{"default":0,"index":{"of":0,"op":"integer"},'
         '"op":"lookup","table":[1]},"weight":1}]},"cells":3,"kind":"cell"}'
     )
+    assert read_query(written).to_bytes().decode() == written
+    assert written.count(old) == 1, what
+    with pytest.raises(ProtocolError, match="leaves out a member, or adds a null"):
+        read_query(written.replace(old, new))
 
 
 def test_a_query_is_frozen() -> None:

@@ -196,6 +196,17 @@ BAD_QUERIES: dict[str, Any] = {
         "numerator": {"op": "affine", "constant": 0, "terms": [{"weight": 9007199254740991, "of": FIELD_I}]},
     },
     "a denominator of zero": {"kind": "real", "denominator": 0, "numerator": FIELD_I},
+    "a sum without its constant": {
+        "kind": "real",
+        "denominator": 7,
+        "numerator": {"op": "affine", "terms": [{"weight": 1, "of": FIELD_I}]},
+    },
+    "a lookup without its default": {
+        "kind": "real",
+        "denominator": 1,
+        "numerator": {"op": "lookup", "index": FIELD_I, "table": [1]},
+    },
+    "a null in place of a sign": {"kind": "cell", "cells": 8, "cell": FIELD_I, "negative": None},
 }
 
 

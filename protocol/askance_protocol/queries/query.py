@@ -28,7 +28,7 @@ from askance_protocol.queries.language import (
 )
 from askance_protocol.queries.nodes import clamp
 from askance_protocol.schema import Schema
-from askance_protocol.values import Value, read
+from askance_protocol.values import Value, read_exactly
 
 MAX_NODES: Final = 256
 MAX_DEPTH: Final = 16
@@ -198,8 +198,8 @@ class PreparedQuery:
 
 
 def read_query(data: bytes | str) -> BooleanQuery | RealQuery | CellQuery:
-    """A query from its JSON form."""
-    return read(QUERY, data, limit=1 << 18)
+    """A query from its published form, as it stands in a round: with every member, defaults too."""
+    return read_exactly(QUERY, data, limit=1 << 18)
 
 
 def prepare(query: BooleanQuery | RealQuery | CellQuery, schema: Schema) -> PreparedQuery:

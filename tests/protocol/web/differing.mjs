@@ -12,10 +12,35 @@ const { readSchema } = await module("schema.mjs");
 const { readRound, readStudy } = await module("spec.mjs");
 const { readEntry } = await module("bulletin.mjs");
 const { digest, loads } = await module("canonical.mjs");
+const { readEnrolled, readProblem, readReceipt, readStatement, readTail } = await module("documents.mjs");
+const { readRefusal } = await module("refusals.mjs");
 
 const READERS = { study: readStudy, round: readRound, entry: readEntry, query: readQuery, json: loads };
 const text = (document) => (typeof document === "string" ? document : JSON.stringify(document));
 const bytes = (document) => new TextEncoder().encode(text(document));
+
+const ANSWERS = {
+  tail: (body) => {
+    const { entries, pin, size } = readTail(body);
+    return [entries.map(digest), pin.length, pin.head, size];
+  },
+  statement: (body) => {
+    const { user, spent, charges } = readStatement(body);
+    return [user, spent, ...charges];
+  },
+  receipt: (body) => {
+    const { user, round, charged } = readReceipt(body);
+    return [user, round, charged];
+  },
+  enrolled: (body) => {
+    const { first, tokens } = readEnrolled(body);
+    return [first, ...tokens];
+  },
+  problem: (body) => {
+    const { status, name, detail, next } = readProblem(409, body);
+    return [status, name, detail, next];
+  },
+};
 
 const DOES = {
   query: ({ query, schema, records }) => {
@@ -23,6 +48,13 @@ const DOES = {
     const prepared = prepare(read, of);
     const { nodes, depth, entries } = measure(read);
     return { digest: digest(read), cost: [nodes, depth, entries], answers: records.map((record) => prepared.answer(new Example(of, record))) };
+  },
+  answer: ({ form, written }) => {
+    try {
+      return ANSWERS[form](Uint8Array.from(Buffer.from(written, "base64")));
+    } catch (error) {
+      return readRefusal(error).passing ? "not read" : "refused";
+    }
   },
   document: ({ form, written }) => ({ digest: digest(READERS[form](Uint8Array.from(Buffer.from(written, "base64")))) }),
   report: ({ study, round, users, record, words }) => {

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import base64
 import copy
+import hashlib
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +18,9 @@ from typing import Any, Final
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
+from askance_client.consent import AccountStatement
+from askance_client.refusals import Refusal
+from askance_client.transport import documents as answers
 from askance_protocol import canonical
 from askance_protocol.budget import MICRO
 from askance_protocol.channels import BinarySpec, GeometricSpec, KarySpec, LaplaceSpec
@@ -48,16 +52,9 @@ READERS: Final[dict[str, Callable[[bytes], Any]]] = {
     "study": read_study,
     "round": read_round,
     "entry": read_entry,
-    "query": lambda text: _whole(read_query(text), text),
+    "query": read_query,
     "json": canonical.loads,
 }
-
-
-def _whole(query: AnyQuery, text: bytes) -> AnyQuery:
-    """A query with all its members: one by itself may leave out defaults in Python, where people write it."""
-    if query.to_bytes() != canonical.dumps(canonical.loads(text)):
-        raise ProtocolError("leaves out a member")
-    return query
 
 
 Drawn = tuple[Schema, AnyQuery, list[Example]]
@@ -277,7 +274,38 @@ def read(job: Any) -> Any:
     return {"digest": canonical.digest(value) if job["form"] == "json" else value.digest()}
 
 
-BY_PYTHON: Final[dict[str, Callable[[Any], Any]]] = {"query": answered, "report": reported, "document": read}
+def heard(job: Any) -> Any:
+    """What a user makes of a server's answer: what it says, or that it is refused, for good or for now."""
+    said = answers.read(base64.b64decode(job["written"]), ANSWERS[job["form"]])
+    match said:
+        case Refusal(passing=passing):
+            return "not read" if passing else "refused"
+        case answers.Tail(entries, pin, size):
+            return [[entry.digest() for entry in entries], pin.length, pin.head, size]
+        case AccountStatement(user, spent, charges):
+            return [user, spent, *([round_, cost] for round_, cost in charges.items())]
+        case answers.Receipt(user, round_, charged):
+            return [user, round_, charged]
+        case answers.Enrolled(first, tokens):
+            return [first, *tokens]
+        case _:
+            return [said.status, said.name, said.detail, said.next]
+
+
+ANSWERS: Final[dict[str, Callable[[bytes], Any]]] = {
+    "tail": answers.read_tail,
+    "statement": answers.read_statement,
+    "receipt": answers.read_receipt,
+    "enrolled": answers.read_enrolled,
+    "problem": lambda body: answers.read_problem(409, body),
+}
+
+BY_PYTHON: Final[dict[str, Callable[[Any], Any]]] = {
+    "query": answered,
+    "report": reported,
+    "document": read,
+    "answer": heard,
+}
 
 VALUES: Final[tuple[Any, ...]] = (
     None, True, False, 0, 1, -1, 2, 1.5, 2**48, 2**53 - 1, 2**53, 10**15, 10**15 + 1, "", "a", "1", "0" * 64, "A" * 64,
@@ -296,7 +324,24 @@ def documents() -> Iterator[tuple[str, Any]]:
             yield from (("entry", entry) for entry in vector["entries"])
     yield from (("study", each) for each in files["dealings.json"]["studies"].values())
     for name in ("queries.json", "gaps.json"):
-        yield from (("query", vector["query"]) for vector in files[name]["vectors"])
+        yield from (("query", vector["query"]) for vector in files[name]["vectors"] if vector["success"])
+
+
+def answers_of_a_server() -> Iterator[tuple[str, Any]]:
+    """Sound ones, of each form."""
+    for vector in generate.files()["chains.json"]["vectors"]:
+        if vector["success"]:
+            entries = vector["entries"]
+            yield "tail", {"entries": entries, "length": len(entries), "head": vector["heads"][-1]}
+    amounts = {"cap_micro_epsilon": 5, "spent_micro_epsilon": 3, "remaining_micro_epsilon": 2}
+    charges = [{"round": letter * 64, "micro_epsilon": cost} for letter, cost in (("a", 1), ("b", 2), ("__proto__", 0))]
+    yield "statement", {"user": 7, **amounts, "charges": charges}
+    yield "receipt", {"user": 7, "round": "a" * 64, "charged": 1_000_000}
+    number = {"user": 7, "users": 1, "cap_micro_epsilon": 5}
+    yield "enrolled", {**number, "token": "abc", "tokens": None}
+    yield "enrolled", {**number, "token": None, "tokens": ["abc", "def"]}
+    problem = {"type": "urn:askance:problem:conflict", "title": "t", "status": 409, "detail": "no\x1b[2J", "next": "é"}
+    yield "problem", problem
 
 
 def places(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -341,17 +386,59 @@ def spoiled(document: Any, source: random.Random) -> bytes:
     return json.dumps(changed, ensure_ascii=source.random() < 0.5).encode()
 
 
+def asked_to_read(form: str, text: bytes) -> Any:
+    """The case of one document."""
+    does = "answer" if form in ANSWERS else "document"
+    return {"does": does, "form": form, "written": base64.b64encode(text).decode()}
+
+
+def by_form(pairs: Iterable[tuple[str, Any]]) -> dict[str, list[Any]]:
+    sorted_ = dict[str, list[Any]]()
+    for form, document in pairs:
+        sorted_.setdefault(form, []).append(document)
+    return sorted_
+
+
 def written(count: int) -> list[Any]:
-    source, sound_ = random.Random(11), dict[str, list[Any]]()
-    for form, document in documents():
-        sound_.setdefault(form, []).append(document)
+    source, sound_ = random.Random(11), by_form(documents())
     made = list[Any]()
     for _ in range(count):
         form = source.choice(list(sound_))
         text = spoiled(source.choice(sound_[form]), source)
-        form = source.choice([form, form, form, "json"])
-        made.append({"does": "document", "form": form, "written": base64.b64encode(text).decode()})
+        made.append(asked_to_read(source.choice([form, form, form, "json"]), text))
     return made
+
+
+def said_by_a_server(count: int) -> list[Any]:
+    source, sound_ = random.Random(13), by_form(answers_of_a_server())
+    forms = [source.choice(list(sound_)) for _ in range(count)]
+    return [asked_to_read(form, spoiled(source.choice(sound_[form]), source)) for form in forms]
+
+
+def without(document: Any, path: tuple[Any, ...]) -> Any:
+    changed = copy.deepcopy(document)
+    holder: Any = changed
+    for step in path[:-1]:
+        holder = holder[step]
+    del holder[path[-1]]
+    return changed
+
+
+def dropping() -> Iterator[Any]:
+    """Each document as it is, and without each of its members: once for each kind of member of each form."""
+    seen = set[Any]()
+    for form, document in [*documents(), *answers_of_a_server()]:
+        yield asked_to_read(form, json.dumps(document).encode())
+        for path in places(document):
+            holder = document
+            for step in path[:-1]:
+                holder = holder[step]
+            if not path or not isinstance(path[-1], str):
+                continue
+            kind = form, tuple(step for step in path if isinstance(step, str)), holder.get("kind"), holder.get("op")
+            if kind not in seen:
+                seen.add(kind)
+                yield asked_to_read(form, json.dumps(without(document, path)).encode())
 
 
 def test_documents_that_are_spoiled_are_read_or_refused_alike(tmp_path: Path) -> None:
@@ -360,6 +447,57 @@ def test_documents_that_are_spoiled_are_read_or_refused_alike(tmp_path: Path) ->
     assert [(job["form"], base64.b64decode(job["written"])[:3000], one, other) for job, one, other in unlike] == []
     assert mine.count("refused") > DOCUMENTS / 4
     assert mine.count("refused") < DOCUMENTS * 9 / 10
+
+
+def test_answers_of_a_server_that_are_spoiled_are_read_or_refused_alike(tmp_path: Path) -> None:
+    unlike, mine = differing(said_by_a_server(DOCUMENTS), tmp_path)
+
+    assert [(job["form"], base64.b64decode(job["written"])[:3000], one, other) for job, one, other in unlike] == []
+    for how in ("refused", "not read"):
+        assert DOCUMENTS / 20 < mine.count(how) < DOCUMENTS * 9 / 10
+
+
+@pytest.mark.parametrize(
+    ("module", "changes"),
+    [
+        ("documents.mjs", {"const AMOUNT = whole(0, LARGEST);": "const AMOUNT = whole(0, LARGEST + 1);"}),
+        ("documents.mjs", {"Object.keys(value).sort().join() !== ": "Object.keys(value).sort().join() < "}),
+    ],
+)
+def test_control_a_reader_of_answers_that_is_less_strict_is_found(
+    tmp_path: Path, module: str, changes: dict[str, str]
+) -> None:
+    unlike, _ = differing(said_by_a_server(DOCUMENTS), tmp_path, modules=planted(tmp_path, module, changes))
+
+    assert unlike
+
+
+def test_a_document_without_any_one_of_its_members_is_refused_or_read_alike(tmp_path: Path) -> None:
+    jobs = list(dropping())
+    unlike, mine = differing(jobs, tmp_path)
+
+    assert [(job["form"], base64.b64decode(job["written"])[:3000], one, other) for job, one, other in unlike] == []
+    assert {job["form"] for job in jobs} == {*READERS, *ANSWERS} - {"json"}
+    assert mine.count("refused") > 150
+    # What is read is byte for byte its own canonical form, so that one digest has one spelling.
+    read_ = [base64.b64decode(job["written"]) for job, made in zip(jobs, mine, strict=True) if isinstance(made, dict)]
+    digests = [made["digest"] for made in mine if isinstance(made, dict)]
+    assert digests == [hashlib.sha256(canonical.dumps(canonical.loads(text))).hexdigest() for text in read_]
+
+
+@pytest.mark.parametrize("member", ["constant: INTEGER,", "default: INTEGER", "first_slot: whole(0),"])
+def test_control_a_member_that_may_be_left_out_is_found(tmp_path: Path, member: str) -> None:
+    module = "spec.mjs" if "slot" in member else "queries.mjs"
+    name, reader = member.rstrip(",").split(": ")
+    often = {member: member.replace(reader, "Object.assign((value, place) => value, { optional: true })")}
+    copied = planted(tmp_path, module, often)
+    values = (copied / "values.mjs").read_text("utf-8")
+    required = "for (const name of Object.keys(required)) {"
+    assert values.count(required) == 1
+    (copied / "values.mjs").write_text(values.replace(required, f"{required} if (required[name].optional) continue;"))
+    unlike, _ = differing(list(dropping()), tmp_path, modules=copied)
+
+    assert unlike, name
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,9 @@ export const REPAIRS = {
     "more nodes than the limit": ({ kind, test: { op, of } }) => ({ kind, test: { op, of: [of[0], { op: "or", of: of[1].of.slice(3) }] } }),
     "a sum that can leave the safe integers": set(["numerator", "terms", 0, "weight"], Math.floor(Number.MAX_SAFE_INTEGER / 7)),
     "a denominator of zero": set(["denominator"], 1),
+    "a sum without its constant": set(["numerator", "constant"], 0),
+    "a lookup without its default": set(["numerator", "default"], 0),
+    "a null in place of a sign": set(["negative"]),
   },
   "gaps.json": {
     "a gap that counts as nothing": set(["test", "left", "gap"], 0),
