@@ -23,11 +23,10 @@ const asleep = (seconds) => new Promise((wake) => setTimeout(wake, Math.max(seco
  * @param {number} [seconds]
  */
 export async function hold(since, seconds = SECONDS) {
-  while (seconds) {
-    const due = since + seconds * (1 + Math.floor((begin() - since) / seconds));
-    await asleep(due - COUNTED - begin());
-    if (begin() > due) continue;
-    while (begin() < due);
-    return;
-  }
+  const next = () => since + seconds * (1 + Math.floor((begin() - since) / seconds));
+  await asleep(next() - COUNTED - begin());
+  // Who wakes too late counts down to the instant after that one, however far it is: to sleep again would never end in
+  // a tab that nobody sees, whose timers come once a second.
+  const due = next();
+  while (begin() < due);
 }

@@ -20,12 +20,14 @@ INTERPRETED: Final = ("--no-opt", "--no-maglev", "--no-sparkplug")
 """Compiled code, into which one function was put inside another, no longer counts what is called."""
 
 
-def run(script: str, job: Any, folder: Path, *, modules: Path = WEB, flags: Sequence[str] = ()) -> Any:
+def run(
+    script: str, job: Any, folder: Path, *, modules: Path = WEB, flags: Sequence[str] = (), seconds: float = 600
+) -> Any:
     """What a script of this folder makes of a job: both are JSON. `folder`: for the job, which may be long."""
     asked = folder / "job.json"
     asked.write_text(json.dumps(job), "utf-8")
     arguments = [*flags, str(HERE / script), modules.as_uri(), str(asked)]
-    done: Any = node(arguments, return_completed_process=True, capture_output=True, text=True, timeout=600)
+    done: Any = node(arguments, return_completed_process=True, capture_output=True, text=True, timeout=seconds)
     assert done.returncode == 0, done.stderr[-4000:]
     return json.loads(done.stdout)
 
