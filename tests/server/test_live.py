@@ -19,7 +19,7 @@ from askance_protocol.budget import MICRO
 from askance_protocol.rounds import KarySpec, PreparedRound
 from askance_protocol.tally import Tally, tally_round
 from askance_server.api import studies
-from askance_server.core.live import looked_at, told_tallies
+from askance_server.core.live import Arrivals, Telling, looked_at
 from askance_server.ledger.base import Ledger
 from askance_server.ledger.postgres import PostgresLedger
 from askance_server.ledger.postgres import ledger as postgres
@@ -36,13 +36,12 @@ LIVE = study(live=STEP)
 ROUND = round_of(part(), of=LIVE)
 ID = ROUND.digest()
 
-Telling = Callable[[PreparedRound, Any, Any, int], Sequence[Tally]]
+Way = Callable[[PreparedRound, Any, Any, int], Sequence[Tally]]
 """From the reports that came, in their order, to what is told of them."""
 
 
 def as_it_is(round_: PreparedRound, users: Any, outcomes: Any, step: int) -> Sequence[Tally]:
-    whole = looked_at(len(users), step)
-    return told_tallies(round_, users[:whole], outcomes[:whole], step)
+    return Telling.of(round_, step).heard(Arrivals(users, outcomes)).tallies
 
 
 def leaks(told: Sequence[Sequence[Tally]], step: int) -> list[str]:
@@ -59,7 +58,7 @@ def leaks(told: Sequence[Sequence[Tally]], step: int) -> list[str]:
     return found
 
 
-def followed(round_: PreparedRound, reports: int, telling: Telling) -> list[Sequence[Tally]]:
+def followed(round_: PreparedRound, reports: int, telling: Way) -> list[Sequence[Tally]]:
     """What a spectator sees who looks after each report, and then at the end, where all are told."""
     users = np.random.default_rng(1).permutation(2 * reports)[:reports].astype(np.uint64)
     outcomes = np.array([user % round_.outcomes for user in users.tolist()], np.uint32)
@@ -107,7 +106,7 @@ def in_order_of_users(round_: PreparedRound, users: Any, outcomes: Any, step: in
 
 
 @pytest.mark.parametrize("telling", [every_whole_step, every_report, in_order_of_users])
-def test_control_another_way_of_telling_is_found(telling: Telling) -> None:
+def test_control_another_way_of_telling_is_found(telling: Way) -> None:
     assert leaks(followed(prepared(part(), of=LIVE), 21 if telling is every_whole_step else 60, telling), STEP) != []
 
 
@@ -127,8 +126,8 @@ def charge(ledger: Ledger, users: Sequence[int]) -> None:
 
 
 def in_order(ledger: Ledger, count: int) -> list[tuple[int, int]]:
-    users, outcomes = ledger.first_reports(ID, count)
-    return list(zip(users.tolist(), outcomes.tolist(), strict=True))
+    users, outcomes, _ = ledger.reports_behind(ID)
+    return list(zip(users.tolist(), outcomes.tolist(), strict=True))[:count]
 
 
 def keeps_an_order(keeper: Keeper) -> list[str]:
@@ -163,14 +162,14 @@ def test_the_first_reports_stay_the_first_in_memory() -> None:
 
 
 def test_control_an_order_of_users_is_found(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = type(keeper.ledger).first_reports
+    kept = type(keeper.ledger).reports_behind
 
-    def sorted_(self: Ledger, id_: str, count: int) -> Any:
-        users, outcomes = kept(self, id_, self.received(id_))
+    def sorted_(self: Ledger, id_: str, mark: int = 0) -> Any:
+        users, outcomes, behind = kept(self, id_, mark)
         order = np.argsort(users)
-        return users[order][:count], outcomes[order][:count]
+        return users[order], outcomes[order], behind
 
-    monkeypatch.setattr(type(keeper.ledger), "first_reports", sorted_)
+    monkeypatch.setattr(type(keeper.ledger), "reports_behind", sorted_)
     assert keeps_an_order(keeper) != []
 
 
@@ -314,16 +313,80 @@ def test_what_is_no_step_is_refused(api: Service, wrong: object) -> None:
     assert api.post("/v1/studies", token=api.operator, json=asked).status_code == 422
 
 
-def test_a_step_is_counted_once_however_often_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    ledger = MemoryKeeper().ledger
+# -------------------------------------------------------------------------------------------- each report is read once
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_heard_in_any_pieces_the_same_reports_tell_the_same(shape: str) -> None:
+    round_ = prepared(*SHAPES[shape], of=LIVE)
+    random = np.random.default_rng(2)
+    users = random.permutation(900)[:600].astype(np.uint64)
+    outcomes = (users % np.uint64(min(round_.limits))).astype(np.uint32)
+    telling, end = Telling.of(round_, STEP), 0
+    while end < len(users):
+        begin, end = end, end + int(random.integers(0, 40))
+        telling = telling.heard(Arrivals(users[begin:end], outcomes[begin:end]))
+        whole = as_it_is(round_, users[:end], outcomes[:end], STEP)
+        assert [tally.to_rows() for tally in telling.tallies] == [tally.to_rows() for tally in whole]
+        assert len(telling.waiting) + telling.told == telling.received == min(end, len(users))
+
+
+def reports_read(live: Callable[[Ledger], LiveTallies], reports: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many reports are read while so many come one by one, and three look after each."""
+    ledger, read = MemoryKeeper().ledger, list[int]()
     publish(ledger, LIVE, ROUND)
-    ledger.enrol(100, MICRO)
-    live, read = LiveTallies(ledger), list[int]()
-    first_reports = ledger.first_reports
-    monkeypatch.setattr(ledger, "first_reports", lambda id_, count: read.append(count) or first_reports(id_, count))
-    for user in range(35):
+    ledger.enrol(reports, MICRO)
+    behind = ledger.reports_behind
+
+    def counted(id_: str, mark: int = 0) -> Any:
+        found = behind(id_, mark)
+        read.append(len(found[0]))
+        return found
+
+    monkeypatch.setattr(ledger, "reports_behind", counted)
+    kept = live(ledger)
+    for user in range(reports):
         charge(ledger, [user])
         for _ in range(3):
-            live.of(ID)
+            kept.of(ID)
+    return sum(read)
 
-    assert read == [0, 10, 20, 30]
+
+def test_each_report_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert reports_read(LiveTallies, 500, monkeypatch) == 500
+
+
+def test_control_a_round_that_is_read_anew_for_each_step_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As is done where more reports wait than may be kept, which changes nothing of what is told."""
+    assert reports_read(lambda ledger: LiveTallies(ledger, most_waiting=0), 500, monkeypatch) == sum(
+        range(STEP, 501, STEP)
+    )
+
+
+def test_what_is_kept_tells_what_is_read_anew(keeper: Keeper) -> None:
+    """Also after a restart, and where what waits is too much to be kept."""
+    of_rows = round_of(part(WHICH), of=LIVE)
+    publish(keeper.ledger, LIVE, of_rows)
+    keeper.ledger.enrol(300, MICRO)
+    kept, anew = LiveTallies(keeper.ledger), LiveTallies(keeper.ledger, most_waiting=0)
+    told = list[Any]()
+    random = np.random.default_rng(3)
+    for some in np.split(random.permutation(300), sorted(random.integers(0, 300, 40).tolist())):
+        keeper.ledger.charge(of_rows.digest(), some.astype(np.uint64), (some % 2).astype(np.uint32))
+        told = [[tally.to_rows() for tally in live.of(of_rows.digest())] for live in (kept, anew)]
+        assert told[0] == told[1]
+    assert sum(map(sum, told[0][0])) > 0
+    assert [tally.to_rows() for tally in LiveTallies(keeper.reopen()).of(of_rows.digest())] == told[0]
+
+
+def test_of_a_round_that_is_closed_nothing_is_kept() -> None:
+    ledger = MemoryKeeper().ledger
+    publish(ledger, LIVE, ROUND)
+    ledger.enrol(30, MICRO)
+    charge(ledger, range(30))
+    live = LiveTallies(ledger)
+    assert sum(tally.received for tally in live.of(ID)) == 20
+    assert list(live._kept) == [ID]
+    ledger.close_round(ID, "operator")
+    assert live.of(ID) == ()
+    assert not live._kept

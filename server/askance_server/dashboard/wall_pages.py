@@ -16,7 +16,7 @@ from askance_server.aggregator import Aggregator
 from askance_server.api.dependencies import TheAggregator, json_body
 from askance_server.api.gate import BodyLimit, GatedRoute
 from askance_server.core.estimates import study_estimates
-from askance_server.core.live import told_tallies
+from askance_server.core.live import MOST_LOOKED_BACK
 from askance_server.dashboard.responses import HEADERS, page
 from askance_server.dashboard.templates import rendered
 from askance_server.dashboard.wall import ToldNumber, Wall, rows_of
@@ -28,8 +28,6 @@ router = APIRouter(include_in_schema=False, route_class=GatedRoute)
 _MOST_BYTES: Final = 4096
 _LOOKS: Final = 5
 """Intervals that are drawn of one number, the last of them that of now."""
-_MOST_LOOKED_BACK: Final = 10_000
-"""Reports beyond which nothing earlier is drawn: a room has fewer, and they are counted anew for each look."""
 
 
 class JoinLink(BaseModel):
@@ -96,7 +94,7 @@ def wall_of(aggregator: Aggregator, study: str) -> Wall:
     estimates = driver.estimates(study) if not is_open else [] if told is None else told.estimates
     received = 0 if id_ is None else ledger.received(id_)
     round_, rows = None if id_ is None else ledger.round(id_), rows_of(estimates, bulletin.study.example)
-    past = [] if round_ is None or told is None or len(rows) != 1 else _past(aggregator, round_, told.reports)
+    past = [] if round_ is None or told is None or len(rows) != 1 else _past(aggregator, round_)
     return Wall(
         study=study,
         spec=bulletin.study,
@@ -109,16 +107,14 @@ def wall_of(aggregator: Aggregator, study: str) -> Wall:
     )
 
 
-def _past(aggregator: Aggregator, round_: PreparedRound, told: int) -> list[ToldNumber]:
+def _past(aggregator: Aggregator, round_: PreparedRound) -> list[ToldNumber]:
     """The one number as it was told after fewer reports: what anybody could have seen then."""
-    step = round_.study.live
-    if step is None or told > _MOST_LOOKED_BACK or len(round_.rows) != 1 or round_.rows[0] != 1:
+    telling, past = aggregator.driver.live.telling(round_.id), list[ToldNumber]()
+    if telling is None or not telling.looks_back or telling.told > MOST_LOOKED_BACK:
         return []
-    strategy, past = aggregator.strategies.get(round_.study.strategy), list[ToldNumber]()
+    strategy, told, step = aggregator.strategies.get(round_.study.strategy), telling.told, telling.step
     for count in sorted({step * (told * part // (_LOOKS * step)) for part in range(1, _LOOKS)} - {0, told}):
-        # One step is never told before the end.
-        tallies = told_tallies(round_, *aggregator.ledger.first_reports(round_.id, count + step), step)
-        found = study_estimates(round_.study, strategy, [(round_, tallies)], vacuous=True)
+        found = study_estimates(round_.study, strategy, [(round_, telling.after(count))], vacuous=True)
         past += rows_of(found, round_.study.example)[:1]
     return past
 

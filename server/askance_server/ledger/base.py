@@ -30,7 +30,8 @@ which needs no table.
 
 The reports of a live round (`StudySpec.live`) have an order, that of their commits, which never changes: what was
 accepted joins at its end. So the first n of them are the same for every server that shares a ledger and after every
-start, and a count of them tells nobody anything by being asked for again.
+start, and a count of them tells nobody anything by being asked for again. Whoever has read them up to somewhere goes on
+from there (`reports_behind`).
 
 A round is closed by `close_round`: that it takes no more reports, how many it has, and the entry that says so are one
 commit. A count that was read before is out of date where others accept reports meanwhile.
@@ -42,6 +43,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +71,10 @@ from askance_server.ledger.kinds import UserKind, UserKinds
 Users = NDArray[np.uint64]
 OutcomeColumn = NDArray[np.uint32]
 Verdicts = NDArray[np.uint8]
+
+
+A_PIECE: Final = 1 << 20
+"""Reports that are read at once, and those of one group more."""
 
 
 class Verdict(IntEnum):
@@ -268,6 +274,18 @@ def check_count(closing: RoundClosed, received: int) -> None:
         raise ProtocolError(what, where="notice.received", remedy="close it by close_round, which counts them")
 
 
+def a_piece(mark: int, groups: Iterable[tuple[int, Users, OutcomeColumn]]) -> tuple[Users, OutcomeColumn, int]:
+    """The first of these groups as one, and the mark behind them: that of the last."""
+    users, outcomes, found = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint32)], 0
+    for behind, some, told in groups:
+        users.append(some)
+        outcomes.append(told)
+        mark, found = behind, found + len(some)
+        if found >= A_PIECE:
+            break
+    return np.concatenate(users), np.concatenate(outcomes), mark
+
+
 def up_to(most: int, rows: Iterable[tuple[int, str, bytes]]) -> list[StoredEntry]:
     """The first of these entries: `most` bytes of them, but at least one."""
     taken, size = list[StoredEntry](), 0
@@ -399,8 +417,12 @@ class Ledger(ABC):
         """Number of accepted reports of a round."""
 
     @abstractmethod
-    def first_reports(self, id_: str, count: int) -> tuple[Users, OutcomeColumn]:
-        """The first `count` reports of a live round in the order of acceptance: the same ones whenever it is asked."""
+    def reports_behind(self, id_: str, mark: int = 0) -> tuple[Users, OutcomeColumn, int]:
+        """Reports of a live round in the order of acceptance, from a mark on, and the mark behind them.
+
+        0 is before the first. Another mark is one that this ledger gave, before its last start perhaps. There may be
+        more than are given at once (`A_PIECE`); when there are none, the mark is the same.
+        """
 
     @abstractmethod
     def tallies(self, id_: str) -> list[Tally]:

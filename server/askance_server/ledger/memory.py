@@ -57,5 +57,5 @@ class MemoryLedger(ProjectedLedger):
         # Copied: the arrays are the caller's, who may go on writing into them.
         self._log.setdefault(id_, []).append((users.copy(), outcomes.copy()))
 
-    def _logged(self, id_: str) -> Iterator[tuple[Users, OutcomeColumn]]:
-        return iter(self._log.get(id_, ()))
+    def _logged_behind(self, id_: str, mark: int) -> Iterator[tuple[int, Users, OutcomeColumn]]:
+        return ((behind, *group) for behind, group in enumerate(self._log.get(id_, [])[mark:], mark + 1))

@@ -64,6 +64,7 @@ from askance_server.ledger.base import (
     Users,
     Verdict,
     Verdicts,
+    a_piece,
     check_count,
     check_enrolment,
     check_room,
@@ -185,8 +186,12 @@ class ProjectedLedger(Ledger):
         """Append accepted reports to the log."""
 
     @abstractmethod
+    def _logged_behind(self, id_: str, mark: int) -> Iterator[tuple[int, Users, OutcomeColumn]]:
+        """The accepted reports of a round from the log, group by group from a mark on, each with the mark behind it."""
+
     def _logged(self, id_: str) -> Iterator[tuple[Users, OutcomeColumn]]:
-        """The accepted reports of a round from the log, group by group."""
+        """All of them."""
+        return ((users, outcomes) for _, users, outcomes in self._logged_behind(id_, 0))
 
     # ------------------------------------------------------------------------------------------------------ writing
 
@@ -459,17 +464,10 @@ class ProjectedLedger(Ledger):
         """Number of accepted reports of a round."""
         return self._projection(id_).received
 
-    def first_reports(self, id_: str, count: int) -> tuple[Users, OutcomeColumn]:
-        """The first reports of the log: groups are in the order of their commits there."""
-        users, outcomes, found = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint32)], 0
+    def reports_behind(self, id_: str, mark: int = 0) -> tuple[Users, OutcomeColumn, int]:
+        """Reports of the log: groups are in the order of their commits there."""
         self.round(id_)
-        for some, told in self._logged(id_):
-            users.append(some)
-            outcomes.append(told)
-            found += len(some)
-            if found >= count:
-                break
-        return np.concatenate(users)[:count], np.concatenate(outcomes)[:count]
+        return a_piece(mark, self._logged_behind(id_, mark))
 
     def tallies(self, id_: str) -> list[Tally]:
         """Tallies of the accepted reports, counted from the log a group at a time, beside all else that goes on."""

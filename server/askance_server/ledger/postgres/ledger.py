@@ -135,6 +135,8 @@ ATTEMPTS: Final = 8
 
 _ENROLLING: Final = -1  # The second half of the advisory lock that an enrolment takes.
 _REMEMBERED: Final = 64
+_GROUPS: Final = 1 << 12
+"""Groups of a live round that are read at once."""
 """Prepared rounds that are kept."""
 
 
@@ -383,16 +385,16 @@ class PostgresLedger(Ledger):
         """Number of accepted reports of a round: the sum of its counters."""
         return self._run(lambda link: count_reports(link, id_), nullcontext, repeatable=True)
 
-    def first_reports(self, id_: str, count: int) -> tuple[Users, OutcomeColumn]:
-        """The users of the first groups, and what each has reported. What was committed once is never changed."""
+    def reports_behind(self, id_: str, mark: int = 0) -> tuple[Users, OutcomeColumn, int]:
+        """The users of some groups, and what each has reported. A mark is a place: the number of reports before it."""
         key = self._known(id_).key
-        groups = "SELECT users FROM arrivals WHERE round = %s AND place < %s ORDER BY place"
-        came = b"".join(users for (users,) in self._all(groups, (key, count)))
-        users = np.frombuffer(came, "<i8")[:count].astype(np.int64)
+        groups = "SELECT users FROM arrivals WHERE round = %s AND place >= %s ORDER BY place LIMIT %s"
+        came = b"".join(users for (users,) in self._all(groups, (key, mark, _GROUPS)))
+        users = np.frombuffer(came, "<i8").astype(np.int64)
         query = "SELECT user_number, outcome FROM reports WHERE round = %s AND user_number = ANY(%s) ORDER BY 1"
         logged = np.array(self._all(query, (key, users)), np.int64).reshape(-1, 2)
         places = np.searchsorted(logged[:, 0], users)
-        return users.astype(np.uint64), logged[places, 1].astype(np.uint32)
+        return users.astype(np.uint64), logged[places, 1].astype(np.uint32), mark + len(users)
 
     def tallies(self, id_: str) -> list[Tally]:
         """Tallies of the accepted reports, from the log, one block of users after the other, in one snapshot."""

@@ -154,11 +154,11 @@ class SqliteLedger(ProjectedLedger):
         with self.alone, contextlib.closing(self._db.execute(query, (study, after))) as rows:
             return up_to(most, rows)
 
-    def _logged(self, id_: str) -> Iterator[tuple[Users, OutcomeColumn]]:
+    def _logged_behind(self, id_: str, mark: int) -> Iterator[tuple[int, Users, OutcomeColumn]]:
         # By a connection of its own: it sees nothing of a transaction that is open, and waits for none.
         with self._reader() as db:
-            for group in Log(db, self._path).groups_of(self._numbers[id_], self._spending.enrolled):
-                yield group.users, group.outcomes
+            for group in Log(db, self._path).groups_of(self._numbers[id_], mark, self._spending.enrolled):
+                yield group.id, group.users, group.outcomes
 
     @one_at_a_time
     def verify(self, tell: Tell = tell_nobody) -> list[Fault]:

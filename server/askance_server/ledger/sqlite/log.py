@@ -42,14 +42,15 @@ class Log:
 
     def groups(self, after: int, enrolled: int) -> Iterator[LoggedGroup]:
         """The groups behind `after`, in the order of acceptance."""
-        return self._groups("SELECT * FROM report_groups WHERE id > ? ORDER BY id", after, enrolled)
+        return self._groups("SELECT * FROM report_groups WHERE id > ? ORDER BY id", (after,), enrolled)
 
-    def groups_of(self, number: int, enrolled: int) -> Iterator[LoggedGroup]:
-        """The groups of one round, in the order of acceptance."""
-        return self._groups("SELECT * FROM report_groups WHERE round = ? ORDER BY id", number, enrolled)
+    def groups_of(self, number: int, after: int, enrolled: int) -> Iterator[LoggedGroup]:
+        """Those of one round."""
+        query = "SELECT * FROM report_groups WHERE round = ? AND id > ? ORDER BY id"
+        return self._groups(query, (number, after), enrolled)
 
-    def _groups(self, query: str, value: int, enrolled: int) -> Iterator[LoggedGroup]:
-        for id_, number, reports, *columns, checksum_ in self.db.execute(query, (value,)):
+    def _groups(self, query: str, values: tuple[int, ...], enrolled: int) -> Iterator[LoggedGroup]:
+        for id_, number, reports, *columns, checksum_ in self.db.execute(query, values):
             if checksum(number, *columns) != checksum_:
                 raise self.damaged(id_, "its checksum is wrong")
             users, outcomes = unpack(reports, *columns)
