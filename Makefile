@@ -19,7 +19,7 @@ test: install
 torture: install
 	ASKANCE_TORTURE=1 $(PYTEST) -rP --figures docs/security/torture.json \
 		tests/server/ledger/test_ledger_machine.py tests/server/ledger/test_crashes.py tests/server/ledger/test_faults.py \
-		tests/server/ledger/test_full_disk.py \
+		tests/server/ledger/test_full_disk.py tests/server/ledger/test_room_kills.py \
 		tests/server/ledger/test_power.py tests/server/ledger/test_races.py tests/server/ledger/test_races_embedded.py \
 		tests/server/ledger/test_upgrade_postgres.py tests/server/test_short_memory.py \
 		tests/server/test_description.py tests/server/test_rest_machine.py tests/server/core/test_liars.py \

@@ -44,7 +44,7 @@ from askance_protocol.rounds import RoundAnswered, RoundClosed, RoundState
 from askance_protocol.tally import tally_round
 from askance_server.app import create_app
 from askance_server.auth import TokenFiles
-from askance_server.ledger import Ledger, OutcomeColumn, Users, Verdicts, open_ledger, postgres, sqlite
+from askance_server.ledger import Ledger, OutcomeColumn, Ticket, Users, Verdicts, open_ledger, postgres, sqlite
 from askance_server.ledger.postgres import PostgresLedger
 from askance_server.ledger.postgres import ledger as postgres_ledger
 from askance_server.ledger.postgres.seals import reports_sum
@@ -120,8 +120,14 @@ def marked_sqlite(kind: type[SqliteLedger], marks: Marks) -> type[SqliteLedger]:
 
 
 def marked_postgres(kind: type[PostgresLedger], marks: Marks) -> type[PostgresLedger]:
-    """The PostgreSQL ledger, saying when it decides a group."""
-    decide = postgres_ledger._decide
+    """The PostgreSQL ledger, saying when it decides a group, and when it counts the use of a token."""
+    decide, use = postgres_ledger._decide, postgres_ledger._use
+
+    def using(link: Link, ticket: Ticket, count: int) -> Any:
+        begun(marks)
+        added = use(link, ticket, count)
+        committing(marks)
+        return added
 
     def marking(link: Link, *rest: Any) -> Any:
         link.execute("SELECT 1").fetchone()  # Until something is fetched, not even BEGIN was sent.
@@ -137,7 +143,13 @@ def marked_postgres(kind: type[PostgresLedger], marks: Marks) -> type[PostgresLe
             finally:
                 marks[0] = Where.OUTSIDE
 
-    postgres_ledger._decide = marking
+        def enrol(self, *given: Any, **named: Any) -> range:
+            try:
+                return super().enrol(*given, **named)
+            finally:
+                marks[0] = Where.OUTSIDE
+
+    postgres_ledger._decide, postgres_ledger._use = marking, using
     return Marked
 
 
@@ -309,19 +321,25 @@ class Evidence:
 def judge(database: str, evidence: Evidence) -> list[str]:
     """What is wrong with a ledger that was left behind."""
     with closing(open_ledger(database)) as ledger:
-        rows = _postgres_log(database) if "://" in database else _sqlite_log(Path(database))
+        rows = log_of(database)
         return [*evidence.faults, *_judge_reports(rows, evidence), *_judge_ledger(ledger, rows, evidence)]
 
 
 Log = list[tuple[str, int, int]]
+"""Round, user and outcome of each report."""
+
+
+def log_of(database: str) -> Log:
+    """All reports, those of a live round in the order in which they were accepted."""
+    return _postgres_log(database) if "://" in database else _sqlite_log(Path(database))
 
 
 def _sqlite_log(directory: Path) -> Log:
     rows: Log = []
     with closing(sqlite3.connect(directory / FILE)) as db:
         assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-        query = "SELECT rounds.id, reports, users, outcomes FROM report_groups JOIN rounds ON number = round"
-        for id_, count, users, outcomes in db.execute(query):
+        query = "SELECT rounds.id, reports, users, outcomes FROM report_groups AS groups JOIN rounds ON number = round"
+        for id_, count, users, outcomes in db.execute(f"{query} ORDER BY groups.id"):
             numbers = np.frombuffer(users, f"<u{len(users) // count}").tolist()
             reported = np.frombuffer(outcomes, f"<u{len(outcomes) // count}").tolist()
             rows += [(id_, user, outcome) for user, outcome in zip(numbers, reported, strict=True)]
@@ -330,8 +348,12 @@ def _sqlite_log(directory: Path) -> Log:
 
 def _postgres_log(url: str) -> Log:
     query = "SELECT id, user_number, outcome FROM reports JOIN rounds ON key = round"
+    groups = "SELECT id, users FROM arrivals JOIN rounds ON key = round ORDER BY round, place"
     with closing(psycopg.connect(url)) as link:
-        return link.execute(query).fetchall()  # pyright: ignore[reportReturnType]
+        rows: Log = link.execute(query).fetchall()  # pyright: ignore[reportAssignmentType]
+        came = [(id_, user) for id_, users in link.execute(groups) for user in np.frombuffer(users, "<i8").tolist()]
+    places = {key: place for place, key in enumerate(came)}
+    return sorted(rows, key=lambda row: places.get(row[:2], -1))
 
 
 def _judge_reports(rows: Log, evidence: Evidence) -> Iterator[str]:
@@ -430,6 +452,14 @@ class Crowd:
         work = [self.operate(), self.deliver(), *reporters]
         return [asyncio.create_task(each) for each in work]
 
+    @property
+    def runs_out(self) -> bool:
+        """Whether there is too little left to send."""
+        return len(self.tasks) < 2 * CONNECTIONS
+
+    async def settle(self) -> None:
+        """What is left to do when all kills are done and all servers at work."""
+
     async def operate(self) -> None:
         """Enrol users, open studies for them, and close the rounds of those before, whenever reports run out."""
         client, files = Connection(self.ports[0]), TokenFiles.of(self.directory)
@@ -438,7 +468,7 @@ class Crowd:
                 await asyncio.sleep(0.01)
             operator, enrolment = files.operator.read_text().strip(), files.enrolment.read_text().strip()
             while True:
-                if len(self.tasks) < 2 * CONNECTIONS:
+                if self.runs_out:
                     with contextlib.suppress(LostError):
                         await self._refill(client, operator, enrolment)
                 await asyncio.sleep(0.01)
@@ -575,6 +605,7 @@ class Killer:
             await self._kill(deck.deal())
         for slot in self.pids:
             await self._under_load(slot)
+        await self.crowd.settle()
 
     async def _start(self, slot: int) -> None:
         self.marks[slot].clear()
@@ -674,6 +705,8 @@ class Campaign:
     """The database's own processes, where they are what is killed."""
     clocks: Sequence[int] = (0,)
     """How many seconds a server's clock may be ahead; at each start it is another of these."""
+    crowd: Callable[[Sequence[int], Path, random.Random, Evidence], Crowd] = Crowd
+    program: str = "tests.server.ledger.crashing"
 
     @property
     def log(self) -> Path:
@@ -691,14 +724,12 @@ class Campaign:
             slots = range(self.replicas)
             listeners = [stack.enter_context(listening()) for _ in slots]
             marks = [stack.enter_context(closing(marks_of(self.folder, slot))) for slot in slots]
-            crowd = Crowd(
+            crowd = self.crowd(
                 [listener.getsockname()[1] for listener in listeners], directory, random.Random(seed), Evidence()
             )
             numbers = [listener.fileno() for listener in listeners]
             arguments = (self.database, str(self.folder), self.kind, *map(str, numbers))
-            async with ForkServer.open(
-                "tests.server.ledger.crashing", *arguments, log=self.log, pass_fds=numbers
-            ) as forks:
+            async with ForkServer.open(self.program, *arguments, log=self.log, pass_fds=numbers) as forks:
                 killer = self.killer(forks, marks, crowd, random.Random(seed), self.postgres, self.clocks)
                 await storm(crowd, killer.run(kills))
         return crowd.evidence
