@@ -1,7 +1,10 @@
 // The link that a person opens: which studies, in their order, at which server, and the code that lets her in. All of it stands behind the `#`, which
 // a browser sends to nobody and no server writes into a log.
 
-/** @typedef {{server: string, studies: readonly string[], join: string, isFile: boolean}} Link */
+/**
+ * @typedef {{server: string, studies: readonly string[], join: string, from: string | null}} Link `from`: where this page came
+ *   from; null for a file
+ */
 
 const DIGEST = /^[0-9a-f]{64}$/;
 /** Questions of one evening. */
@@ -14,13 +17,13 @@ const CODE = /^[\x21-\x7e]{1,1024}$/;
  */
 export function readLink(location) {
   const given = new URLSearchParams(location.hash.slice(1));
-  const isFile = !/^https?:$/.test(location.protocol);
+  const from = /^https?:$/.test(location.protocol) ? location.origin : null;
   const join = given.get("join") ?? "";
   return {
-    server: serverOf(given.get("server"), isFile ? "" : location.origin),
+    server: serverOf(given.get("server"), from ?? ""),
     studies: given.getAll("study").filter((study) => DIGEST.test(study)).slice(0, MOST),
     join: CODE.test(join) ? join : "",
-    isFile,
+    from,
   };
 }
 
@@ -29,9 +32,9 @@ export function readLink(location) {
  * list of pages that she has seen lets anybody in.
  * @param {Link} link
  */
-export function withoutCode({ server, studies, isFile }) {
+export function withoutCode({ server, studies, from }) {
   const kept = new URLSearchParams(studies.map((study) => ["study", study]));
-  if (isFile) kept.set("server", server);
+  if (server !== from) kept.set("server", server);
   return `#${kept}`;
 }
 

@@ -302,7 +302,7 @@ class Page {
     const given = inputs(meaning.fields, () => gapHint(meaning), () => this.complain(""));
     const round = participant.history.rounds.get(asked.round);
     const nodes = questionScreen({
-      host: new URL(this.link.server).host, isPlain: location.protocol === "http:", isFile: this.link.isFile, title: study.title, question, meaning, inputs: given.elements,
+      server: this.link.server, isPlain: location.protocol === "http:", from: this.link.from, title: study.title, question, meaning, inputs: given.elements,
       charge: asked.microEpsilon, spent: spentBy(account), cap: account.owner.cap, isNew: isUnused(account), study, round: round && !isRefusal(round) ? round.spec : null, id: participant.history.id,
       send: () => {
         const values = given.read();

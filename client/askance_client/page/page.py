@@ -41,10 +41,12 @@ class Page:
         """
         policy = (
             f"default-src 'none'; script-src '{_source(self.script)}'; style-src '{_source(self.style)}'; "
-            f"{_CONNECT}; base-uri 'none'; form-action 'none'"
+            f"img-src data:; {_CONNECT}; base-uri 'none'; form-action 'none'"
         )
         head = (
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+            # Otherwise a browser asks whoever serves the file for a picture of its tab.
+            '  <link rel="icon" href="data:,">\n'
             f"  <style>{self.style}</style>\n"
             f'  <script type="module">{self.script}</script>'
         )

@@ -79,9 +79,9 @@ export function gapHint(meaning) {
 
 /**
  * @param {object} model
- * @param {string} model.host
+ * @param {string} model.server
  * @param {boolean} model.isPlain whether the page came over plain HTTP
- * @param {boolean} model.isFile whether it is a saved copy
+ * @param {string | null} model.from where the page came from; null for a saved copy
  * @param {string} model.title the study's
  * @param {string} model.question
  * @param {Meaning} model.meaning
@@ -104,7 +104,7 @@ export function questionScreen(model) {
   const send = h("button.primary.wide", { type: "button", onclick: model.send, id: "send" }, meaning.isBit ? "Flip the coin and send one bit" : "Flip the coin and send one word");
   const shown = capital(meaning.fields.map(({ name }) => name).join(", ").replaceAll("_", " "));
   return [
-    h("div.stack-2", {}, h("p.small.quiet", {}, model.title === model.question ? `Asked at ${model.host}` : model.title), heading(model.question)),
+    h("div.stack-2", {}, h("p.small.quiet", {}, model.title === model.question ? `Asked at ${host(model.server)}` : model.title), heading(model.question)),
     h("div.stack-5", {},
       model.inputs,
       h("section.card.stack", { "aria-labelledby": "coin" },
@@ -130,10 +130,18 @@ export function questionScreen(model) {
       ], "dl.facts.small")),
     h("div.note.small.stack-2", {},
       h("p", {}, h("b", {}, "Not hidden:"), " that you take part, when, from which address, and what you were asked."),
-      h("p", {}, h("b", {}, "This page "),
-        model.isFile ? `is a saved copy, and speaks to ${model.host}.` : `came from ${model.host}${model.isPlain ? " over plain HTTP" : ""}. Whoever serves it, or changes it on the way, decides what it does. A saved copy, written by `,
-        model.isFile ? null : h("code", {}, "askance page"), model.isFile ? null : ", need not come from there.")),
+      h("p", {}, h("b", {}, "This page "), origin(model))),
   ];
+}
+
+/**
+ * Where the page came from, and what follows.
+ * @param {{from: string | null, server: string, isPlain: boolean}} model
+ */
+function origin({ from, server, isPlain }) {
+  if (from === null) return `is a saved copy, and speaks to ${host(server)}.`;
+  const came = `came from ${host(from)}${isPlain ? " over plain HTTP" : ""}${from === server ? "" : `, and speaks to ${host(server)}`}`;
+  return [`${came}. Whoever serves it, or changes it on the way, decides what it does. A saved copy, written by `, h("code", {}, "askance page"), ", need not come from there."];
 }
 
 // ------------------------------------------------------------------------------------------- 2. while the coin is in the air

@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from askance_client.page import Page
+from askance_server.api.cross_origin import CrossOrigin
 from askance_server.dashboard.responses import POLICY
 from tests.client.liar import Liar
 from tests.harness.hosted import hosted
@@ -107,8 +108,40 @@ async def _gone(receive: Receive) -> None:
 
 @contextlib.contextmanager
 def page_host(page: Page) -> Generator[PageHost]:
-    """The page and a double, served."""
+    """The page and a double, served; pages from elsewhere may take part, as at a real server."""
     host = PageHost(page)
+    with hosted(CrossOrigin(host), HttpToolsProtocol, lifespan=False) as port:
+        host.port = port
+        yield host
+
+
+@dataclass
+class PlainHost:
+    """Any static server, with one file on it."""
+
+    file: bytes
+    port: int = 0
+    asked: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    """Method and path of each request, in order."""
+
+    @property
+    def url(self) -> str:
+        """Where the file is."""
+        return f"http://127.0.0.1:{self.port}/copies/take-part.html"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        self.asked.append((scope["method"], scope["path"]))
+        there = scope["path"] == "/copies/take-part.html"
+        headers = {"content-type": "text/html"}
+        answer = httpx.Response(200, headers=headers, content=self.file) if there else httpx.Response(404)
+        await _respond(answer, receive, send)
+
+
+@contextlib.contextmanager
+def plain_host(file: bytes) -> Generator[PlainHost]:
+    """A file, served by others."""
+    host = PlainHost(file)
     with hosted(host, HttpToolsProtocol, lifespan=False) as port:
         host.port = port
         yield host
