@@ -46,6 +46,7 @@ from askance_protocol.rounds import (
     StudyPublished,
     StudySpec,
 )
+from askance_protocol.schema import CategoryField, IntegerField, Schema
 from askance_server.core.study import Ended, Waiting, study_of
 from askance_server.driver import Driver
 from askance_server.ledger.base import Ledger, Verdict
@@ -80,6 +81,16 @@ PARAMETERS: Final[dict[str, Callable[[random.Random], dict[str, Any]]]] = {
     "poll": lambda _: {},
     "survey": lambda source: {f"ask{at}": ask for at, ask in enumerate(source.sample(ASKS, source.randint(1, 4)), 1)},
 }
+POLLED: Final = tuple(
+    Schema(fields=(field,))
+    for field in (
+        CategoryField(name="answer", values=("yes", "no"), gap=True),
+        CategoryField(name="answer", values=("a", "b", "c", "d", "e")),
+        IntegerField(name="answer", low=1, high=10, gap=True),
+        IntegerField(name="answer", low=-3, high=400),
+    )
+)
+"""What a poll asks about."""
 ASKS: Final = ["mean(minutes, 0, 120)", "share(plan = 'pro')", "histogram(version)", "share(country)", "share(dark)"]
 
 QUESTIONS: Final = [
@@ -163,7 +174,8 @@ class World:
             return Course(spec, True, History(spec.digest()), pick.randint(1, 6))
         name = list(STRATEGIES)[number % len(STRATEGIES)]
         epsilon = pick.choice([1, 9_999, 10_000, MICRO // 10, MICRO, pick.randint(1, 3 * MICRO)])
-        terms = {"epsilon": to_text(epsilon), "users": "needed" if pick.random() < 0.1 else "all"}
+        users = pick.choice(["needed", pick.randint(1, 2 * len(self.people)), *["all"] * 8])
+        terms = {"epsilon": to_text(epsilon), "users": users}
         spec = study_of(
             STRATEGIES,
             strategy=name,
@@ -172,6 +184,8 @@ class World:
             nonce=nonce,
             simulated=pick.random() < 0.5,
             cap=epsilon * pick.choice([1, 1, 2, 8]),
+            example=pick.choice(POLLED) if name == "poll" else None,
+            live=pick.choice([None, None, 2, 10]),
         )
         self.driver.publish(spec)
         self.counts[name] += 1

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from askance_client.simulation.population import over_schema
 from askance_lab.data.made_up import made_up, split_parameters
 from askance_lab.evaluation.error import error_of
 from askance_lab.evaluation.exact import is_kept
@@ -29,6 +30,7 @@ from askance_lab.run_study import run_study
 from askance_protocol.channels import BinaryResponse
 from askance_protocol.coins import MAX_USER
 from askance_protocol.rounds import Cause
+from askance_protocol.schema import CategoryField, IntegerField, Schema
 from askance_server.core import planning
 from askance_server.core.planners import worst_proportion
 from askance_server.core.planning import SLOTS, RoundPosition, TooFewUsersError, with_spare
@@ -84,6 +86,20 @@ OWN: Final[Mapping[str, Draw]] = {
         "width": decimal(s, 0.01, 0.9),
     },
 }
+POLLED: Final = (
+    Schema(fields=(CategoryField(name="answer", values=("yes", "no"), gap=True),)),
+    Schema(fields=(CategoryField(name="answer", values=("a", "b", "c", "d", "e")),)),
+    Schema(fields=(IntegerField(name="answer", low=1, high=10, gap=True),)),
+    Schema(fields=(IntegerField(name="answer", low=-3, high=400),)),
+)
+"""What a poll asks about."""
+
+
+def example_of(name: str, number: int) -> Schema | None:
+    """The examples of a case, where they are not told by its parameters."""
+    return POLLED[number % len(POLLED)] if name == "poll" else None
+
+
 EXTREMES: Final = [("0.01", "0.000001"), ("16", "0.99"), ("16", "0.000001"), ("0.01", "0.99"), ("1", "0.05")]
 
 
@@ -103,10 +119,10 @@ class Asked:
     demands: tuple[planning.Demand, ...]
 
 
-def asked(name: str, parameters: Parameters, seed: int) -> Asked:
+def asked(name: str, parameters: Parameters, seed: int, example: Schema | None = None) -> Asked:
     """What a strategy asks if its answers are off by noise that stays within their tolerance."""
     mine, own = split_parameters(STRATEGIES[name], parameters, None)
-    population = made_up(STRATEGIES[name], mine, seed, own, None)
+    population = made_up(STRATEGIES[name], mine, seed, own, None) if example is None else over_schema(example, seed)
     strategy = STRATEGIES[name].on(population.schema)
     study, source = study_for(strategy, mine, seed, population.schema), np.random.default_rng(seed)
     oracle = Exact(WeightedExamples(population.columns(range(4000))))
@@ -145,11 +161,12 @@ def refused(case: Asked, users: int, mode: Mode, seed: int) -> str | None:
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_no_round_is_refused_and_none_is_short_whatever_the_parameters_are(name: str) -> None:
     for number, parameters in enumerate(cases(name)):
-        enrol = plan_study(name, parameters).enrol
+        example = example_of(name, number)
+        enrol = plan_study(name, parameters, example=example).enrol
         if enrol > LARGEST:
             continue
         for seed in (1, 2):
-            case = asked(name, parameters, seed)
+            case = asked(name, parameters, seed, example)
             for mode in MODES:
                 assert refused(case, enrol, mode, seed) is None, (number, parameters, enrol)
 

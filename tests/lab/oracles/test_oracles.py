@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from askance_client import RemoteError, Server
 from askance_client.population import Population
-from askance_client.simulation.population import synthetic
+from askance_client.simulation.population import over_schema, synthetic
 from askance_client.tables import from_file
 from askance_lab.curator.draws import below, discrete_laplace
 from askance_lab.engines import Engine, engine, engine_names
@@ -36,6 +36,7 @@ from askance_lab.oracles.shared.crowds import Drawn, People
 from askance_lab.oracles.shared.oracle import Oracle, SQOracle, run
 from askance_lab.oracles.shared.portions import by_bound, evenly
 from askance_lab.oracles.shared.registry import oracle_named, oracle_names
+from askance_lab.oracles.shared.setting import OracleSetting
 from askance_lab.remote.local_server import LocalServer, local_server
 from askance_lab.remote.study_client import enrol_many
 from askance_lab.theory import central, local, masked_parity
@@ -45,6 +46,7 @@ from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery, prepare
 from askance_protocol.queries.language import Affine, And, Bit, FieldValue, Label, Lookup, Not, Slice, Term, Xor
 from askance_protocol.randomness import SimulatedRandom
 from askance_protocol.rounds import read_study
+from askance_protocol.schema import CategoryField, IntegerField, Schema
 from askance_server.app import create_app, open_resources
 from askance_server.auth import TokenFiles
 from askance_server.core.planning import TooFewUsersError, terms_of
@@ -106,6 +108,40 @@ def test_every_strategy_runs_on_every_oracle_and_learns_from_the_exact_one() -> 
         assert row["local"].learned, name
     assert str(table["masked-parity-weak"]["exact"]) == "error 0.25 as promised"
     assert str(table["mean"]["noisy samples"]) == "no labels"
+
+
+YES_NO: Final = Schema(fields=(CategoryField(name="answer", values=("yes", "no"), gap=True),))
+FIVE: Final = Schema(fields=(CategoryField(name="answer", values=("a", "b", "c", "d", "e"), gap=True),))
+TEN: Final = Schema(fields=(IntegerField(name="answer", low=1, high=10, gap=True),))
+CHOICES: Final = Schema(fields=(*TEN.fields, CategoryField(name="plan", values=("free", "pro"))))
+ASKS: Final = {"ask1": "mean(answer, 1, 10)", "ask2": "share(plan = 'pro')", "ask3": "histogram(plan)"}
+
+
+@pytest.mark.parametrize("name", [name for name in oracle_names() if name != "http"])
+@pytest.mark.parametrize(
+    ("strategy", "own", "example"),
+    [("poll", {}, YES_NO), ("poll", {}, FIVE), ("poll", {}, TEN), ("survey", ASKS, CHOICES)],
+    ids=["two choices", "five choices", "a scale", "a survey"],
+)
+def test_what_is_asked_in_words_is_told_by_every_oracle_within_its_tolerance(
+    strategy: str, own: dict[str, Any], example: Schema, name: str
+) -> None:
+    """Nobody but the users knows an error, so the table has none: here the answers are held against the exact ones."""
+    population = over_schema(example, seed=3)
+    runs, told = STRATEGIES[strategy].on(example), list[dict[str, float]]()
+    for oracle in ("exact", name):
+        setting = OracleSetting(runs, {**own, "users": "all", "epsilon": "1"}, population, 200_000, seed=1)
+        with oracle_named(oracle).open(setting) as opened:
+            answers: Any = opened.learn(runs, own).hypothesis.value["answers"]
+            told.append({row["name"]: float(row["estimate"]) for row in answers})
+    ends = {"mean(answer)": 9, "mean(answer, 1, 10)": 9}
+    off = [abs(told[1][key] - value) / ends.get(key, 1) for key, value in told[0].items()]
+
+    assert told[0].keys() == told[1].keys()
+    # An adversary answers at the very end of what it may. Of a share, the whole width is that of its mean, halved.
+    assert max(off) <= 0.1 + 1e-9
+    if name in {"adversarial", "local"}:
+        assert max(off) > 0
 
 
 # ------------------------------------------------------------------------------------------------------------- exact
