@@ -56,7 +56,7 @@ function chosen(field, options, legend, isShown, gapHint, changed) {
   const radios = options.map(() => /** @type {HTMLInputElement} */ (h("input", { type: "radio", name, autocomplete: "off" })));
   const labels = options.map(({ label, isGap }, at) =>
     h(isScale && !isGap ? "label.choice.step" : "label.choice", {}, radios[at],
-      isGap ? h("span", {}, "I cannot or will not say", h("span.hint", {}, gapHint(true))) : h("b", {}, capital(label))));
+      isGap ? h("span", {}, "I cannot or will not say", h("span.hint", {}, gapHint(true))) : h("b", { dir: "auto" }, capital(label))));
   radios.forEach((radio) => radio.addEventListener("change", changed));
   const [steps, others] = isScale ? [labels.filter((_, at) => !options[at].isGap), labels.filter((_, at) => options[at].isGap)] : [[], labels];
   const element = h("fieldset", {}, h(isShown ? "legend" : "legend.sr", {}, legend), steps.length ? h("div.steps", {}, steps) : null, others);

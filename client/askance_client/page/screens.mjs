@@ -9,7 +9,7 @@ import { atMost, capital, clock, either, epsilon, grouped, percentages, when } f
 /** @typedef {import("./meaning.mjs").Meaning} Meaning */
 /** @typedef {import("./wallet.mjs").StoredReport} StoredReport */
 
-const heading = (/** @type {string} */ text) => h("h1", { tabindex: "-1" }, text);
+const heading = (/** @type {string} */ text) => h([...text].length > 90 ? "h1.long" : "h1", { tabindex: "-1", dir: "auto" }, text);
 const button = (/** @type {string} */ text, /** @type {() => void} */ onclick, kind = "button") => h(kind, { type: "button", onclick }, text);
 const link = (/** @type {string} */ text, /** @type {() => void} */ onclick) => h("button.link", { type: "button", onclick }, text);
 const facts = (/** @type {readonly (readonly [string, ...(Node | string)[]])[]} */ rows, kind = "dl.facts") =>

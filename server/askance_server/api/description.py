@@ -1,8 +1,7 @@
-"""The service's own description: OpenAPI with every error as an example, and a page that shows it offline."""
+"""The service's own description: OpenAPI with every error as an example."""
 
 from __future__ import annotations
 
-import html
 import json
 from functools import cache
 from importlib.metadata import version
@@ -114,7 +113,7 @@ _REPORT: Final[dict[str, Any]] = {
 
 
 def describe(app: FastAPI) -> None:
-    """Complete the application's OpenAPI document by the path that `ReportPath` answers, and add the page `/docs`."""
+    """Complete the application's OpenAPI document by the path that `ReportPath` answers."""
     plain = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -127,19 +126,14 @@ def describe(app: FastAPI) -> None:
 
     app.openapi = openapi
 
-    # Each worked out once: to write the document takes milliseconds, and anybody may ask for it.
+    # Worked out once: to write the document takes milliseconds, and anybody may ask for it.
     document = cache(
         lambda: PublicAnswer.of(json.dumps(app.openapi(), ensure_ascii=False, separators=(",", ":")).encode())
     )
-    page = cache(lambda: PublicAnswer.of(_page(app.openapi()).encode()))
 
     @app.get("/openapi.json", include_in_schema=False)
     async def describing(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction] - registered by the decorator
         return tagged(request, document())
-
-    @app.get("/docs", include_in_schema=False)
-    async def docs(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction] - registered by the decorator
-        return tagged(request, page(), "text/html")
 
 
 def methods_of(app: FastAPI, path: str) -> list[str]:
@@ -229,21 +223,3 @@ def _report_path() -> dict[str, Any]:
     path: dict[str, Any] = json.loads(json.dumps(_REPORT))
     path["post"]["responses"] |= {str(status): response for status, response in refusals.items()}
     return path
-
-
-def _page(schema: dict[str, Any]) -> str:
-    """A table of all endpoints, without any script: it works where there is no network."""
-    rows = "".join(
-        f"<tr><td><code>{method.upper()}</code></td><td><code>{html.escape(path)}</code></td>"
-        f"<td>{html.escape(operation.get('description', operation.get('summary', '')))}</td>"
-        f"<td>{', '.join(operation['responses'])}</td></tr>"
-        for path, operations in schema["paths"].items()
-        for method, operation in operations.items()
-    )
-    return (
-        "<!doctype html><html lang=en><meta charset=utf-8><title>Askance API</title>"
-        "<style>body{font:16px/1.5 system-ui;margin:2rem;max-width:70rem}td,th{padding:.3rem .8rem;text-align:left;"
-        "vertical-align:top;border-bottom:1px solid #8884}:root{color-scheme:light dark}</style>"
-        f"<h1>Askance {html.escape(VERSION)}</h1><p>Machine-readable: <a href=/openapi.json>/openapi.json</a>.</p>"
-        f"<table><tr><th>Method<th>Path<th>What<th>Answers</tr>{rows}</table></html>"
-    )

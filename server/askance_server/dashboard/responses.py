@@ -33,6 +33,8 @@ HEADERS: Final[Mapping[str, str]] = MappingProxyType(
     {"Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 )
 HTML: Final = "text/html"
+NEVER_KEPT: Final[Mapping[str, str]] = MappingProxyType({**HEADERS, "Cache-Control": "no-store"})
+"""Headers of what is true for one asker, or at one moment."""
 _FOR_EVER: Final = "public, max-age=31536000, immutable"
 
 
@@ -70,4 +72,4 @@ def problem_page(found: ProblemOccurrence) -> Response:
     """The page that says what a problem document would."""
     kind = PROBLEMS[found.name]
     body = rendered("problem.html", kind=kind, detail=found.detail)
-    return Response(body, kind.status, {**kind.headers, **found.headers, **HEADERS}, HTML)
+    return Response(body, kind.status, {**kind.headers, **found.headers, **NEVER_KEPT}, HTML)

@@ -14,6 +14,7 @@ from askance_server.api.dependencies import DigestInPath, OperatorOnly, TheAggre
 from askance_server.api.gate import GatedRoute
 from askance_server.dashboard import responses
 from askance_server.dashboard.budget import Budgets, budget_page, budgets
+from askance_server.dashboard.interface import interface_page
 from askance_server.dashboard.planner import Form, new_page, planned_part
 from askance_server.dashboard.separation import separation_page
 from askance_server.dashboard.studies import A_PAGE, row_answer
@@ -80,6 +81,12 @@ async def separation(request: Request, aggregator: TheAggregator, d: Annotated[i
     return await responses.page(aggregator, request, ("separation", str(d)), work)
 
 
+@router.get("/docs")
+async def interface(request: Request, aggregator: TheAggregator) -> Response:
+    """What programs may ask."""
+    return await responses.page(aggregator, request, ("docs",), lambda: interface_page(request.app.openapi()))
+
+
 @router.get("/new")
 async def new_study(request: Request, aggregator: TheAggregator) -> Response:
     """The form of a new study."""
@@ -90,7 +97,7 @@ async def new_study(request: Request, aggregator: TheAggregator) -> Response:
 async def plan(form: Form, aggregator: TheAggregator, _: OperatorOnly) -> Response:
     """What the study of this form would take: for the operator alone, because a plan may take seconds."""
     body = await aggregator.ask(lambda: planned_part(aggregator, form))
-    return Response(body, headers=dict(responses.HEADERS), media_type=responses.HTML)
+    return Response(body, headers=dict(responses.NEVER_KEPT), media_type=responses.HTML)
 
 
 @router.get("/sign-in")

@@ -14,6 +14,7 @@ looks at the wall while one person sends does not read that person's bit. The nu
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -27,6 +28,8 @@ from askance_protocol.rounds import ENDED, PreparedRound, StudySpec, StudyState
 from askance_protocol.schema import IntegerField, RealField, Schema
 from askance_server.core.strategy import Estimate
 
+MOST_BELOW: Final = 10
+"""Choices that stand below each other; more are in two columns, so that the wall needs no scrolling."""
 WIDEST: Final = 50
 """Points below which an interval has to be for its share to be shown."""
 _WORD: Final = 1 << 64
@@ -34,7 +37,10 @@ _PERCENT: Final = "\u00a0%"
 _MISSING: Final = "missing"
 """How estimates name the cell of those who say nothing."""
 _MEAN: Final = re.compile(r"mean\((?P<field>[a-z0-9_]+)(?:, (?P<low>-?[0-9.]+), (?P<high>-?[0-9.]+))?\)")
-_QUOTED: Final = re.compile(r"'((?:[^']|'')*)'")
+_SHARE: Final = re.compile(r"share\([a-z0-9_]+ = '((?:[^']|'')*)'\)")
+"""How a poll of two choices names its share: a quotation mark of a choice stands there twice."""
+_CELL: Final = re.compile(r"""histogram\(.*\): ('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
+"""How the cell of a choice is named: the choice as Python writes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +116,18 @@ def _row(each: Estimate, example: Schema) -> ToldNumber:
         scaled = ((value - low) / (high - low) for value in (each.estimate, each.low, each.high))
         middle, least, most = (min(1.0, max(0.0, value)) for value in scaled)
         return ToldNumber("on average", middle, least, most, each.level, each.reports, (low, high))
-    quoted = _QUOTED.findall(each.name)
-    label = quoted[-1].replace("''", "'") if quoted else each.name.rpartition(": ")[2]
-    label = "will not say" if label == _MISSING and not quoted else label
-    return ToldNumber(label, each.estimate, each.low, each.high, each.level, each.reports)
+    return ToldNumber(_label(each.name), each.estimate, each.low, each.high, each.level, each.reports)
+
+
+def _label(name: str) -> str:
+    """The choice that an estimate is about, as it was written."""
+    if (share := _SHARE.fullmatch(name)) is not None:
+        return share[1].replace("''", "'")
+    if (cell := _CELL.fullmatch(name)) is not None:
+        label: str = ast.literal_eval(cell[1])
+        return label
+    label = name.rpartition(": ")[2]
+    return "will not say" if label == _MISSING else label
 
 
 def _ends(found: re.Match[str], example: Schema) -> tuple[float, float]:
@@ -215,6 +229,12 @@ class Wall:
             # They were made to hold together.
             return math.floor(100 * min((row.level for row in self.rows), default=0.0) + 1e-6)
         return together(self.rows)
+
+    @property
+    def columns(self) -> Sequence[Sequence[ToldNumber]]:
+        """The choices as they stand beside each other."""
+        half = len(self.rows) if len(self.rows) <= MOST_BELOW else -(-len(self.rows) // 2)
+        return [self.rows[start : start + half] for start in range(0, len(self.rows), half)]
 
     @property
     def alike(self) -> tuple[str, str] | None:

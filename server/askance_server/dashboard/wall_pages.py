@@ -17,7 +17,7 @@ from askance_server.api.dependencies import TheAggregator, json_body
 from askance_server.api.gate import BodyLimit, GatedRoute
 from askance_server.core.estimates import study_estimates
 from askance_server.core.live import MOST_LOOKED_BACK
-from askance_server.dashboard.responses import HEADERS, page
+from askance_server.dashboard.responses import NEVER_KEPT, page
 from askance_server.dashboard.templates import rendered
 from askance_server.dashboard.wall import ToldNumber, Wall, rows_of
 from askance_server.ledger import NotFoundError
@@ -62,10 +62,16 @@ async def now(request: Request, aggregator: TheAggregator, study: Study) -> Resp
 
 
 @router.post("/wall/code", dependencies=[Depends(json_body), Depends(BodyLimit(_MOST_BYTES))])
-async def code(link: JoinLink) -> Response:
+async def code(link: JoinLink, aggregator: TheAggregator) -> Response:
     """A link as a picture that a phone reads. It is drawn and forgotten: nothing of it is stored or logged."""
+    # By a thread, since it takes a while and anybody may ask.
+    drawn = await aggregator.show(lambda: _drawn(link.link))
+    return Response(drawn, media_type="image/svg+xml", headers=dict(NEVER_KEPT))
+
+
+def _drawn(link: str) -> bytes:
     drawn = io.BytesIO()
-    segno.make(link.link, micro=False).save(
+    segno.make(link, micro=False).save(
         drawn,
         kind="svg",
         border=3,
@@ -76,7 +82,7 @@ async def code(link: JoinLink) -> Response:
         title="Code to join",
         dark="#16171b",
     )
-    return Response(drawn.getvalue(), media_type="image/svg+xml", headers={**HEADERS, "Cache-Control": "no-store"})
+    return drawn.getvalue()
 
 
 def wall_of(aggregator: Aggregator, study: str) -> Wall:

@@ -13,6 +13,10 @@ from askance_protocol.schema import CategoryField, IntegerField, Schema
 from tests.client.liar import Liar
 from tests.protocol.studies import study
 
+LONG: Final = (
+    "Ever? 🙈 هل نسخت واجبك المنزلي من قبل؟ "
+    "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft " + "and more words " * 10
+)[:200]
 HOMEWORK: Final = "Have you ever copied homework?"
 
 
@@ -35,14 +39,14 @@ def yes_or_no(epsilon: int = MICRO) -> tuple[StudySpec, Part]:
     return room(field, HOMEWORK), part
 
 
-def one_of(values: Sequence[str], *, pooled: bool = False) -> tuple[StudySpec, Part]:
+def one_of(
+    values: Sequence[str], *, pooled: bool = False, title: str = "How often does an AI write your homework?"
+) -> tuple[StudySpec, Part]:
     """One of several choices, by k-ary response or by one bit of a public row."""
     field = CategoryField(name="answer", values=tuple(values))
     channel = BinarySpec(micro_epsilon=MICRO) if pooled else KarySpec(micro_epsilon=MICRO)
     query = CellQuery(cells=len(values), cell=FieldValue(field="answer"))
-    return room(field, "How often does an AI write your homework?"), Part(
-        query=query, channel=channel, charge=MICRO, share=1
-    )
+    return room(field, title), Part(query=query, channel=channel, charge=MICRO, share=1)
 
 
 def scale() -> tuple[StudySpec, Part]:

@@ -17,7 +17,7 @@ from playwright.sync_api import Page as Tab
 from tests.client.liar import ENROLMENT
 from tests.client.page.hosted import PageHost
 from tests.client.page.person import Person
-from tests.client.page.questions import asking, one_of, scale, yes_or_no
+from tests.client.page.questions import LONG, asking, one_of, scale, yes_or_no
 from tests.client.page.test_answering import ALWAYS
 from tests.harness.browser import Pages
 
@@ -100,7 +100,15 @@ def test_every_screen_in_both_themes_and_widths(
     assert looked.faults == []
 
 
-@pytest.mark.parametrize("asked", [one_of(["never", "sometimes", "mostly"]), scale()], ids=["choices", "scale"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        one_of(["never", "sometimes", "mostly"]),
+        scale(),
+        one_of(["never", *(f"choice {number} {'Beamtengesellschaft' * 2}" for number in range(29))], title=LONG),
+    ],
+    ids=["choices", "scale", "long words, many choices"],
+)
 def test_other_questions(pages: Pages, host: PageHost, tmp_path: Path, asked: object) -> None:
     folder = Path(os.environ.get("ASKANCE_PICTURES", tmp_path))
     host.liar = asking(asked)  # type: ignore[arg-type]

@@ -80,7 +80,7 @@ def test_an_open_round_is_told_in_steps_where_its_study_said_so_and_else_not(ser
         reports = sum(sum(row) for rows in tallies for row in rows)
         assert bool(reports) is (live is not None)
         assert reports % 10 == 0
-        assert (f'<td class="num quiet">{reports}</td>' in text) is (live is not None)
+        assert (f'quiet reports">{reports}<' in text) is (live is not None)
         assert ("not looked at before it closes" in text) is (live is None)
 
 

@@ -44,6 +44,21 @@ def test_of_two_choices_one_is_told_and_of_a_mean_it_is_told_in_its_own_units() 
     assert mean.low == pytest.approx((4.13 - 1) / 9)
 
 
+def test_a_choice_is_called_as_it_was_written() -> None:
+    named = {
+        "share(answer = 'it''s')": "it's",
+        "histogram(answer): 'never'": "never",
+        'histogram(answer): "don\'t know"': "don't know",
+        "histogram(answer): '\"\\'>'": "\"'>",
+        "histogram(answer): 'missing'": "missing",
+        "histogram(answer): missing": "will not say",
+        "histogram(answer): 7": "7",
+    }
+    rows = rows_of([estimate(name, 0.3, 0.1, 0.5) for name in named], SCALE)
+
+    assert [row.label for row in rows] == list(named.values())
+
+
 def test_several_choices_hold_together_and_those_that_overlap_are_named() -> None:
     shares = [("never", 0.5, 0.2, 0.8), ("sometimes", 0.3, 0.1, 0.6), ("mostly", 0.1, 0.0, 0.15)]
     rows = rows_of([estimate(f"histogram(answer): '{name}'", *each) for name, *each in shares], SCALE)
