@@ -5,12 +5,15 @@ const { study } = document.body.dataset;
 const parts = ["now", "progress", "says"];
 let isAsking = false;
 let isOld = false;
+let heard = new Date();
 
-/** Times of day as they are here. */
+/** A time of day as it is here. */
+const hour = (/** @type {Date} */ time) => time.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
+
 function localTimes() {
   for (const time of document.querySelectorAll("time")) {
     const there = new Date(time.dateTime);
-    time.textContent = there.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
+    time.textContent = hour(there);
     if (there.toDateString() !== new Date().toDateString()) time.textContent += there.toLocaleDateString("en-GB", { day: "numeric", month: "short" }).replace(/^/, ", ");
   }
 }
@@ -52,7 +55,9 @@ function listen() {
   });
   stream.addEventListener("error", () => {
     if (isOver) return stream.close();
-    connection.textContent = "The server restarts; this wall goes on by itself.";
+    // Said once for each loss, with the time from which all that stands here is.
+    if (!connection.textContent) heard = new Date();
+    connection.textContent = `No word from the server since ${hour(heard)}; this wall goes on by itself.`;
     if (stream.readyState === EventSource.CLOSED) setTimeout(listen, 2000);
   });
 }
