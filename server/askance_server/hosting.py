@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import resource
+import ssl
 from typing import Final
 
 import uvicorn
@@ -24,16 +25,21 @@ _M_ARENA_MAX: Final = -8
 """The number of this parameter of glibc's `mallopt`."""
 
 
-def uvicorn_config(app: FastAPI, connections: int) -> uvicorn.Config:
-    """The configuration of `askance serve`: quiet, without what is not used, with at most this many connections."""
+def uvicorn_config(app: FastAPI, connections: int, tls: ssl.SSLContext | None = None) -> uvicorn.Config:
+    """The configuration of `askance serve`: quiet, without what is not used, with at most this many connections.
+
+    TLS, where it is spoken, is not told to uvicorn, which would count no connection before its handshake is over.
+    """
     share_one_heap()
     descriptors = raise_descriptors()
-    # Those that wait to be accepted are accepted all at once, before any of them can be refused.
-    backlog = min(_BACKLOG, descriptors // 4)
-    limits = ConnectionLimits(connections=max(1, min(connections, descriptors - backlog - _FILES)))
+    # Those that wait to be accepted are accepted all at once, before any of them can be refused; over TLS each has two
+    # descriptors for a moment.
+    backlog = min(_BACKLOG, descriptors // (4 if tls is None else 8))
+    accepted = backlog if tls is None else 2 * backlog
+    limits = ConnectionLimits(connections=max(1, min(connections, descriptors - accepted - _FILES)))
     return uvicorn.Config(
         app,
-        http=guarded(limits),
+        http=guarded(limits, tls),
         lifespan="on",
         ws="none",
         backlog=backlog,

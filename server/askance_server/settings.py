@@ -115,6 +115,14 @@ class Settings(BaseModel):
         Field(description="64 hexadecimal digits"),
     ] = None
     """None: the key file of the data directory."""
+    certificate: Annotated[
+        Annotated[Path, AfterValidator(_home)] | None,
+        Field(description="a file in PEM, with which the server speaks TLS"),
+    ] = None
+    key: Annotated[
+        Annotated[Path, AfterValidator(_home)] | None,
+        Field(description="a file in PEM: the private key of the certificate"),
+    ] = None
     enrolment: Annotated[
         Literal["open", "limited"],
         Field(description="open: enrolment.token enrols as many as come; or limited: there is none"),

@@ -7,6 +7,7 @@ import contextlib
 import socket
 import threading
 from collections.abc import Generator
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -15,8 +16,8 @@ from tests.harness.marks import SECONDS
 
 
 @contextlib.contextmanager
-def hosted(app: ASGIApp, http: type[asyncio.Protocol], *, lifespan: bool = True) -> Generator[int]:
-    """Serve with this protocol class; the port."""
+def hosted(app: ASGIApp, http: type[asyncio.Protocol], *, lifespan: bool = True, **more: Any) -> Generator[int]:
+    """Serve with this protocol class, and more of uvicorn's configuration; the port."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=512)
     config = uvicorn.Config(
         app,  # pyright: ignore[reportArgumentType] - the two libraries name the same calls differently
@@ -27,6 +28,7 @@ def hosted(app: ASGIApp, http: type[asyncio.Protocol], *, lifespan: bool = True)
         access_log=False,
         backlog=512,
         timeout_graceful_shutdown=1,
+        **more,
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([listener],))

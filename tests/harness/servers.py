@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import signal
+import ssl
 import subprocess
 import sys
 from collections.abc import Generator, Mapping, Sequence
@@ -146,8 +147,9 @@ class Service(Api):
 class ServerProcess(Api):
     """`askance serve` on a port that the operating system chose, or on one that it is to have again."""
 
-    def __init__(self, directory: Path, *options: str, port: int = 0) -> None:
+    def __init__(self, directory: Path, *options: str, port: int = 0, trust: ssl.SSLContext | bool = True) -> None:
         self.directory = directory
+        self._trust = trust
         self._command = [*COMMAND, "--port", str(port), "--database", str(directory), "--json", *options]
 
     def start(self) -> None:
@@ -163,7 +165,7 @@ class ServerProcess(Api):
             self.stop()
             raise AssertionError(Path(self._log.name).read_text("utf-8"))
         self.url: str = json.loads(announced)["url"]
-        self._client = httpx.Client(base_url=self.url, timeout=SECONDS, trust_env=False)
+        self._client = httpx.Client(base_url=self.url, timeout=SECONDS, trust_env=False, verify=self._trust)
 
     @property
     def client(self) -> httpx.Client:
@@ -206,9 +208,9 @@ class ServerProcess(Api):
 
 
 @contextlib.contextmanager
-def serving(directory: Path, *options: str) -> Generator[ServerProcess]:
+def serving(directory: Path, *options: str, trust: ssl.SSLContext | bool = True) -> Generator[ServerProcess]:
     """A server process that is gone afterwards, whatever happens."""
-    server = ServerProcess(directory, *options)
+    server = ServerProcess(directory, *options, trust=trust)
     server.start()
     try:
         yield server

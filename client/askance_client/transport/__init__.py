@@ -8,8 +8,10 @@ from askance_client.transport.documents import Enrolled, Problem, Receipt, Tail
 from askance_client.transport.errors import RemoteError, UnreachableError, VersionMismatchError
 from askance_client.transport.patience import Patience, Polling
 from askance_client.transport.server import Server
+from askance_client.transport.trust import TRUST_IT, trusted, untrusted
 
 __all__ = [
+    "TRUST_IT",
     "Enrolled",
     "Patience",
     "Polling",
@@ -20,4 +22,6 @@ __all__ = [
     "Tail",
     "UnreachableError",
     "VersionMismatchError",
+    "trusted",
+    "untrusted",
 ]

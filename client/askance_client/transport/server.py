@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from types import TracebackType
@@ -17,6 +18,7 @@ from askance_client.transport.body import AS_IT_IS, read_body
 from askance_client.transport.documents import Enrolled, JsonObject, Problem, Receipt, Tail
 from askance_client.transport.errors import UnreachableError, VersionMismatchError
 from askance_client.transport.patience import PATIENCE, Patience, seconds_of
+from askance_client.transport.trust import TRUST_IT, trusted, untrusted
 from askance_protocol import canonical
 from askance_protocol.errors import UsageError
 from askance_protocol.rounds.spec import VERSION
@@ -52,13 +54,16 @@ class Server:
         patience: Patience = PATIENCE,
         transport: httpx.AsyncBaseTransport | None = None,
         connections: int = 4,
+        trust: ssl.SSLContext | None = None,
     ) -> None:
+        """`trust`: what certificates are believed; by default what `trusted` says."""
         self.url = _url(url)
         self._patience = patience
         self._client = httpx.AsyncClient(
             base_url=self.url,
             transport=transport,
-            verify=self.url.startswith("https:"),  # To read the authorities takes 40 ms, and http has no use for them.
+            # To read the authorities takes 40 ms, and http has no use for them.
+            verify=(trust or trusted()) if self.url.startswith("https:") else False,
             headers={_HEADER: str(VERSION), "Accept-Encoding": AS_IT_IS},
             timeout=httpx.Timeout(30, connect=10),
             limits=httpx.Limits(max_connections=connections),
@@ -196,7 +201,9 @@ class Server:
                     retry_after = 0.0
                     try:
                         status, answer, retry_after = await self._once(method, path, headers, body, most)
-                    except _LOST:
+                    except _LOST as error:
+                        if (why := untrusted(error)) is not None:
+                            raise UnreachableError(why, where=self.url, remedy=TRUST_IT) from None
                         continue
                     if isinstance(answer, Refusal) or 200 <= status < 300:
                         return answer

@@ -16,8 +16,9 @@ import asyncio
 import json
 import secrets
 import socket
+import ssl
 import sys
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +35,14 @@ from askance_lab.commands.shared.durations import seconds_of
 from askance_lab.commands.shared.exit_codes import Exit, exit_of_cause, say
 from askance_lab.commands.shared.export_files import write_export
 from askance_lab.commands.shared.operator_token import operator_token
-from askance_lab.commands.shared.options import EpsilonOption, JsonOption, OperatorOption, examples
+from askance_lab.commands.shared.options import (
+    CertificateOption,
+    EpsilonOption,
+    JsonOption,
+    KeyOption,
+    OperatorOption,
+    examples,
+)
 from askance_lab.commands.shared.private_files import PrivateFile
 from askance_lab.commands.shared.qr import sheet, terminal_code
 from askance_lab.commands.shared.room_questions import RoomQuestion, question_of, questions_in
@@ -54,6 +62,7 @@ from askance_lab.remote.study_client import connected, create
 from askance_protocol.budget import limit_from_text, to_text
 from askance_protocol.errors import DataError, ProtocolError, UsageError
 from askance_protocol.schema import IntegerField
+from askance_server.certificate import read_certificate
 from askance_server.core.export import export_files, verify_files
 from askance_server.strategies.registry import registry
 
@@ -96,6 +105,7 @@ class OpenQuestion:
     epilog=examples(
         "askance ask 'Have you ever copied homework?' --choices yes,no --public --users 30",
         "askance ask 'How sure are you of your job?' --scale 1-10 --until 10min",
+        "askance ask 'Tea?' --choices yes,no --public --certificate room.pem --key room-key.pem",
         "askance ask --file questions.toml --codes 30 --until 2h --json",
     )
 )
@@ -128,6 +138,8 @@ def ask(
         int, typer.Option("--live", metavar="K", min=2, help="Tell the answers so far in steps of K.")
     ] = LIVE,
     public: Annotated[bool, typer.Option("--public", help="Let the other devices of this network take part.")] = False,
+    certificate: CertificateOption = None,
+    key: KeyOption = None,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port of the server that is started.")] = 8080,
     database: Annotated[
         Path, typer.Option("--database", metavar="PATH", help="Where the server that is started keeps its ledger.")
@@ -149,13 +161,21 @@ def ask(
     asked = _questions(question, choices, scale, file, epsilon)
     if public and server is not None:
         raise UsageError("exclude each other", where="--public, --server", remedy="let that server be public")
+    if server is not None and (certificate is not None or key is not None):
+        raise UsageError("exclude each other", where="--certificate, --server", remedy="let that server speak TLS")
+    shown = read_certificate(certificate, key)
     cap = _cap(cap, asked)
     evening = _evening(asked, users, until, codes, live, out)
-    with _served(server, operator, database, cap, port, public=public) as (url, token):
-        if not is_loopback(read_url(url).host) and read_url(url).scheme == "http":
+    start = ServerOptions(database, cap, port, certificate, key, public=public)
+    with _served(server, operator, start) as (url, token):
+        place = read_url(url)
+        if shown is not None:
+            for warning in shown.warnings(place.host):
+                say(warning)
+        elif not is_loopback(place.host) and place.scheme == "http":
             say(EXPOSED)
         try:
-            rows, lines = asyncio.run(_ask(url, token, evening))
+            rows, lines = asyncio.run(_ask(url, token, evening, None if shown is None else shown.trusted_alone()))
         except KeyboardInterrupt:
             say(f"stopped: nobody is asked any more; askance serve --database {database} goes on with what was opened")
             raise
@@ -210,16 +230,33 @@ def _evening(
     return Evening(asked, users or seats, seats, seconds_of(ends, "--until"), sheet_file, live, folder)
 
 
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """With what a server is started."""
+
+    database: Path
+    cap: str
+    port: int
+    certificate: Path | None
+    key: Path | None
+    public: bool
+
+    def words(self) -> Iterator[str]:
+        """Options of `askance serve`."""
+        yield from ("--enrolment", "limited")
+        if self.public:
+            yield from ("--host", _address_here())
+        if self.certificate is not None:
+            yield from ("--certificate", str(self.certificate), "--key", str(self.key))
+
+
 @contextmanager
-def _served(
-    server: str | None, operator: Path | None, database: Path, cap: str, port: int, *, public: bool
-) -> Generator[tuple[str, str]]:
+def _served(server: str | None, operator: Path | None, start: ServerOptions) -> Generator[tuple[str, str]]:
     """URL and operator's token: of a server that runs, or of one that is started and ends with this command."""
     if server is not None:
         yield server, operator_token(operator, server)
         return
-    more = ("--enrolment", "limited", *(("--host", _address_here()) if public else ()))
-    with local_server(database, cap, port, more=more) as started:
+    with local_server(start.database, start.cap, start.port, more=tuple(start.words())) as started:
         yield started.url, started.operator
 
 
@@ -237,12 +274,14 @@ def _address_here() -> str:
 # --------------------------------------------------------------------------------------------------------- the evening
 
 
-async def _ask(url: str, token: str, evening: Evening) -> tuple[list[dict[str, Any]], list[str]]:
+async def _ask(
+    url: str, token: str, evening: Evening, trust: ssl.SSLContext | None
+) -> tuple[list[dict[str, Any]], list[str]]:
     """Open the questions, say where they are answered, watch until the last has ended, and write what was published.
 
     Returns what they have come to, for programs and for people.
     """
-    async with connected(url) as server:
+    async with connected(url, trust) as server:
         asked = [await _open(server, token, each, evening) for each in evening.questions]
         await _invite(server, token, asked, evening)
         lines = await _watch(server, asked)

@@ -33,6 +33,7 @@ from askance_lab.commands.shared.tables import echo_table
 from askance_protocol.errors import AskanceError
 from askance_protocol.text import counted
 from askance_server import auth
+from askance_server.certificate import read_certificate
 from askance_server.ledger import (
     LedgerAwayError,
     LedgerBusyError,
@@ -128,6 +129,7 @@ def examine(database: str | None, config: Path | None, *, deep: bool = False) ->
     yield _port(settings)
     yield _directory(settings.directory)
     yield from _secrets(settings)
+    yield from _certificate(settings)
     yield from _deep(settings) if deep else [_ledger(settings)]
     yield _disk(settings.directory)
     yield _clock(settings.directory)
@@ -154,8 +156,12 @@ def _port(settings: Settings) -> Check:
         return Check("port", CheckOutcome.OK, "0: a server takes any free one")
     if not _listens(host, settings.port):
         return _free(settings, shown)
+    url, trust = f"http://{shown}", None
+    with suppress(AskanceError):  # What is wrong with a certificate is a check of its own.
+        if (certificate := read_certificate(settings.certificate, settings.key)) is not None:
+            url, trust = f"https://{shown}", certificate.trusted_alone()
     try:
-        ask_server(f"http://{shown}", _SECONDS_FOR_AN_ANSWER)
+        ask_server(url, _SECONDS_FOR_AN_ANSWER, trust)
     except NotWellError as error:
         # What health advises is for those who look for a server; here it is the port that was to be had.
         steps = {
@@ -166,7 +172,7 @@ def _port(settings: Settings) -> Check:
             error.state, f"stop what listens there, or choose another: askance serve --port {_another(settings.port)}"
         )
         return Check("port", CheckOutcome.WARNING, f"{shown} is taken: what listens there {error.what}", step)
-    return Check("port", CheckOutcome.OK, f"an Askance server of this version answers at http://{shown}")
+    return Check("port", CheckOutcome.OK, f"an Askance server of this version answers at {url}")
 
 
 def _free(settings: Settings, shown: str) -> Check:
@@ -220,6 +226,17 @@ def _secrets(settings: Settings) -> Iterator[Check]:
     yield _private("operator token", files.operator, auth.check_private)
     if settings.enrolment == "open":
         yield _private("enrolment token", files.enrolment, auth.check_private)
+
+
+def _certificate(settings: Settings) -> Iterator[Check]:
+    """Whether a server could speak TLS with what the settings name; nothing, where they name nothing."""
+    try:
+        certificate = read_certificate(settings.certificate, settings.key)
+    except AskanceError as error:
+        yield _failed("certificate", error)
+        return
+    if certificate is not None:
+        yield Check("certificate", CheckOutcome.OK, f"{certificate.file} has its key, and can be used today")
 
 
 def _was_opened(settings: Settings) -> bool:

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Final, NoReturn, cast
@@ -17,11 +18,19 @@ from askance_client.page import read_page
 from askance_lab.commands.shared.completion import words
 from askance_lab.commands.shared.exit_codes import Exit, say
 from askance_lab.commands.shared.extras import require
-from askance_lab.commands.shared.options import ConfigOption, DatabaseOption, JsonOption, examples
-from askance_lab.commands.shared.urls import is_loopback
+from askance_lab.commands.shared.options import (
+    CertificateOption,
+    ConfigOption,
+    DatabaseOption,
+    JsonOption,
+    KeyOption,
+    examples,
+)
+from askance_lab.commands.shared.urls import is_loopback, read_url
 from askance_server import logs
 from askance_server.app import create_app, open_resources
 from askance_server.auth import TokenFiles
+from askance_server.certificate import Certificate, read_certificate
 from askance_server.hosting import uvicorn_config
 from askance_server.settings import Settings, bind, read_settings, unknown_variables, url_of
 
@@ -34,6 +43,7 @@ app = typer.Typer()
     epilog=examples(
         "askance serve",
         "askance serve --port 9000 --database ./study --cap 2",
+        "askance serve --host 192.168.1.20 --certificate room.pem --key room-key.pem",
         "askance serve --database postgresql://user:password@host/name --json",
     )
 )
@@ -56,6 +66,8 @@ def serve(
     cap: Annotated[
         str | None, typer.Option("--cap", help="ε that one user may spend in her lifetime.  [default: 1]")
     ] = None,
+    certificate: CertificateOption = None,
+    key: KeyOption = None,
     enrolment: Annotated[
         str | None,
         typer.Option(
@@ -94,6 +106,8 @@ def serve(
         "database": database,
         "data_directory": data_directory,
         "cap": cap,
+        "certificate": certificate,
+        "key": key,
         "enrolment": enrolment,
         "log_level": log_level,
         "log_format": log_format,
@@ -101,13 +115,14 @@ def serve(
     settings = read_settings(flags, config=config)
     if settings.is_postgres:
         require("psycopg")
+    shown = read_certificate(settings.certificate, settings.key)
     # From here on a stop is a good end, also while the ledger is being read.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
     logs.configure(settings.log_level, settings.log_format)
     with bind(settings.host, settings.port) as listener:
-        url = url_of(listener)
-        _warn(settings, listener)
+        url = url_of(listener) if shown is None else shown.url(listener)
+        _warn(settings, listener, url, shown)
 
         def announce() -> None:
             try:
@@ -116,10 +131,10 @@ def serve(
                 # Where it goes may be full, or gone. That is no reason to take no reports.
                 say(f"serves {url}, and nobody reads so: standard output cannot be written: {error.strerror}")
 
-        _run(settings, listener, announce)
+        _run(settings, listener, None if shown is None else shown.context, announce)
 
 
-def _run(settings: Settings, listener: socket.socket, announce: Callable[[], None]) -> None:
+def _run(settings: Settings, listener: socket.socket, tls: ssl.SSLContext | None, announce: Callable[[], None]) -> None:
     """Serve on the socket until a signal. `announce` is called once requests are answered."""
 
     class AnnouncingServer(uvicorn.Server):
@@ -148,7 +163,7 @@ def _run(settings: Settings, listener: socket.socket, announce: Callable[[], Non
         opened=opened,
         take_part=read_page(),
     )
-    server = AnnouncingServer(uvicorn_config(application, settings.connection_limit))
+    server = AnnouncingServer(uvicorn_config(application, settings.connection_limit, tls))
     try:
         server.run([listener])
     except SystemExit:
@@ -189,12 +204,15 @@ def _announcement(settings: Settings, url: str, *, as_json: bool) -> str:
     return json.dumps(described, ensure_ascii=False)
 
 
-def _warn(settings: Settings, listener: socket.socket) -> None:
+def _warn(settings: Settings, listener: socket.socket, url: str, shown: Certificate | None) -> None:
     """Tell the person who starts a server what may surprise her: another port, an open address, an unknown variable."""
     host, port = cast("tuple[str, int]", listener.getsockname()[:2])
     if port != settings.port != 0:
         say(f"port {settings.port} is taken: took {port}")
-    if not is_loopback(host):
-        say(f"{host} is open to other machines: put TLS in front, tokens travel in the clear")
+    if shown is not None:
+        for warning in shown.warnings(read_url(url).host):
+            say(warning)
+    elif not is_loopback(host):
+        say(f"{host} is open to other machines, and tokens travel in the clear: give --certificate and --key")
     for name in unknown_variables(os.environ):
         say(f"{name} is no setting and is not read")

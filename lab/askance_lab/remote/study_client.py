@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import ssl
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -110,9 +111,9 @@ def raise_refused(answer: Problem | Refusal | None) -> None:
 
 
 @asynccontextmanager
-async def connected(url: str) -> AsyncGenerator[Server]:
+async def connected(url: str, trust: ssl.SSLContext | None = None) -> AsyncGenerator[Server]:
     """A server that answers. Whether one does is found in a second or two: somebody may have mistyped its address."""
-    async with Server(url) as server:
+    async with Server(url, trust=trust) as server:
         await server.check()
         yield server
 

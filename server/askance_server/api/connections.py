@@ -17,9 +17,14 @@ connection than that ends another: the one that has been of no use for longest. 
 was shown is trusted, and outlives those on which none was. Addresses are not counted: behind a proxy, and on the
 loopback, everybody has the same.
 
+*TLS.* The handshake is part of a connection, which is counted and has its deadline from its first moment. A web server
+that is given a certificate begins to count behind it, and a peer that never finishes one would hold a descriptor for a
+minute, unseen. So `tls` is not uvicorn's: the protocol is given the socket, and begins again behind the handshake.
+
 *Answers.* A request that is not HTTP gets a problem document, in its turn: behind the answers to the requests before
 it. After it nothing is read but to be thrown away: to close a socket with unread bytes resets it, and the
-peer may lose the answer (RFC 9112, section 9.6).
+peer may lose the answer (RFC 9112, section 9.6). Over TLS no half of a connection can be closed; what comes is thrown
+away for as long, and the length of the answer says where it ends.
 
 What is done with a token, and which body is welcome at which path, is decided by the application: see `gate`.
 """
@@ -28,7 +33,10 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import re
+import socket
+import ssl
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -75,7 +83,8 @@ class ConnectionLimits:
 
     connections: int = 512
     head_seconds: float = 10.0
-    """From the first byte of a request, or from the connection's beginning, to the end of the request's head."""
+    """From the first byte of a request, or from the connection's beginning, to the end of the request's head. Over TLS
+    the handshake has as long."""
     body_seconds: float = 10.0
     body_rate: int = 16 << 10
     """Bytes of a body that buy one second more."""
@@ -168,6 +177,8 @@ class GuardedProtocol(HttpToolsProtocol):
     """One connection. Use `guarded` to get the class for a server."""
 
     pool: ClassVar[Connections]
+    tls: ClassVar[ssl.SSLContext | None] = None
+    """None: connections begin with a request."""
 
     def __init__(
         self,
@@ -179,6 +190,7 @@ class GuardedProtocol(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self.deadline = _NEVER
         self._raw: asyncio.Transport | None = None
+        self._handshake: asyncio.Task[Any] | None = None
         self._running: RequestResponseCycle | None = None
         self._refusal: tuple[str, str] | None = None
         """What is answered when the requests before it are."""
@@ -225,15 +237,19 @@ class GuardedProtocol(HttpToolsProtocol):
         self._deaf = self._closing = True
         # Not only when the transport says so: until then others would be ended in vain.
         self.pool.remove(self)
+        self.connections.discard(self)
+        if self._handshake is not None:
+            self._handshake.cancel()
         if self._raw is not None:
             self._raw.abort()
 
     def overdue(self, now: float) -> str:
         """Do what is due at a deadline; the reason, if that ended the connection."""
         running = self._running
-        if self._closing:
+        if self._closing or self._handshake is not None:
+            reason = "" if self._closing else "handshake"
             self.abort()
-            return ""
+            return reason
         if self.flow.write_paused:
             self.abort()
             return "unread"
@@ -270,12 +286,43 @@ class GuardedProtocol(HttpToolsProtocol):
     # --------------------------------------------------------------------------------------------------- the transport
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - as uvicorn has it
-        """Begin to wait for a request."""
-        super().connection_made(transport)
-        self._raw = transport
-        self.transport = cast("asyncio.Transport", _Transport(transport, self))
+        """Begin to wait for a request; over TLS this comes twice, before the handshake and behind it."""
         self.deadline = self.loop.time() + self.pool.limits.head_seconds
+        if self._closing:
+            transport.abort()  # It was ended in the very moment in which the handshake was over.
+        elif self.tls is not None and self._handshake is None:
+            self._shake_hands(transport, self.tls)
+        else:
+            self._handshake = None
+            super().connection_made(transport)
+            self._raw = transport
+            self.transport = cast("asyncio.Transport", _Transport(transport, self))
+            self.pool.add(self)
+
+    def _shake_hands(self, transport: asyncio.Transport, context: ssl.SSLContext) -> None:
+        """Take the socket from a transport that has read nothing yet, for one that begins with the handshake."""
+        transport.set_protocol(asyncio.Protocol())
+        try:
+            taken = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
+        except OSError:  # There is no descriptor left.
+            return
+        finally:
+            transport.abort()
+        seconds = self.pool.limits.linger_seconds
+        secure = self.loop.connect_accepted_socket(lambda: self, taken, ssl=context, ssl_shutdown_timeout=seconds)
+        self._handshake = self.loop.create_task(secure)
+        self._handshake.add_done_callback(partial(self._shaken, taken))
+        self.connections.add(self)  # So that a stop of the server finds it.
         self.pool.add(self)
+
+    def _shaken(self, taken: socket.socket, handshake: asyncio.Task[Any]) -> None:
+        """End a connection whose peer did not make her part of the handshake."""
+        error = None if handshake.cancelled() else handshake.exception()
+        if handshake.cancelled() or error is not None:
+            self.abort()
+            taken.close()
+        if error is not None and not isinstance(error, OSError):  # What is wrong with TLS is one, too.
+            raise error
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
@@ -305,8 +352,8 @@ class GuardedProtocol(HttpToolsProtocol):
         self._deaf = True
         if self._refusal is None:
             self._last_answer_here()
-        # Of a stream nobody can tell whether it is still read.
-        return not running.response_started
+        # Of a stream nobody can tell whether it is still read, and over TLS no half of a connection stays open.
+        return not running.response_started and self.tls is None
 
     def close(self) -> None:
         """Close when the peer has had a chance to read its answer."""
@@ -316,13 +363,14 @@ class GuardedProtocol(HttpToolsProtocol):
         unread = self._deaf or self._in_head or (self._running is not None and self._running.more_body)
         self._deaf = self._closing = True
         limits, now = self.pool.limits, self.loop.time()
-        if self._peer_done or not unread or not raw.can_write_eof():
+        if self._peer_done or not unread:
             self.deadline = now + limits.answer_seconds
             raw.close()
             return
         self.deadline = now + limits.linger_seconds
         self.flow.resume_reading()
-        raw.write_eof()
+        if raw.can_write_eof():
+            raw.write_eof()
 
     def shutdown(self) -> None:
         """Begin the server's stop: what waits for its peer is closed, what works is let finish."""
@@ -492,7 +540,7 @@ class GuardedProtocol(HttpToolsProtocol):
         """Write a problem document, and end the connection."""
         response = problem_response(name, detail)
         head = [STATUS_LINE[response.status_code]]
-        sent = [*self.server_state.default_headers, *response.raw_headers, (HEADER, VERSION)]
+        sent = [*self.server_state.default_headers, *response.raw_headers, (HEADER, VERSION), (b"connection", b"close")]
         head += [b"%b: %b\r\n" % header for header in sent]
         self._running = None
         self.transport.write(b"".join([*head, b"\r\n", bytes(response.body)]))
@@ -548,6 +596,6 @@ class _Unwelcome(Exception):  # noqa: N818 - it is raised through the parser, an
         super().__init__(problem)
 
 
-def guarded(limits: ConnectionLimits) -> type[GuardedProtocol]:
-    """The protocol class of one server."""
-    return type("GuardedProtocol", (GuardedProtocol,), {"pool": Connections(limits)})
+def guarded(limits: ConnectionLimits, tls: ssl.SSLContext | None = None) -> type[GuardedProtocol]:
+    """The protocol class of one server, which speaks TLS if there is something to speak it with."""
+    return type("GuardedProtocol", (GuardedProtocol,), {"pool": Connections(limits), "tls": tls})

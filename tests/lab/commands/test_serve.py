@@ -20,6 +20,7 @@ import httpx
 import pytest
 
 from askance_lab.commands.shared.exit_codes import Exit
+from tests.harness import certificates
 from tests.harness.marks import SECONDS
 
 # The service itself is tested elsewhere: here it is a stand-in that does what the line says.
@@ -93,6 +94,37 @@ def test_serve_moves_on_from_a_busy_port_says_so_answers_and_stops_in_good_order
     assert "ASKANCE_PROT is no setting" in errors
     assert "s3cret" not in errors
     assert "server" not in answer.headers
+
+
+def test_serve_speaks_tls_by_the_name_of_its_certificate_and_says_what_browsers_will(directory: Path) -> None:
+    pair = certificates.made(directory, "localhost")
+    with serving("--port", "0", "--json", *pair.options) as process:
+        assert process.stdout is not None
+        url = json.loads(process.stdout.readline())["url"]
+        answer = httpx.get(url + "/healthz", trust_env=False, verify=pair.trusting)
+        with pytest.raises(httpx.RemoteProtocolError):
+            httpx.get(url.replace("https:", "http:") + "/healthz", trust_env=False)
+        code, errors = stopped(process)
+
+    assert url.startswith("https://localhost:")
+    assert (answer.status_code, code, "Traceback" in errors) == (200, Exit.OK, False)
+    # It is local: a browser is to forget it with the evening.
+    assert "strict-transport-security" not in answer.headers
+    assert "room.pem is signed by nobody but itself: browsers warn of it" in errors
+    assert "closed in good order" in errors
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_of_an_open_address_it_says_that_tokens_travel_in_the_clear_unless_they_do_not(
+    directory: Path, *, secure: bool
+) -> None:
+    pair = certificates.made(directory, "127.0.0.1")
+    with serving("--host", "0.0.0.0", "--port", "0", *(pair.options if secure else ())) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        _, errors = stopped(process)
+
+    assert ("tokens travel in the clear: give --certificate and --key" in errors) is not secure
 
 
 def test_serve_says_in_one_line_where_it_is_and_ctrl_c_ends_it_well(directory: Path) -> None:
@@ -284,6 +316,22 @@ def a_host_without_an_address(here: Path) -> tuple[str, ...]:
 @refused(Exit.USAGE, "cannot be listened on: Cannot assign requested address (choose an address of this machine")
 def an_address_of_another_machine(here: Path) -> tuple[str, ...]:
     return ("--host", "192.0.2.1")
+
+
+@refused(Exit.USAGE, "--certificate: is given without --key (TLS needs both, or neither)")
+def a_certificate_without_a_key(here: Path) -> tuple[str, ...]:
+    return ("--certificate", "room.pem")
+
+
+@refused(Exit.USAGE, "room-key.pem: is not the key of ")
+def the_key_of_another_certificate(here: Path) -> tuple[str, ...]:
+    (here / "askance.toml").write_text(f"key = '{certificates.made(here / 'other').key}'\n")
+    return ("--certificate", str(certificates.made(here).certificate))
+
+
+@refused(Exit.USAGE, "room-key.pem: is locked with a password (open it once: openssl pkey ")
+def a_locked_key(here: Path) -> tuple[str, ...]:
+    return certificates.made(here, password="secret").options
 
 
 HELD: list[int] = []

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ssl
 from enum import StrEnum
 from typing import Final
 
 import httpx
 
+from askance_client.transport import TRUST_IT, trusted, untrusted
 from askance_lab.commands.shared.urls import is_loopback, read_url
 from askance_protocol.rounds.spec import VERSION
 from askance_protocol.text import quoted
@@ -31,14 +33,20 @@ class NotWellError(Exception):
         self.state, self.what, self.remedy = state, what, remedy
 
 
-def ask_server(server: str, timeout: float) -> None:
-    """Return if the server is alive, speaks our version and is ready; else say which of these fails first."""
+def ask_server(server: str, timeout: float, trust: ssl.SSLContext | None = None) -> None:
+    """Return if the server is alive, speaks our version and is ready; else say which of these fails first.
+
+    `trust`: what certificates are believed; by default what `trusted` says.
+    """
     url, headers = read_url(server), {VERSION_HEADER: str(VERSION)}
+    verify = (trust or trusted()) if url.scheme == "https" else False
     # A proxy of the environment leads away from this machine.
-    with httpx.Client(base_url=url, timeout=timeout, trust_env=not is_loopback(url.host)) as client:
+    with httpx.Client(base_url=url, timeout=timeout, verify=verify, trust_env=not is_loopback(url.host)) as client:
         try:
             alive, ready = (client.get(path, headers=headers) for path in ("/healthz", "/readyz"))
         except httpx.HTTPError as error:
+            if (why := untrusted(error)) is not None:
+                raise NotWellError(ServerState.UNREACHABLE, why, TRUST_IT) from None
             what = "does not answer in time" if isinstance(error, httpx.TimeoutException) else "cannot be reached"
             remedy = "start it: askance serve; or name another: --server URL"
             raise NotWellError(ServerState.UNREACHABLE, what, remedy) from None

@@ -114,7 +114,22 @@ PositiveOption: TypeAlias = Annotated[
 # ------------------------------------------------------------------------------------------------------------ a server
 
 ServerOption: TypeAlias = Annotated[
-    str, typer.Option("--server", envvar="ASKANCE_SERVER", metavar="URL", help="URL of the server to talk to.")
+    str,
+    typer.Option(
+        "--server",
+        envvar="ASKANCE_SERVER",
+        metavar="URL",
+        help="URL of the server to talk to. Of one with https, SSL_CERT_FILE names a certificate to trust.",
+    ),
+]
+CertificateOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--certificate", metavar="FILE", help="Speak TLS with this certificate, in PEM, and those that signed it."
+    ),
+]
+KeyOption: TypeAlias = Annotated[
+    Path | None, typer.Option("--key", metavar="FILE", help="The private key of --certificate, in PEM.")
 ]
 EnrolmentOption: TypeAlias = Annotated[
     Path | None,
