@@ -9,7 +9,9 @@ file. All of it is made from the bulletin alone, and so it is verified: made aga
 from __future__ import annotations
 
 import hashlib
+import io
 import json
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, cast
@@ -26,6 +28,7 @@ RESULT: Final = "result.json"
 MANIFEST: Final = "manifest.json"
 FILES: Final = (BULLETIN, TALLIES, RESULT, MANIFEST)
 VERSION: Final = 1
+_EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,15 @@ def export_files(entries: Sequence[Entry], strategies: Strategies, tell: Tell = 
     files = {BULLETIN: b"".join(entry.to_bytes() + b"\n" for entry in entries)}
     files |= {TALLIES: _written(_tallies(study)), RESULT: _written(_result(study))}
     return {**files, MANIFEST: _written(_manifest(study, files))}
+
+
+def zipped(files: Mapping[str, bytes]) -> bytes:
+    """The files of an export as one. Without the time at which it was made: the same study is the same file."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(zipfile.ZipInfo(name, _EPOCH), data, zipfile.ZIP_DEFLATED)
+    return made.getvalue()
 
 
 def verify_files(

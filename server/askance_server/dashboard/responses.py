@@ -12,6 +12,7 @@ from starlette.responses import Response
 from askance_server.aggregator import Aggregator
 from askance_server.dashboard.assets import assets, media_type
 from askance_server.dashboard.templates import rendered
+from askance_server.logs import scrub
 from askance_server.problems import PROBLEMS, ProblemError, ProblemOccurrence
 from askance_server.public_answers import PublicAnswer, PublicQuestion, tagged
 
@@ -71,5 +72,5 @@ def wants_page(request: Request) -> bool:
 def problem_page(found: ProblemOccurrence) -> Response:
     """The page that says what a problem document would."""
     kind = PROBLEMS[found.name]
-    body = rendered("problem.html", kind=kind, detail=found.detail)
+    body = rendered("problem.html", kind=kind, detail=scrub(found.detail))
     return Response(body, kind.status, {**kind.headers, **found.headers, **NEVER_KEPT}, HTML)

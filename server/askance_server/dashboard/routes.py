@@ -14,6 +14,7 @@ from askance_server.api.dependencies import DigestInPath, OperatorOnly, TheAggre
 from askance_server.api.gate import GatedRoute
 from askance_server.dashboard import responses
 from askance_server.dashboard.budget import Budgets, budget_page, budgets
+from askance_server.dashboard.download import export_download
 from askance_server.dashboard.interface import interface_page
 from askance_server.dashboard.planner import Form, new_page, planned_part
 from askance_server.dashboard.separation import separation_page
@@ -62,6 +63,12 @@ async def study(study: DigestInPath, request: Request, aggregator: TheAggregator
     """One study."""
     await aggregator.caught_up(study)
     return await responses.page(aggregator, request, ("study", study), partial(study_page, aggregator, study))
+
+
+@router.get("/studies/{study}/export.zip")
+async def export(study: DigestInPath, request: Request, aggregator: TheAggregator) -> Response:
+    """A study that has ended, as one file that anybody can verify."""
+    return await export_download(aggregator, request, study)
 
 
 @router.get("/budget")

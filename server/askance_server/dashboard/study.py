@@ -18,6 +18,9 @@ from askance_server.core.estimates import MOST_ESTIMATES, estimates_of
 from askance_server.core.estimators import estimate
 from askance_server.core.strategy import Estimate
 from askance_server.dashboard import charts, words
+from askance_server.dashboard.download import can_be_downloaded
+from askance_server.dashboard.names import bounds
+from askance_server.dashboard.running import RunningEstimate, running_estimate
 from askance_server.dashboard.studies import StudyRow, end_of, row_of
 from askance_server.dashboard.templates import rendered
 
@@ -25,6 +28,8 @@ MOST_ROWS: Final = 24
 """Estimates of a round that the page shows; the result has more."""
 _ASKED: Final = 3
 """Questions of a round that are told in words."""
+MOST_ROUNDS: Final = 8
+"""Rounds that the page shows, the last ones; of those before, how many there were."""
 _ENTRIES: Final = 30
 """Entries of the bulletin that the page shows."""
 _PIECE: Final = 1 << 20
@@ -94,7 +99,9 @@ class Narrowing:
 def study_page(aggregator: Aggregator, study: str) -> bytes:
     """The page, rendered. For a thread."""
     row, bulletin = row_of(aggregator, study), aggregator.ledger.bulletin(study)
-    rounds = [_round(aggregator, number, *each) for number, each in enumerate(bulletin.rounds, 1)]
+    before = max(0, len(bulletin.rounds) - MOST_ROUNDS)
+    rounds = [_round(aggregator, study, number, *each) for number, each in enumerate(bulletin.rounds, 1)][before:]
+    running = _running(aggregator, study, bulletin)
     end = end_of(aggregator, study, bulletin)
     return rendered(
         "study.html",
@@ -102,12 +109,17 @@ def study_page(aggregator: Aggregator, study: str) -> bytes:
         live=None if bulletin.study is None else bulletin.study.live,
         bulletin=bulletin,
         ended=bulletin.state in ENDED,
+        download=can_be_downloaded(aggregator, study),
         rounds=rounds,
+        before=before,
+        asked=len(bulletin.rounds),
         to_come=_to_come(aggregator, row, bulletin),
         end=end,
         learned=None if end is None or end.hypothesis is None else end.hypothesis.text,
         entries=list(_entries(aggregator, study, bulletin)),
-        narrowing=_drawn(_narrowing(aggregator, bulletin)),
+        running=running,
+        narrowing=None if running else _drawn(_narrowing(aggregator, bulletin)),
+        pace=None if bulletin.state in ENDED else _pace(aggregator),
         open_round=next((each for each in rounds if each.state == RoundState.OPEN.value), None),
     )
 
@@ -123,12 +135,15 @@ def _to_come(aggregator: Aggregator, row: StudyRow, bulletin: Bulletin) -> int:
 # ------------------------------------------------------------------------------------------------------------- rounds
 
 
-def _round(aggregator: Aggregator, number: int, id_: str, state: RoundState) -> RoundRow:
+def _round(aggregator: Aggregator, study: str, number: int, id_: str, state: RoundState) -> RoundRow:
     prepared = aggregator.ledger.round(id_)
     asked = [_in_words(part) for part in prepared.parts[:_ASKED]]
+    if isinstance(words_ := prepared.study.parameters.get("ask"), str):
+        # A poll's question is its own words: what its query computes is how it is answered.
+        asked = [words_]
     # Of an open round whole steps are told where its study said so from the beginning, else nothing.
     counted = aggregator.ledger.tallies(id_) if state is RoundState.ANSWERED else aggregator.driver.live.of(id_)
-    known, left_out = _estimates(prepared, counted) if counted else ((), 0)
+    known, left_out = _as_told(aggregator, study, prepared) or (_estimates(prepared, counted) if counted else ((), 0))
     says = {RoundState.OPEN: "asking", RoundState.CLOSED: "closed", RoundState.ABANDONED: "given up"}
     return RoundRow(
         number=number,
@@ -136,13 +151,42 @@ def _round(aggregator: Aggregator, number: int, id_: str, state: RoundState) -> 
         state=state.value,
         says=says.get(state, state.value),
         asked=tuple(asked),
-        more=len(prepared.parts) - len(asked),
+        more=max(0, len(prepared.parts) - _ASKED),
         received=aggregator.ledger.received(id_),
         target=prepared.spec.target,
         charge=max(part.charge for part in prepared.spec.parts),
         estimates=known,
         left_out=left_out,
     )
+
+
+def _as_told(aggregator: Aggregator, study: str, round_: PreparedRound) -> tuple[tuple[EstimateRow, ...], int] | None:
+    """The first estimates as their strategy tells them, and the number of the others.
+
+    None where a strategy asks more than one round, of which each has its own, or where a name says no range.
+    """
+    strategy = aggregator.strategies.get(round_.study.strategy)
+    if strategy is None or strategy.rounds != 1 or strategy.over is None:
+        return None
+    now = aggregator.driver.told(study)
+    told = aggregator.driver.estimates(study) if now is None else now.estimates
+    ranges = [bounds(each.name, round_.study.example) for each in told]
+    rows = [_estimate_row(each, range_) for each, range_ in zip(told, ranges, strict=True) if range_ is not None]
+    return (tuple(rows[:MOST_ROWS]), len(rows) - len(rows[:MOST_ROWS])) if 0 < len(rows) == len(told) else None
+
+
+def _running(aggregator: Aggregator, study: str, bulletin: Bulletin) -> RunningEstimate | None:
+    """The first number of the open round, if it is told while it runs."""
+    told = aggregator.driver.told(study)
+    if told is None or not bulletin.rounds:
+        return None
+    return running_estimate(aggregator, aggregator.ledger.round(told.round), told.estimates[0])
+
+
+def _pace(aggregator: Aggregator) -> str | None:
+    """Reports a second that this server accepted in its last whole ten seconds; None before there were any."""
+    seconds = aggregator.metrics.pace.seconds()
+    return f"{seconds[-1][1]:.1f}" if seconds else None
 
 
 def _in_words(part: PreparedPart) -> str:

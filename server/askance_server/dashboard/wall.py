@@ -14,9 +14,7 @@ looks at the wall while one person sends does not read that person's bit. The nu
 
 from __future__ import annotations
 
-import ast
 import math
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,8 +23,9 @@ from typing import Final
 from askance_protocol.budget import to_text
 from askance_protocol.channels import BinarySpec, KarySpec
 from askance_protocol.rounds import ENDED, PreparedRound, StudySpec, StudyState
-from askance_protocol.schema import IntegerField, RealField, Schema
+from askance_protocol.schema import Schema
 from askance_server.core.strategy import Estimate
+from askance_server.dashboard.names import choice, ends_of_mean
 
 MOST_BELOW: Final = 10
 """Choices that stand below each other; more are in two columns, so that the wall needs no scrolling."""
@@ -34,13 +33,6 @@ WIDEST: Final = 50
 """Points below which an interval has to be for its share to be shown."""
 _WORD: Final = 1 << 64
 _PERCENT: Final = "\u00a0%"
-_MISSING: Final = "missing"
-"""How estimates name the cell of those who say nothing."""
-_MEAN: Final = re.compile(r"mean\((?P<field>[a-z0-9_]+)(?:, (?P<low>-?[0-9.]+), (?P<high>-?[0-9.]+))?\)")
-_SHARE: Final = re.compile(r"share\([a-z0-9_]+ = '((?:[^']|'')*)'\)")
-"""How a poll of two choices names its share: a quotation mark of a choice stands there twice."""
-_CELL: Final = re.compile(r"""histogram\(.*\): ('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
-"""How the cell of a choice is named: the choice as Python writes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,31 +103,12 @@ def rows_of(estimates: Sequence[Estimate], example: Schema) -> list[ToldNumber]:
 
 
 def _row(each: Estimate, example: Schema) -> ToldNumber:
-    if (found := _MEAN.fullmatch(each.name)) is not None:
-        low, high = _ends(found, example)
+    if (ends := ends_of_mean(each.name, example)) is not None:
+        low, high = ends
         scaled = ((value - low) / (high - low) for value in (each.estimate, each.low, each.high))
         middle, least, most = (min(1.0, max(0.0, value)) for value in scaled)
-        return ToldNumber("on average", middle, least, most, each.level, each.reports, (low, high))
-    return ToldNumber(_label(each.name), each.estimate, each.low, each.high, each.level, each.reports)
-
-
-def _label(name: str) -> str:
-    """The choice that an estimate is about, as it was written."""
-    if (share := _SHARE.fullmatch(name)) is not None:
-        return share[1].replace("''", "'")
-    if (cell := _CELL.fullmatch(name)) is not None:
-        label: str = ast.literal_eval(cell[1])
-        return label
-    label = name.rpartition(": ")[2]
-    return "will not say" if label == _MISSING else label
-
-
-def _ends(found: re.Match[str], example: Schema) -> tuple[float, float]:
-    """The ends of a mean: as it was asked, else those of its field."""
-    if found["low"] is not None:
-        return float(found["low"]), float(found["high"])
-    field = example.field(found["field"])
-    return (field.low, field.high) if isinstance(field, IntegerField | RealField) else (0.0, 1.0)
+        return ToldNumber("on average", middle, least, most, each.level, each.reports, ends)
+    return ToldNumber(choice(each.name), each.estimate, each.low, each.high, each.level, each.reports)
 
 
 def together(rows: Sequence[ToldNumber]) -> int:

@@ -11,15 +11,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from askance_protocol.canonical import DIGEST
-from askance_protocol.rounds import ENDED, PreparedRound, RoundState
+from askance_protocol.rounds import ENDED, RoundState
 from askance_server.aggregator import Aggregator
 from askance_server.api.dependencies import TheAggregator, json_body
 from askance_server.api.gate import BodyLimit, GatedRoute
-from askance_server.core.estimates import study_estimates
-from askance_server.core.live import MOST_LOOKED_BACK
 from askance_server.dashboard.responses import NEVER_KEPT, page
+from askance_server.dashboard.running import earlier
 from askance_server.dashboard.templates import rendered
-from askance_server.dashboard.wall import ToldNumber, Wall, rows_of
+from askance_server.dashboard.wall import Wall, rows_of
 from askance_server.ledger import NotFoundError
 from askance_server.problems import ProblemError
 
@@ -100,7 +99,7 @@ def wall_of(aggregator: Aggregator, study: str) -> Wall:
     estimates = driver.estimates(study) if not is_open else [] if told is None else told.estimates
     received = 0 if id_ is None else ledger.received(id_)
     round_, rows = None if id_ is None else ledger.round(id_), rows_of(estimates, bulletin.study.example)
-    past = [] if round_ is None or told is None or len(rows) != 1 else _past(aggregator, round_)
+    past = [] if round_ is None or told is None or len(rows) != 1 else earlier(aggregator, round_, _LOOKS)
     return Wall(
         study=study,
         spec=bulletin.study,
@@ -109,20 +108,8 @@ def wall_of(aggregator: Aggregator, study: str) -> Wall:
         received=received,
         told=0 if is_open and told is None else received if told is None else told.reports,
         rows=rows,
-        past=past,
+        past=[row for found in past for row in rows_of(found, bulletin.study.example)[:1]],
     )
-
-
-def _past(aggregator: Aggregator, round_: PreparedRound) -> list[ToldNumber]:
-    """The one number as it was told after fewer reports: what anybody could have seen then."""
-    telling, past = aggregator.driver.live.telling(round_.id), list[ToldNumber]()
-    if telling is None or not telling.looks_back or telling.told > MOST_LOOKED_BACK:
-        return []
-    strategy, told, step = aggregator.strategies.get(round_.study.strategy), telling.told, telling.step
-    for count in sorted({step * (told * part // (_LOOKS * step)) for part in range(1, _LOOKS)} - {0, told}):
-        found = study_estimates(round_.study, strategy, [(round_, telling.after(count))], vacuous=True)
-        past += rows_of(found, round_.study.example)[:1]
-    return past
 
 
 def _newest(aggregator: Aggregator) -> str:

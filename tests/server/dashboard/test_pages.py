@@ -6,16 +6,25 @@ import html
 import json
 import re
 from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from askance_server.dashboard import budget, separation, words
+from askance_lab.commands.shared.export_files import read_export, write_export
+from askance_protocol.queries import RealQuery
+from askance_protocol.queries.language import FieldValue
+from askance_server.core.export import verify_files
+from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters
+from askance_server.dashboard import budget, download, separation, words
 from askance_server.dashboard.budget import Bar, joined, told
 from askance_server.dashboard.charts import Axis, band, line, ticks
 from askance_server.dashboard.routes import router
+from askance_server.dashboard.study import MOST_ROUNDS
 from askance_server.metrics import AcceptanceRate
+from askance_server.public_answers import PublicAnswers
+from askance_server.strategies.registry import registry
 from tests.harness.servers import Service, is_problem
 from tests.server.dashboard import played
 from tests.server.dashboard.test_base import BROWSER, is_page
@@ -82,6 +91,84 @@ def test_an_open_round_is_told_in_steps_where_its_study_said_so_and_else_not(ser
         assert reports % 10 == 0
         assert (f'quiet reports">{reports}<' in text) is (live is not None)
         assert ("not looked at before it closes" in text) is (live is None)
+
+
+def rows_in(text: str, part: str) -> list[tuple[str, ...]]:
+    """The rows of a table within a part of a page."""
+    rows = re.findall(r"<tr>(.*?)</tr>", text.partition(f'id="{part}"')[2].partition("</tbody>")[0], re.DOTALL)
+    return [tuple(re.findall(r"<td[^>]*>([^<]*)</td>", row)) for row in rows if "<td" in row]
+
+
+def test_the_estimate_of_an_open_round_is_drawn_as_it_was_told_and_its_last_look_is_the_result_so_far(
+    service: Service,
+) -> None:
+    played.enrol(service, 200)
+    asked = {"title": "A study", "strategy": "mean", "parameters": {"users": "all"}, "simulated": True, "live": 10}
+    study = service.post("/v1/studies", token=service.operator, json=asked).json()
+    assert 'id="running"' not in page(service, f"/studies/{study['id']}"), "nothing is told yet"
+    played.answer(service, study, study["gateway_token"], part=0.625)
+    text = page(service, f"/studies/{study['id']}")
+    rows = rows_in(text, "running-table")
+    [now] = service.get(f"/v1/studies/{study['id']}/result").json()["live"]
+
+    assert [int(row[0]) for row in rows] == [10, 20, 30, 40, 50, 60, 70, 80, 90, 110]
+    assert rows[-1][1] == " to ".join(words.outward(now["low"], now["high"], share=False))
+    assert 'id="narrowing"' not in text
+    service.post(f"/v1/rounds/{study['rounds'][0]['id']}/close", token=service.operator)
+    assert 'id="running"' not in page(service, f"/studies/{study['id']}")
+
+
+def sixty_rounds(parameters: Parameters) -> Asking:
+    """One question, sixty times."""
+    del parameters
+    for _ in range(60):
+        answers = yield [Ask(RealQuery(numerator=FieldValue(field="value"), denominator=1000), 0.9)]
+    return Hypothesis("asked", {"mean": float(answers[0])})
+
+
+def test_of_many_rounds_the_last_are_shown_and_the_page_stays_small(service: Service) -> None:
+    aggregator, known = service.app.state.aggregator, registry()
+    sixty = replace(known["mean"], name="sixty", interactive=True, rounds=60, over=None, run=sixty_rounds)
+    aggregator.strategies = aggregator.driver.strategies = {"sixty": sixty, **known}
+    played.enrol(service, 2000)
+    study = played.create(service, "In many rounds", "sixty", epsilon="0.01", deadline_seconds=900)
+    for _ in range(40):
+        played.answer(service, study, study["gateway_token"], part=0.5)
+        opened = service.get(f"/v1/studies/{study['id']}").json()["rounds"][-1]["id"]
+        service.post(f"/v1/rounds/{opened}/close", token=service.operator)
+    text = page(service, f"/studies/{study['id']}")
+
+    assert text.count('<li class="done">') + text.count('<li class="now"') == MOST_ROUNDS
+    assert "33 rounds before these" in text
+    assert "Rounds 42 to 60" in text
+    assert len(text) < FIRST_VIEW
+
+
+def test_a_study_that_has_ended_is_one_file_that_anybody_can_verify(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played.enrol(service, 200)
+    study = played.create(service, "A study")
+    path = f"/studies/{study['id']}"
+    assert "export.zip" not in page(service, path)
+    is_problem(service.get(f"{path}/export.zip"), "not-found")
+    played.answer(service, study, study["gateway_token"])
+    assert f'href="{path}/export.zip"' in page(service, path)
+    answer = service.get(f"{path}/export.zip")
+
+    assert answer.headers["content-type"] == "application/zip"
+    assert answer.headers["content-disposition"] == f'attachment; filename="askance-{study["id"][:12]}.zip"'
+    (tmp_path / "got.zip").write_bytes(answer.content)
+    files = read_export(tmp_path / "got.zip")
+    assert verify_files(files, registry()).study.digest() == study["id"]
+    # What `askance study export --out study.zip` writes.
+    write_export(tmp_path / "written.zip", files)
+    assert (tmp_path / "written.zip").read_bytes() == answer.content
+    # A long one is exported by whoever wants it, on her own machine.
+    monkeypatch.setattr(download, "LONGEST", 100)
+    service.app.state.aggregator.answers = PublicAnswers(service.app.state.aggregator.answers.workers)
+    assert "export.zip" not in page(service, path)
+    is_problem(service.get(f"{path}/export.zip"), "not-found")
 
 
 def test_every_page_that_anybody_may_see_says_no_user_and_no_token(service: Service) -> None:

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Final
 
 from askance_protocol.errors import DataError
-from askance_server.core.export import BULLETIN
+from askance_server.core.export import BULLETIN, zipped
 from askance_server.core.verification import VerificationError
 
 MOST_BYTES: Final = 256 << 20
 """Bytes of all files of an export: four times what a client reads of one study."""
 _MOST_FILES: Final = 64
-_EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def read_export(path: Path) -> dict[str, bytes]:
@@ -43,10 +42,9 @@ def write_export(path: Path, files: Mapping[str, bytes]) -> None:
             for name, data in files.items():
                 (path / name).write_bytes(data)
             return
-        with path.open("xb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name, data in files.items():
-                # Without the time at which it was made: the same study is the same file.
-                archive.writestr(zipfile.ZipInfo(name, _EPOCH), data, zipfile.ZIP_DEFLATED)
+        data = zipped(files)
+        with path.open("xb") as file:
+            file.write(data)
     except FileExistsError:
         raise DataError("is there already", where=str(path), remedy="name a new folder or file: --out") from None
     except OSError as error:

@@ -6,6 +6,7 @@ import { refresh } from "./refresh.js";
 
 const AGAIN = 2000;
 const AT_MOST_EVERY = 500;
+const AT_LEAST_EVERY = 10000;
 const SHAPES = {
   live: '<circle cx="8" cy="8" r="7" fill="currentColor"/>',
   restarting: '<circle cx="8" cy="8" r="6.5" fill="none" stroke="currentColor" stroke-width="2" stroke-dasharray="3 2.2"/>',
@@ -67,6 +68,11 @@ function listen() {
   for (const kind of ["study", "round", "closed", "answers", "received"]) opened.addEventListener(kind, soon);
   opened.addEventListener("ended", soon);
 }
+
+// What nobody announces: the pace.
+setInterval(() => {
+  if (state === "live" && document.visibilityState === "visible") soon();
+}, AT_LEAST_EVERY);
 
 // What is put in place of the title has an empty mark of the connection.
 document.addEventListener("refreshed", () => tell(state || "live"));
