@@ -7,6 +7,7 @@ take part, and shows the answers as they come. When it ends is fixed before anyb
 by a time: an interval of 95 % holds at one look, and who stops where she likes what she sees has looked often.
 
 People enrol themselves, while it runs, by a token that lets in so many for so long, or by codes that let in one each.
+However it ends before that, the same call goes on with what is open: nobody is asked twice (`room_studies`).
 What is told before the end is told in steps (`StudySpec.live`), so that nobody reads the answer of the last one.
 """
 
@@ -46,10 +47,13 @@ from askance_lab.commands.shared.options import (
 from askance_lab.commands.shared.private_files import PrivateFile
 from askance_lab.commands.shared.qr import sheet, terminal_code
 from askance_lab.commands.shared.room_questions import RoomQuestion, question_of, questions_in
+from askance_lab.commands.shared.room_studies import STRATEGY, asked_before, wait_until_free
 from askance_lab.commands.shared.room_text import EXPOSED, question_lines
+from askance_lab.commands.shared.scratch import ended_in_order
 from askance_lab.commands.shared.urls import is_loopback, read_url
 from askance_lab.remote.local_server import local_server
 from askance_lab.remote.management import (
+    ServerDocument,
     cause_there,
     enrolment_codes,
     enrolment_token,
@@ -58,10 +62,11 @@ from askance_lab.remote.management import (
     is_over,
     result_of,
 )
-from askance_lab.remote.study_client import connected, create
+from askance_lab.remote.study_client import connected, create, unwrap
 from askance_protocol.budget import limit_from_text, to_text
 from askance_protocol.errors import DataError, ProtocolError, UsageError
 from askance_protocol.schema import IntegerField
+from askance_protocol.text import counted
 from askance_server.certificate import read_certificate
 from askance_server.core.export import export_files, verify_files
 from askance_server.strategies.registry import registry
@@ -99,6 +104,8 @@ class OpenQuestion:
 
     question: RoomQuestion
     id: str
+    came: int = 0
+    """Answers that there were when this command began."""
 
 
 @app.command(
@@ -167,7 +174,7 @@ def ask(
     cap = _cap(cap, asked)
     evening = _evening(asked, users, until, codes, live, out)
     start = ServerOptions(database, cap, port, certificate, key, public=public)
-    with _served(server, operator, start) as (url, token):
+    with ended_in_order(), _served(server, operator, start) as (url, token):
         place = read_url(url)
         if shown is not None:
             for warning in shown.warnings(place.host):
@@ -176,8 +183,9 @@ def ask(
             say(EXPOSED)
         try:
             rows, lines = asyncio.run(_ask(url, token, evening, None if shown is None else shown.trusted_alone()))
-        except KeyboardInterrupt:
-            say(f"stopped: nobody is asked any more; askance serve --database {database} goes on with what was opened")
+        except (KeyboardInterrupt, SystemExit):
+            kept = f"{url} goes on asking" if server else f"nobody is asked any more, and {database} keeps the answers"
+            say(f"stopped: {kept}; the same call goes on with what is open")
             raise
     if as_json:
         told = {"schema_version": SCHEMA_VERSION, "url": url if server else None, "questions": rows}
@@ -256,6 +264,7 @@ def _served(server: str | None, operator: Path | None, start: ServerOptions) -> 
     if server is not None:
         yield server, operator_token(operator, server)
         return
+    wait_until_free(start.database)
     with local_server(start.database, start.cap, start.port, more=tuple(start.words())) as started:
         yield started.url, started.operator
 
@@ -282,20 +291,32 @@ async def _ask(
     Returns what they have come to, for programs and for people.
     """
     async with connected(url, trust) as server:
-        asked = [await _open(server, token, each, evening) for each in evening.questions]
+        before = unwrap(await server.studies())
+        asked = [await _open(server, token, each, evening, asked_before(before, each)) for each in evening.questions]
         await _invite(server, token, asked, evening)
         lines = await _watch(server, asked)
         return [await _written(server, each, evening, len(asked)) for each in asked], lines
 
 
-async def _open(server: Server, token: str, question: RoomQuestion, evening: Evening) -> OpenQuestion:
+async def _open(
+    server: Server, token: str, question: RoomQuestion, evening: Evening, before: ServerDocument | None
+) -> OpenQuestion:
+    """Open a question, or go on with it if it is open."""
+    if before is not None and not is_over(before):
+        came = int(before["rounds"][-1]["received"])
+        have = counted(came, "person has answered", "people have answered")
+        say(f"goes on with a question that is open: {have}, and it ends as was said when it was opened")
+        return OpenQuestion(question, before["id"], came)
+    if before is not None:
+        remedy = f"askance study export {before['id'][:8]} --server {server.url} has what it came to"
+        say(f"was asked here before, and has ended: {remedy}; who has spent her cap is not asked again")
     parameters: dict[str, Any] = {
         "ask": question.words,
         "epsilon": question.epsilon,
         "users": evening.users,
         "deadline_seconds": evening.seconds,
     }
-    study = "poll", parameters, question.words
+    study = STRATEGY, parameters, question.words
     opened = await create(server, token, *study, simulated=False, example=question.example, live=evening.live)
     return OpenQuestion(question, opened.id)
 
@@ -303,8 +324,10 @@ async def _open(server: Server, token: str, question: RoomQuestion, evening: Eve
 async def _invite(server: Server, token: str, asked: Sequence[OpenQuestion], evening: Evening) -> None:
     """Print where people take part, and with what they enrol."""
     seconds = evening.seconds + _LATER
+    # Of those who have come some link or code before this one has let in each.
+    seats = max(1, evening.seats - max(each.came for each in asked))
     if evening.codes is None:
-        ticket = await enrolment_token(server, token, evening.seats, seconds, simulated=False)
+        ticket = await enrolment_token(server, token, seats, seconds, simulated=False)
         address = _address(server.url, asked, str(ticket["token"]))
         if sys.stderr.isatty():
             typer.echo(terminal_code(address), nl=False, err=True)
@@ -314,11 +337,11 @@ async def _invite(server: Server, token: str, asked: Sequence[OpenQuestion], eve
         return
     file = PrivateFile.new(evening.codes)
     try:
-        codes = await enrolment_codes(server, token, evening.seats, seconds, simulated=False)
+        codes = await enrolment_codes(server, token, seats, seconds, simulated=False)
         file.write(sheet("Askance", [_address(server.url, asked, code) for code in codes]))
     finally:
         file.close()
-    say(f"{evening.seats} codes to print and to cut, each for one person, are in {evening.codes}")
+    say(f"{counted(seats, 'code')} to print and to cut, each for one person, are in {evening.codes}")
     for each in asked:
         say(f"the wall: {server.url}/wall?study={each.id}")
 

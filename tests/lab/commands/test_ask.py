@@ -66,7 +66,7 @@ class Room:
 def room(folder: Path, *call: str) -> Iterator[Room]:
     command = [*ASK, *call, "--json", "--out", "answers"]
     if "--server" not in call:
-        command += ["--port", "0", "--database", "data"]
+        command += ["--database", "data", *([] if "--port" in call else ["--port", "0"])]
     out, err = folder / "out", folder / "err"
     with out.open("wb") as told, err.open("wb") as said:
         process = subprocess.Popen(command, stdout=told, stderr=said, cwd=folder)
