@@ -122,8 +122,8 @@ def sixty_rounds(parameters: Parameters) -> Asking:
     """One question, sixty times."""
     del parameters
     for _ in range(60):
-        answers = yield [Ask(RealQuery(numerator=FieldValue(field="value"), denominator=1000), 0.9)]
-    return Hypothesis("asked", {"mean": float(answers[0])})
+        yield [Ask(RealQuery(numerator=FieldValue(field="value"), denominator=1000), 0.9)]
+    return Hypothesis("asked", {"mean": 0.0})
 
 
 def test_of_many_rounds_the_last_are_shown_and_the_page_stays_small(service: Service) -> None:
