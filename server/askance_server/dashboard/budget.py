@@ -160,7 +160,7 @@ def _pace(seconds: list[tuple[int, float]]) -> dict[str, object] | None:
         "line": charts.line((across.at(-ago), up.at(rate)) for ago, rate in seconds),
         "up": [(up.at(each), f"{each:g}") for each in charts.ticks(0, most, 3)],
         "since": _ago(seconds[0][0]),
-        "rows": [(_ago(ago), f"{rate:.1f}") for ago, rate in seconds[:: max(1, len(seconds) // 10)]],
+        "rows": [(_ago(ago), f"{rate:.1f}") for ago, rate in seconds],
     }
 
 

@@ -69,11 +69,11 @@ def running_estimate(
     up = charts.Axis(low, high, 256.0, 16.0)
 
     def look(each: Estimate) -> Look:
-        ends = words.outward(each.low, each.high, share=share)
+        least, most = words.outward(each.low, each.high, share=share)
+        number = words.number(each.estimate, each.low, each.high, share=share)
+        top, middle, bottom = (up.at(words.value(told, share=share)) for told in (most, number, least))
         narrow = each.high - each.low < words.WIDEST * (high - low)
-        value = words.number(each.estimate, each.low, each.high, share=share) if narrow else ""
-        at = (across.at(each.reports), up.at(each.high), up.at(each.estimate), up.at(each.low))
-        return Look(each.reports, *ends, value, *at)
+        return Look(each.reports, least, most, number if narrow else "", across.at(each.reports), top, middle, bottom)
 
     return RunningEstimate(
         name=now.name,

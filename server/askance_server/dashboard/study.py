@@ -222,11 +222,13 @@ def _range(asked: Questions) -> tuple[float, float, bool]:
 def _estimate_row(record: Estimate, bounds: tuple[float, float, bool]) -> EstimateRow:
     least, most, share = bounds
     low, high = words.outward(record.low, record.high, share=share)
-    drawn = [_DRAWN.at((each - least) / (most - least)) for each in (record.estimate, record.low, record.high)]
+    number = words.number(record.estimate, record.low, record.high, share=share)
+    told = [words.value(each, share=share) for each in (number, low, high)]
+    drawn = [_DRAWN.at((each - least) / (most - least)) for each in told]
     narrow = record.high - record.low < words.WIDEST * (most - least)
     return EstimateRow(
         name=record.name,
-        value=words.number(record.estimate, record.low, record.high, share=share) if narrow else "",
+        value=number if narrow else "",
         low=low,
         high=high,
         reports=record.reports,

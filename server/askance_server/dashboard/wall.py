@@ -49,9 +49,14 @@ class ToldNumber:
     """What the line's ends mean; None: they are shares, 0 and 100 %."""
 
     @property
-    def interval(self) -> tuple[int, int]:
-        """Both ends in points, outward."""
-        return max(0, _down(100 * self.low)), min(100, _up(100 * self.high))
+    def interval(self) -> tuple[float, float]:
+        """Where both ends stand on the line, in points, as they are told: outward."""
+        return self._drawn(self.least), self._drawn(self.most)
+
+    @property
+    def point(self) -> float:
+        """Where the number stands on the line, in points, as it is told."""
+        return self._drawn(self.number)
 
     @property
     def is_narrow(self) -> bool:
@@ -73,6 +78,10 @@ class ToldNumber:
     def most(self) -> str:
         """The upper end, rounded up."""
         return self._said(self.high, _up)
+
+    def _drawn(self, told: str) -> float:
+        low, high = (0.0, 100.0) if self.ends is None else self.ends
+        return min(100.0, max(0.0, 100 * (float(told.removesuffix(_PERCENT)) - low) / (high - low)))
 
     def _said(self, at: float, rounded: Callable[[float], int]) -> str:
         if self.ends is None:

@@ -48,6 +48,11 @@ def number(value: float, low: float, high: float, *, share: bool) -> str:
     return f"{value * scale + 0.0:.{_digits((high - low) * scale)}f}{sign}"
 
 
+def value(told: str, *, share: bool) -> float:
+    """The number that was told so: what a chart draws, so that it says no other one than its table."""
+    return float(told.removesuffix(" %")) / (100 if share else 1)
+
+
 def _digits(width: float) -> int:
     """Digits behind the point of a number that is known to this width."""
     return 6 if width <= 0 else min(6, max(0, 1 - math.floor(math.log10(width) + 1e-9)) if width < 5 else 0)
