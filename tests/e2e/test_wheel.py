@@ -65,6 +65,7 @@ CALLS: list[tuple[str, int]] = [
     ("page --json", 0),
     ("separation --d 3", 2),
     ("serve --host nowhere.invalid", 2),
+    ("serve --certificate none.pem --key none.pem", 2),
     ("study list --server {url}", 0),
     ("survey --ask share(country) --users 500", 0),
     ("theory", 0),

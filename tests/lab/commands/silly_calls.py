@@ -45,6 +45,10 @@ ask Tea? --choices yes → --choices | yes,no
 ask Tea? --scale ten → --scale | 1-10
 ask Tea? --choices yes,no --scale 1-10 → exclude each other
 ask Tea? --choices yes,no --until soon → --until | 30min
+ask Tea? --choices yes,no --certificate room.pem → --certificate | --key | both, or neither
+ask Tea? --choices yes,no --certificate none.pem --key none.pem → none.pem | cannot be read | PEM
+serve --key none.pem → --key | --certificate | both, or neither
+serve --certificate none.pem --key none.pem → none.pem | cannot be read | PEM
 ask --file nowhere.toml → nowhere.toml | cannot be read
 page --outt take-part.html → --outt | did you mean --out
 page take-part.html → take-part.html | askance page --help

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -27,6 +28,7 @@ from askance_protocol.errors import AskanceError
 from askance_protocol.rounds import read_study
 from askance_server.core.export import verify_files
 from askance_server.strategies.registry import registry
+from tests.harness.certificates import made
 from tests.harness.marks import SECONDS
 from tests.harness.servers import COMMAND, ServerProcess
 
@@ -77,12 +79,14 @@ def room(folder: Path, *call: str) -> Iterator[Room]:
         process.wait(SECONDS)
 
 
-async def answer(address: str, wallet: Path, said: object, token: str | None = None) -> list[Any]:
+async def answer(
+    address: str, wallet: Path, said: object, token: str | None = None, trust: ssl.SSLContext | None = None
+) -> list[Any]:
     """One person opens the address, and answers each of its questions."""
     parts = urlsplit(address)
     inside = parse_qs(parts.fragment)
     results: list[Any] = []
-    async with Server(f"{parts.scheme}://{parts.netloc}") as server:
+    async with Server(f"{parts.scheme}://{parts.netloc}", trust=trust) as server:
         for study in inside["study"]:
             spec = await server.document(f"/v1/studies/{study}")
             assert not isinstance(spec, Refusal)
@@ -158,6 +162,24 @@ def test_an_evening_of_several_questions_is_kept_within_one_cap(tmp_path: Path) 
     assert {path.name for path in (tmp_path / "answers").iterdir()} == {first[:8], second[:8]}
 
 
+def test_a_room_over_tls_is_shown_where_the_certificate_is_right(tmp_path: Path) -> None:
+    """The address, and so the code, is https; the command itself believes its own certificate, and no other."""
+    pair = made(tmp_path, "localhost")
+    with room(tmp_path, "Tea?", "--choices", "yes,no", "--users", "1", *pair.options) as asked:
+        address = asked.address()
+        wall = asked.line("the wall: ")
+        results = asyncio.run(answer(address, tmp_path / "a.wallet", "yes", trust=pair.trusting))
+        code, told = asked.end()
+        said = asked.err.read_text("utf-8")
+
+    assert address.startswith("https://localhost:")
+    assert "https://localhost:" in wall
+    assert [type(each) for each in results] == [Answered]
+    assert (code, told["questions"][0]["received"]) == (0, 1)
+    assert "without TLS" not in said
+    assert "is signed by nobody but itself: browsers warn of it" in said
+
+
 def test_a_sheet_of_codes_lets_in_each_person_once(server: ServerProcess, tmp_path: Path) -> None:
     """On a server that runs. The control: the second with a code is refused, with the reason."""
     token = tmp_path / "operator.token"
@@ -196,6 +218,9 @@ def test_a_sheet_of_codes_lets_in_each_person_once(server: ServerProcess, tmp_pa
         (["Tea?", "--choices", "yes,no", "--public", "--server", "http://127.0.0.1:9"], "--public"),
         (["Tea?", "--choices", "yes,no", "--file", "questions.toml"], "--file"),
         (["--file", "nowhere.toml"], "nowhere.toml"),
+        (["Tea?", "--choices", "yes,no", "--key", "room-key.pem"], "--certificate"),
+        (["Tea?", "--choices", "yes,no", "--certificate", "none.pem", "--key", "none.pem"], "none.pem: cannot be read"),
+        (["Tea?", "--choices", "yes,no", "--certificate", "a", "--server", "http://127.0.0.1:9"], "--certificate"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_before_anything_is_started(
