@@ -102,7 +102,9 @@ def test_a_fleet_and_a_person_answer_over_https(
     a_person(tmp_path)
     person, crowd = ASKS.strip().splitlines()[1:3]
     call, users = (crowd, 3) if simulated else (person, 1)
-    with started(server, tmp_path, call.replace("--wait 0", "--once"), pair.certificate) as process:
+    with started(
+        server, tmp_path, call.replace("--wait 0", "--wait 60" if simulated else "--once"), pair.certificate
+    ) as process:
         while f"askance_users {users}" not in server.get("/metrics").text:
             assert process.poll() is None
         study = server.study(simulated=simulated)
