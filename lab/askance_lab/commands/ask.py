@@ -31,7 +31,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from askance_client import Server
+from askance_client import Server, UnreachableError
 from askance_lab.commands.shared.durations import seconds_of
 from askance_lab.commands.shared.exit_codes import Exit, exit_of_cause, say
 from askance_lab.commands.shared.export_files import write_export
@@ -266,7 +266,13 @@ def _served(server: str | None, operator: Path | None, start: ServerOptions) -> 
         return
     wait_until_free(start.database)
     with local_server(start.database, start.cap, start.port, more=tuple(start.words())) as started:
-        yield started.url, started.operator
+        try:
+            yield started.url, started.operator
+        except UnreachableError:
+            if (what := started.end) is None:
+                raise
+            # Whatever it had acknowledged is in its ledger.
+            raise UnreachableError(what, where="the room's server", remedy="the same call goes on with it") from None
 
 
 def _address_here() -> str:

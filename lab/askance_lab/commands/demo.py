@@ -13,7 +13,6 @@ import asyncio
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -63,7 +62,7 @@ from askance_lab.experiments.second_round import (
 )
 from askance_lab.experiments.separation.measurement import LEARNERS, name_of
 from askance_lab.remote.child import COMMAND
-from askance_lab.remote.local_server import LocalServer, local_server
+from askance_lab.remote.local_server import LocalServer, how, local_server
 from askance_lab.remote.management import entries_of
 from askance_lab.remote.study_client import (
     StudyResult,
@@ -312,19 +311,14 @@ def _environment() -> dict[str, str]:
 def _check_alive(found: LocalServer, fleet: Sequence[subprocess.Popen[str]]) -> None:
     """Raise an error if the server or a client has ended before its time: what it was to do will not be done."""
     remedy = "run askance demo again"
-    if found.process is not None and found.process.poll() is not None:
-        what = f"has ended {_how(found.process.returncode)}: {found.last_words}"
+    if (what := found.end) is not None:
         raise UnreachableError(what, where="the demo's server", remedy=remedy)
     for number, process in enumerate(fleet):
         if process.poll() not in {None, *_ENDS}:
             log = _log_of(found.directory.parent, number)
             lines = log.read_text("utf-8", "replace").splitlines() or ["its log is empty"]
-            what = f"has ended {_how(process.returncode)}, its users answer no more: {lines[-1]}"
+            what = f"has ended {how(process.returncode)}, its users answer no more: {lines[-1]}"
             raise RemoteError(what, where=f"client {number + 1} of {len(fleet)}", remedy=remedy)
-
-
-def _how(code: int) -> str:
-    return f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
 
 
 def _while_alive(work: Coroutine[Any, Any, T], check: Callable[[], None]) -> T:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -32,9 +33,16 @@ class LocalServer:
     """The server itself, where it was started here."""
 
     @property
-    def last_words(self) -> str:
-        """The last line of its log: why it ended, if it has."""
-        return _last_words(self.directory / "server.log")
+    def end(self) -> str | None:
+        """How it has ended, with the last line of its log; None while it runs."""
+        if self.process is None or (code := self.process.poll()) is None:
+            return None
+        return f"has ended {how(code)}: {_last_words(self.directory / 'server.log')}"
+
+
+def how(code: int) -> str:
+    """How a process has ended, by its exit code."""
+    return f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
 
 
 @contextmanager

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -22,9 +23,19 @@ from askance_server.ledger.sqlite import SqliteLedger
 from tests.harness.marks import SECONDS
 from tests.harness.ports import lasting_port
 from tests.lab.commands.test_ask import Room, all_answer, exported, room
-from tests.lab.commands.test_demo_ends import processes_of, wait_for
+from tests.lab.commands.test_demo_ends import wait_for
 
 TEA: Final = ("Tea?", "--choices", "yes,no", "--users", "7", "--live", "2")
+
+
+def processes_in(folder: Path) -> list[int]:
+    """The processes that were started in this folder."""
+    found = list[int]()
+    for path in Path("/proc").glob("[0-9]*/cwd"):
+        with suppress(OSError):
+            if path.readlink() == folder:
+                found.append(int(path.parent.name))
+    return found
 
 
 def answer(address: str, place: Path, *words: str) -> list[list[Any]]:
@@ -86,7 +97,7 @@ def test_an_evening_that_is_killed_again_and_again_is_gone_on_with(tmp_path: Pat
     assert (row["state"], row["received"]) == ("finished", 7)
     found = exported(tmp_path / "answers")
     assert sum(tally.received for tally in next(iter(found.answered.values()))) == 7
-    wait_for(lambda: processes_of(tmp_path) == {})
+    wait_for(lambda: processes_in(tmp_path) == [])
     assert spent(tmp_path) == (1, 7, [MICRO] * 7)
 
 
@@ -102,7 +113,7 @@ def test_control_another_question_is_asked_anew_and_what_is_open_stays(tmp_path:
         assert not [each for each in results if isinstance(each, Answered)]
         asked.process.terminate()
         asked.process.wait(SECONDS)
-    wait_for(lambda: processes_of(tmp_path) == {})
+    wait_for(lambda: processes_in(tmp_path) == [])
     assert spent(tmp_path) == (2, 1, [MICRO])
 
 
@@ -123,9 +134,26 @@ def test_a_signal_ends_it_in_order_and_says_how_to_go_on(number: signal.Signals,
     )
     assert "Traceback" not in asked.err.read_text("utf-8")
     assert asked.out.read_text() == ""
-    assert processes_of(tmp_path) == {}
+    assert processes_in(tmp_path) == []
     assert not (tmp_path / "answers").exists()
     assert spent(tmp_path) == (1, 1, [MICRO])
+    with room(tmp_path, *call) as asked:
+        asked.line("1 person has answered")
+        answer(asked.address(), tmp_path / "others", *["no"] * 6)
+        code, told = asked.end()
+    assert (code, told["questions"][0]["received"]) == (0, 7)
+
+
+@pytest.mark.slow
+def test_a_server_that_is_killed_under_it_is_told_and_the_same_call_goes_on(tmp_path: Path) -> None:
+    call = (*TEA, "--port", str(lasting_port()))
+    with room(tmp_path, *call) as asked:
+        answer(asked.address(), tmp_path / "anna", "yes")
+        [server] = [id_ for id_ in processes_in(tmp_path) if id_ != asked.process.pid]
+        os.kill(server, signal.SIGKILL)
+        assert asked.process.wait(SECONDS) == Exit.UNREACHABLE
+        line = said(asked, "has ended by SIGKILL")
+    assert line.endswith("(the same call goes on with it)")
     with room(tmp_path, *call) as asked:
         asked.line("1 person has answered")
         answer(asked.address(), tmp_path / "others", *["no"] * 6)
