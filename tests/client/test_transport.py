@@ -6,7 +6,9 @@ import asyncio
 import inspect
 import logging
 import pickle
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -330,3 +332,49 @@ def test_errors_keep_their_class_and_their_words_from_one_process_to_another() -
         assert type(same) is type(error)
         assert (str(same), same.what, same.where, same.remedy) == (str(error), error.what, error.where, error.remedy)
     assert (RemoteError.code, UnreachableError.code) == (Code.REMOTE, Code.UNREACHABLE)
+
+
+# ---------------------------------------------------------------------------------------------------------------- https
+
+
+def lost(cause: Exception | None) -> httpx.ConnectError:
+    """As httpx raises it, for this cause, two errors below."""
+    error, between = httpx.ConnectError("no connection"), OSError()
+    between.__context__ = cause
+    error.__cause__ = between
+    return error
+
+
+def distrusted() -> ssl.SSLCertVerificationError:
+    error = ssl.SSLCertVerificationError(1, "CERTIFICATE_VERIFY_FAILED")
+    error.verify_message = "self-signed certificate"
+    return error
+
+
+def test_a_certificate_that_is_not_believed_is_told_at_once_and_nothing_else_is(pauses: list[float]) -> None:
+    script, other = Script(lost(distrusted())), Script(lost(ssl.SSLError(1, "WRONG_VERSION_NUMBER")))
+    words = r"shows a certificate that is not trusted: self-signed certificate \(.*SSL_CERT_FILE=FILE\)"
+    with pytest.raises(UnreachableError, match=words):
+        sent(script)
+    assert (len(script.requests), pauses) == (1, [])
+
+    with pytest.raises(UnreachableError, match=f"no answer in {USUAL.attempts} attempts"):
+        sent(other)
+    assert len(other.requests) == USUAL.attempts
+
+
+@pytest.mark.parametrize("content", [None, "hello"])
+def test_a_file_without_certificates_is_refused_where_there_is_https_to_speak(
+    content: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "trusted.pem"))
+    if content is not None:
+        (tmp_path / "trusted.pem").write_text(content)
+
+    async def opened(url: str) -> None:
+        async with Server(url):
+            pass
+
+    run(opened("http://127.0.0.1:9"))
+    with pytest.raises(UsageError, match="SSL_CERT_FILE: has no certificate that can be read"):
+        run(opened("https://127.0.0.1:9"))
