@@ -27,15 +27,15 @@ LONG: Final = (
 CHOICES: Final = ["yes", *(f"choice {number} {'Beamtengesellschaft' * (number % 3)}" for number in range(29))]
 
 
-def room(api: Api, title: str, values: list[str]) -> Json:
-    """A question to people, with these choices."""
+def room(api: Api, title: str, values: list[str], users: int = 90) -> Json:
+    """A question to so many people, with these choices."""
     study = api.post(
         "/v1/studies",
         token=api.operator,
         json={
             "title": title,
             "strategy": "poll",
-            "parameters": {"ask": title, "users": 90, "epsilon": "1"},
+            "parameters": {"ask": title, "users": users, "epsilon": "1"},
             "example": {"fields": [{"kind": "category", "name": "answer", "values": values, "gap": True}]},
             "live": 4,
         },

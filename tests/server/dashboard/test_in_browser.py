@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import os
 from collections.abc import Generator
 from pathlib import Path
 
@@ -203,44 +201,3 @@ def test_an_operator_starts_a_study_from_its_plan(server: ServerProcess, pages: 
     page.get_by_role("button", name="Start: publish and ask").click()
     expect(page.get_by_role("heading", name="Do you come by bus?")).to_be_visible()
     expect(page.locator("#rounds")).to_contain_text("0 of 400 reports")
-
-
-# ------------------------------------------------------------------------------------------- pictures for the documents
-
-PICTURES = Path(__file__).parents[3] / "docs" / "pages"
-LARGEST = 150_000
-
-
-def colours(page: Page, data: bytes) -> int:
-    """Number of different colours of a picture, as the browser reads it."""
-    program = """async (text) => {
-      const bytes = Uint8Array.from(atob(text), (each) => each.charCodeAt(0));
-      const image = await createImageBitmap(new Blob([bytes]));
-      const drawn = new OffscreenCanvas(image.width, image.height).getContext("2d");
-      drawn.drawImage(image, 0, 0);
-      return new Set(new Uint32Array(drawn.getImageData(0, 0, image.width, image.height).data.buffer)).size;
-    }"""
-    return int(page.evaluate(program, base64.b64encode(data).decode()))
-
-
-@pytest.mark.parametrize(("name", "number", "dark"), [("study", 2, False), ("separation", 4, True)])
-def test_the_pictures_of_the_documents_are_of_pages_as_they_are(
-    server: ServerProcess, pages: Pages, name: str, number: int, dark: bool
-) -> None:
-    """With ASKANCE_PICTURES=1 they are made anew. Of what is there the size is compared: digests differ each time."""
-    address = shown(server)[number]
-    page = pages.open(server.url + address, width=1100, height=960 if name == "study" else 900, dark=dark)
-    if name == "study":
-        expect(page.locator("#connection")).to_have_text("live")
-    data = page.screenshot()
-
-    assert colours(page, data) > 20
-    assert len(data) < LARGEST
-    blank = pages.open("about:blank").screenshot()
-    assert colours(page, blank) == 1, "the control: a blank picture is found"
-    if os.environ.get("ASKANCE_PICTURES"):
-        PICTURES.mkdir(exist_ok=True)
-        (PICTURES / f"{name}.png").write_bytes(data)
-    there = (PICTURES / f"{name}.png").read_bytes()
-    assert len(there) < LARGEST
-    assert there[16:24] == data[16:24], "width and height"
