@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
@@ -14,12 +14,14 @@ from typing import Any, Final
 import pytest
 
 from askance_client import Answered
+from askance_lab.commands.shared import room_studies
 from askance_lab.commands.shared.exit_codes import Exit
 from askance_lab.commands.shared.room_questions import question_of
 from askance_lab.commands.shared.room_studies import asked_before
 from askance_protocol.budget import MICRO
 from askance_protocol.rounds import StudySpec
 from askance_server.ledger.sqlite import SqliteLedger
+from askance_server.ledger.sqlite.opening import lock
 from tests.harness.marks import SECONDS
 from tests.harness.ports import lasting_port
 from tests.lab.commands.test_ask import Room, all_answer, exported, room
@@ -209,3 +211,40 @@ def test_a_question_is_known_again_by_all_that_an_answer_depends_on() -> None:
     assert asked_before([*others, ended], tea) == ended
     assert asked_before([ended, open_, *others, later], tea) == open_
     assert asked_before([ended, later], tea) == later
+
+
+class Clock:
+    """A time that goes on while somebody sleeps; after some sleeps something happens."""
+
+    def __init__(self, sleeps: int, happens: Callable[[], None]) -> None:
+        self.now, self.left, self.happens = 100.0, sleeps, happens
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        assert 0 < seconds < 1
+        self.now += seconds
+        self.left -= 1
+        if not self.left:
+            self.happens()
+
+
+def test_a_ledger_that_is_in_use_is_waited_for_and_not_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room_studies.wait_until_free(tmp_path / "data")
+    assert not (tmp_path / "data").exists()
+
+    held = lock(tmp_path)
+    clock = Clock(3, lambda: os.close(held))
+    monkeypatch.setattr(room_studies, "time", clock)
+    room_studies.wait_until_free(tmp_path)
+    assert clock.left == 0
+    # It is free now, for whoever starts next.
+    held = lock(tmp_path)
+    clock = Clock(1000, lambda: None)
+    monkeypatch.setattr(room_studies, "time", clock)
+    room_studies.wait_until_free(tmp_path)
+    os.close(held)
+    assert clock.now == pytest.approx(105, abs=0.1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,10 @@ from tests.server.learners import learn
 
 FAIR = 1 << 63
 """Half of all words of 64 bits."""
+
+
+THREE = Schema(fields=(CategoryField(name="a", values=("x", "y", "z")),))
+"""Whoever is asked says one of them."""
 
 
 def choices(*values: str) -> Schema:
@@ -129,6 +134,31 @@ def test_a_room_that_answers_is_within_what_is_told(schema: Schema) -> None:
     assert [row["name"] for row in rows] == list(truth)
     far = [row for row in rows if not row["low"] - 0.02 <= truth[row["name"]] <= row["high"] + 0.02]
     assert not far or schema.fields[0] == scale(0, 500).fields[0]
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        (choices("yes", "no"), "share(answer = 'yes') = "),
+        (scale(0, 500), "mean(answer) = "),
+        (
+            Schema(fields=(CategoryField(name="a", values=("x", "y", "z")),)),
+            "3 numbers, of which the first is histogram(a): ",
+        ),
+        (scale(1, 2), "4 numbers, of which the first is mean(answer) = "),
+    ],
+)
+def test_what_was_learned_is_told_by_its_first_number(schema: Schema, text: str) -> None:
+    """From reports with its interval, and from answers that are not made of reports without one."""
+    people, spec = over_schema(schema, seed=3), asked(schema).study
+    learned, _ = learn(POLL.on(schema), {}, people.columns(range(1000)))
+    view = run_study(spec, POLL, people, users=30, seed=1)
+
+    assert view.end.hypothesis is not None
+    assert learned.text.startswith(text)
+    assert view.end.hypothesis.text.startswith(text)
+    assert " to " not in learned.text
+    assert re.search(r" \(.+ to .+\)", view.end.hypothesis.text)
 
 
 def test_what_is_no_poll_is_refused() -> None:
