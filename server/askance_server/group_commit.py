@@ -85,8 +85,10 @@ class _Committed:
 
     round: str
     group: _Singles | _Batch
+    users: Users
+    """Those who are not among `void`."""
     verdicts: Verdicts
-    """For those who are not among `void`."""
+    """For these."""
     void: Sequence[int] = ()
     """Places of the reports whose token is not valid any more."""
     received: int = 0
@@ -96,6 +98,7 @@ class _Committed:
 
 
 _NONE: Final = np.zeros(0, np.uint8)
+_NOBODY: Final = np.zeros(0, np.uint64)
 _INTERRUPTED: Final = "the server was interrupted while it took reports: start it again, and send the report again."
 
 
@@ -272,7 +275,7 @@ class GroupCommitter:
             elif not isinstance(error, AskanceError):
                 _LOG.error("an error that should not be, while a group was committed", exc_info=error)
             return
-        self._metrics.committed(result.verdicts, result.seconds)
+        self._metrics.committed(result.users, result.verdicts, result.seconds)
         # A client that hung up does not wait any more; its report counts all the same.
         if isinstance(group, _Batch):
             waits: asyncio.Future[Verdicts] = group.future
@@ -307,22 +310,23 @@ class GroupCommitter:
         begin = time.perf_counter()
         try:
             if isinstance(group, _Batch):
-                verdicts, void = self._ledger.charge(round_, group.users, group.outcomes), ()
+                users, void = group.users, ()
+                verdicts = self._ledger.charge(round_, users, group.outcomes)
             else:
-                verdicts, void = self._charge_singles(round_, group)
+                users, verdicts, void = self._charge_singles(round_, group)
             received = self._ledger.received(round_)
         except BaseException as error:
             # SystemExit too: without this thread, everybody would wait for ever.
-            return _Committed(round_, group, _NONE, error=carried(error))
-        return _Committed(round_, group, verdicts, void, received, time.perf_counter() - begin)
+            return _Committed(round_, group, _NOBODY, _NONE, error=carried(error))
+        return _Committed(round_, group, users, verdicts, void, received, time.perf_counter() - begin)
 
-    def _charge_singles(self, round_: str, group: _Singles) -> tuple[Verdicts, Sequence[int]]:
+    def _charge_singles(self, round_: str, group: _Singles) -> tuple[Users, Verdicts, Sequence[int]]:
         users, outcomes = np.array(group.users, np.uint64), np.array(group.outcomes, np.uint32)
         valid = self._ledger.epochs(users) == np.array(group.epochs, np.int64)
         if valid.all():
-            return self._ledger.charge(round_, users, outcomes), ()
+            return users, self._ledger.charge(round_, users, outcomes), ()
         void: list[int] = np.flatnonzero(~valid).tolist()
-        return self._ledger.charge(round_, users[valid], outcomes[valid]), void
+        return users[valid], self._ledger.charge(round_, users[valid], outcomes[valid]), void
 
 
 def _waiting(group: _Singles | _Batch) -> Sequence[asyncio.Future[Verdict]] | Sequence[asyncio.Future[Verdicts]]:

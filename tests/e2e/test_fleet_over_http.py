@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import signal
 import subprocess
 import sys
@@ -109,7 +108,7 @@ def test_a_fleet_that_is_killed_goes_on_with_its_wallets_and_nobody_sends_anothe
         arguments = ["fleet", "--server", server.url, "--users", users, "--wallets", tmp_path / "fleet"]
         arguments += ["--enrolment-token", tmp_path / "data" / "enrolment.token", "--wait", SECONDS, "--json"]
         arguments += ["--connections", connections]
-        study, received, ends, mark, said = None, 0, list[int](), tmp_path, b""
+        study, before, received, ends, mark, said = None, 0, 0, list[int](), tmp_path, b""
         # The control is the last one: nothing holds it, it leaves no mark, and ends by itself.
         for run, most in enumerate((sends, sends, 10**9)):
             mark = tmp_path / f"mark{run}"
@@ -139,11 +138,9 @@ def test_a_fleet_that_is_killed_goes_on_with_its_wallets_and_nobody_sends_anothe
         [last] = json.loads(said)["studies"]
         assert set(last["results"]) <= {"answered"}
         assert received == users
-        verdicts = server.get("/metrics").text
-        assert 'verdict="accepted"} 300.0' in verdicts
-        # Each of the two that were killed had taken no notice of at least one receipt.
-        assert int(re.findall(r'verdict="repeated"} (\d+)', verdicts)[0]) >= 2
-        assert 'verdict="conflict"} 0.0' in verdicts or 'verdict="conflict"' not in verdicts
+        assert 'verdict="accepted"} 300.0' in server.get("/metrics").text
+        # The one that was killed before it had taken no notice of at least one receipt: that report came again.
+        assert last["results"]["answered"] > received - before
 
 
 DIES = """

@@ -87,7 +87,7 @@ def test_metrics_are_prometheus_text_and_count_what_happened(api: Service) -> No
 
     assert response.headers["content-type"].startswith("text/plain; version=0.0.4")
     assert samples["askance_reports_total", "accepted"] == 2
-    assert samples["askance_reports_total", "repeated"] == 1
+    assert samples["askance_reports_total", "repeated"] == 0, "of so few nothing is told"
     assert samples["askance_users",] == 3
     assert samples["askance_studies", "sealed"] == 1
     assert samples["askance_rounds", "open"] == 1

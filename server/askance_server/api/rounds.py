@@ -141,7 +141,7 @@ async def post_batch(
     verdicts = np.full(len(batch), Verdict.UNKNOWN_USER, np.uint8)
     some = aggregator.committer.submit_batch(round_, batch.users[known], batch.outcomes[known])
     verdicts[known] = await some
-    aggregator.metrics.decided(verdicts[~known])
+    aggregator.metrics.decided(batch.users[~known], verdicts[~known])
     return _batch_verdicts(verdicts)
 
 

@@ -4,8 +4,8 @@ What it may tell
 ----------------
 Nobody is named, and no count is of few: users are counted in steps of `STEP`, and of a bar with fewer the users count
 with the next one. Still, who looks again and again while one person reports could see two bars change, and learn how
-much she had spent before. So users are counted once in `EVERY` seconds, for all who look. None of it says what anybody
-has answered: spending follows from who was asked, which is public.
+much she had spent before. So users are counted once in `EVERY` seconds, for all who look, and refusals are told as
+`metrics` tells them. None of it says what anybody has answered: spending follows from who was asked, which is public.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from askance_server.aggregator import Aggregator
 from askance_server.dashboard import charts
 from askance_server.dashboard.templates import rendered
 from askance_server.ledger import Ledger, Verdict
+from askance_server.metrics import EVERY, STEP, in_steps
 
-STEP: Final = 5
-EVERY: Final = 60.0
 _PARTS: Final = 4
 """Into how many parts the cap is cut."""
 _CHUNK: Final = 1 << 20
@@ -57,11 +56,6 @@ class Budgets:
     bars: tuple[Bar, ...]
     until: float = 0.0
     """For how long it is told, by the clock that never goes back."""
-
-
-def told(count: int) -> int:
-    """A number of users as it is told: in steps, rounded down."""
-    return count - count % STEP
 
 
 def joined(bars: list[Bar]) -> tuple[Bar, ...]:
@@ -108,26 +102,26 @@ def budget_page(aggregator: Aggregator, counted: Budgets) -> bytes:
         "budget.html",
         budgets=counted,
         step=STEP,
-        told=told,
+        told=in_steps,
         few=counted.enrolled < STEP,
         bars=_drawn(counted),
         refused=_refused(aggregator),
         pace=_pace(aggregator.metrics.pace.seconds()),
         waiting=aggregator.committer.depth,
-        accepted=aggregator.metrics.totals[Verdict.ACCEPTED],
+        accepted=aggregator.metrics.accepted,
     )
 
 
 def _drawn(counted: Budgets) -> list[dict[str, object]]:
-    most = max([STEP, *(told(bar.users) for bar in counted.bars)])
+    most = max([STEP, *(in_steps(bar.users) for bar in counted.bars)])
     up, width = charts.Axis(0, most, 208.0, 26.0), 524 / len(counted.bars)
     return [
         {
             "bar": bar,
             "x": round(8 + number * width + 6, 1),
             "width": round(width - 12, 1),
-            "y": up.at(told(bar.users)),
-            "height": round(208 - up.at(told(bar.users)), 1),
+            "y": up.at(in_steps(bar.users)),
+            "height": round(208 - up.at(in_steps(bar.users)), 1),
             "middle": round(8 + (number + 0.5) * width, 1),
         }
         for number, bar in enumerate(counted.bars)
@@ -135,18 +129,17 @@ def _drawn(counted: Budgets) -> list[dict[str, object]]:
 
 
 def _refused(aggregator: Aggregator) -> list[dict[str, object]]:
-    """Refusals by reason, the most first: in steps too, because one refusal is of one person."""
-    totals = aggregator.metrics.totals
-    most = max([STEP, *(totals[verdict] for verdict in _REASONS)])
-    rows = sorted(_REASONS.items(), key=lambda item: -totals[item[0]])
+    """Refusals by reason, the most first, as `/metrics` tells them too: `metrics` says how, and why."""
+    counts = {verdict: aggregator.metrics.refusals.told(verdict) for verdict in _REASONS}
+    most = max([STEP, *counts.values()])
     return [
         {
-            "reason": reason,
-            "why": why,
-            "count": told(totals[verdict]),
-            "width": round(told(totals[verdict]) / most * 300, 1),
+            "reason": _REASONS[verdict][0],
+            "why": _REASONS[verdict][1],
+            "count": count,
+            "width": round(count / most * 300, 1),
         }
-        for verdict, (reason, why) in rows
+        for verdict, count in sorted(counts.items(), key=lambda item: -item[1])
     ]
 
 

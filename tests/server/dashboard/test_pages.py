@@ -5,9 +5,11 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Generator
+from collections import Counter
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,11 +20,12 @@ from askance_protocol.queries.language import FieldValue
 from askance_server.core.export import verify_files
 from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters
 from askance_server.dashboard import budget, download, separation, words
-from askance_server.dashboard.budget import Bar, joined, told
+from askance_server.dashboard.budget import Bar, joined
 from askance_server.dashboard.charts import Axis, band, line, ticks
 from askance_server.dashboard.routes import router
 from askance_server.dashboard.study import MOST_ROUNDS
-from askance_server.metrics import AcceptanceRate
+from askance_server.ledger import Verdict
+from askance_server.metrics import EVERY, AcceptanceRate, Refusals, in_steps
 from askance_server.public_answers import PublicAnswers
 from askance_server.strategies.registry import registry
 from tests.harness.servers import Service, is_problem
@@ -253,7 +256,7 @@ def test_bars_of_few_are_joined() -> None:
     assert joined(bars) == (Bar(0, None, 47),)
     assert joined([Bar(0, 1, 0), Bar(1, None, 9)]) == (Bar(0, 1, 0), Bar(1, None, 9)), "nobody is nobody"
     assert all(bar.users == 0 or bar.users >= budget.STEP for bar in joined([Bar(n, n + 1, 2) for n in range(9)]))
-    assert [told(count) for count in (0, 4, 5, 9, 10)] == [0, 0, 5, 5, 10]
+    assert [in_steps(count) for count in (0, 4, 5, 9, 10)] == [0, 0, 5, 5, 10]
 
 
 def test_of_very_few_users_nothing_is_told(service: Service) -> None:
@@ -271,18 +274,111 @@ def test_users_are_not_counted_again_for_who_looks_again(service: Service) -> No
     assert page(service, "/budget") != before, "the control: later they are"
 
 
-def test_refusals_are_told_by_reason_in_steps(service: Service) -> None:
+def test_refusals_are_told_by_reason_in_steps_and_alike_wherever_they_are_asked_for(service: Service) -> None:
     played.enrol(service, 40)
     study = played.create(service, "A study")
     round_ = study["rounds"][0]["id"]
-    users = list(range(30))
+    users, now = list(range(30)), [0.0]
+    metrics = service.app.state.aggregator.metrics
+    metrics.refusals = Refusals(lambda: now[0])
     service.batch(round_, study["gateway_token"], users, [0] * 30)
     service.batch(round_, study["gateway_token"], users[:7], [1] * 7)
-    text = page(service, "/budget")
-    found = dict(re.findall(r'<th scope="row">([^<]+)<br>.*?<td class="num">(.*?)</td>', text))
+    assert set(refusals(service).values()) == {"0"}
+    now[0] = EVERY
 
-    assert found["Conflict"] == "5"
-    assert "fewer than 5" in found["Budget exceeded"]
+    assert refusals(service)["Conflict"] == "5"
+    assert refusals(service)["Budget exceeded"] == "0"
+    assert 'askance_reports_total{verdict="conflict"} 5.0' in service.get("/metrics").text
+    assert 'askance_reports_total{verdict="accepted"} 30.0' in service.get("/metrics").text
+
+
+def refusals(service: Service) -> dict[str, str]:
+    """The refusals that the page of the budget tells."""
+    found = re.findall(r'<th scope="row">([^<]+)<br>.*?<td class="num">(.*?)</td>', page(service, "/budget"))
+    return {reason: "0" if "fewer than 5" in count else count for reason, count in found}
+
+
+Counting = Callable[[], tuple[Callable[[int, Verdict], None], Callable[[Verdict], int], list[float]]]
+"""Something that counts one user's verdict, and something that tells how many there were, by a clock."""
+
+
+def counting() -> Any:
+    """As it is done."""
+    now = [0.0]
+    counts = Refusals(lambda: now[0])
+
+    def add(user: int, verdict: Verdict) -> None:
+        counts.add(np.array([user], np.uint64), np.array([verdict], np.uint8))
+
+    return add, counts.told, now
+
+
+def counting_in_steps() -> Any:
+    """A control: in steps, at once, whoever they are of. Who sends four of her own sees the next one."""
+    counts = [0] * len(Verdict)
+
+    def add(user: int, verdict: Verdict) -> None:
+        del user
+        counts[verdict] += 1
+
+    return add, lambda verdict: in_steps(counts[verdict]), [0.0]
+
+
+def counting_by_the_minute() -> Any:
+    """A control: when a minute is over, whoever they are of."""
+    now, counts = [0.0], Counter[tuple[int, Verdict]]()
+
+    def add(user: int, verdict: Verdict) -> None:
+        del user
+        counts[int(now[0] // EVERY), verdict] += 1
+
+    def told(verdict: Verdict) -> int:
+        return in_steps(sum(n for (at, of), n in counts.items() if of is verdict and at < now[0] // EVERY))
+
+    return add, told, now
+
+
+def seen(how: Counting) -> list[str]:
+    """Whose refusal somebody sees who looks after each report, and sends refused ones of her own in between."""
+    found = list[str]()
+    for watched in (Verdict.OVER_BUDGET, Verdict.CONFLICT, Verdict.REPEATED):
+        for own in range(12):
+            for minutes in (0, 1):
+                told = list[int]()
+                for is_refused in (False, True):
+                    add, tell, now = how()
+                    for _ in range(own):
+                        add(0, watched)
+                    now[0] += minutes * EVERY
+                    if is_refused:
+                        add(1, watched)
+                    told.append(tell(watched))
+                    now[0] += EVERY
+                    told.append(tell(watched))
+                if told[:2] != told[2:]:
+                    found.append(f"{watched.name} after {own}, {minutes} minutes later: {told}")
+    return found
+
+
+def test_nobody_sees_the_refusal_of_one_person() -> None:
+    assert seen(counting) == []
+
+
+@pytest.mark.parametrize("how", [counting_in_steps, counting_by_the_minute])
+def test_control_counts_that_show_one_persons_refusal_are_found(how: Counting) -> None:
+    assert seen(how) != []
+
+
+def test_in_the_end_all_refusals_are_told() -> None:
+    now = [0.0]
+    counts = Refusals(lambda: now[0])
+    for minute in range(3):
+        now[0] = minute * EVERY
+        # Of four users nothing is told, of five all that waits.
+        users = np.repeat(np.arange(4 if minute == 0 else 5, dtype=np.uint64), 10)
+        counts.add(users, np.full(len(users), Verdict.CONFLICT, np.uint8))
+        assert counts.told(Verdict.CONFLICT) == (0, 0, 90)[minute]
+    assert counts.told(Verdict.OUTSIDE) == 0
 
 
 def test_the_pace_is_counted_by_ten_seconds() -> None:
