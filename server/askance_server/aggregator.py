@@ -25,6 +25,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, TypeVar
 
 from askance_protocol.errors import AskanceError, ProtocolError
@@ -34,6 +35,7 @@ from askance_server.auth import Keys
 from askance_server.core.strategy import Parameters, Strategy
 from askance_server.core.study import Ended, Waiting, check_answerable, study_of
 from askance_server.driver import Driver
+from askance_server.feeds import Feeds
 from askance_server.group_commit import GroupCommitter
 from askance_server.ledger import Ledger, LedgerAwayError, LedgerError
 from askance_server.metrics import Metrics
@@ -81,6 +83,8 @@ class Aggregator:
     """Whether the server has been told to stop: streams of events end."""
     answers: PublicAnswers = field(init=False)
     """What anybody may ask."""
+    feeds: Feeds = field(init=False)
+    """The studies that somebody follows."""
     _asking: Workers = field(init=False)
     _showing: Workers = field(init=False)
     _stepping: Workers = field(init=False)
@@ -100,7 +104,6 @@ class Aggregator:
         default_factory=dict[str, "asyncio.Future[PreparedRound]"]
     )
     """Rounds that are being prepared."""
-    _changed: dict[str, asyncio.Event] = field(default_factory=dict[str, asyncio.Event])
     _writable: asyncio.Future[None] | None = None
     _ready_until: float = -math.inf
     """The loop's time up to which the last write says enough."""
@@ -119,6 +122,7 @@ class Aggregator:
         self._asking, self._stepping = Workers("ledger", _ASKING), Workers("studies", _STEPPING)
         self._showing, self._looking = Workers("public", _SHOWING), Workers("ready", 1)
         self.answers = PublicAnswers(self._showing)
+        self.feeds = Feeds(lambda study: self.show(partial(self.driver.moment, study)))
         self.committer = GroupCommitter(
             self.ledger,
             self.metrics,
@@ -186,9 +190,21 @@ class Aggregator:
         """Have a thread do what anybody may ask for, behind all else of that kind."""
         return await self._showing.run(work)
 
-    async def answer(self, question: PublicQuestion, work: Callable[[], PublicAnswer]) -> PublicAnswer:
-        """Answer what anybody may ask: from memory, or as soon as a thread has worked it out."""
-        return await self.answers.to(question, work)
+    async def answer(self, question: PublicQuestion, work: Callable[[], PublicAnswer], *, of: str = "") -> PublicAnswer:
+        """Answer what anybody may ask: from memory, or as soon as a thread has worked it out.
+
+        `of`: the study that it is about. The answer waits for the step that this is at; and while somebody follows the
+        study, it is worked out once for each change.
+        """
+        if not of:
+            return await self.answers.to(question, work)
+
+        async def caught_up() -> PublicAnswer:
+            await self.caught_up(of)
+            return await self.answers.to(question, work)
+
+        feed = self.feeds.of(of)
+        return await (caught_up() if feed is None else feed.once(question, caught_up))
 
     async def round(self, id_: str) -> PreparedRound:
         """A published round, prepared. Those who ask for it at once wait for one preparation."""
@@ -317,7 +333,7 @@ class Aggregator:
             self._running.add(study)
         if isinstance(waiting, Waiting):
             self._awaited[waiting.round] = (study, waiting.target)
-        self.tell(study)
+        self.feeds.step(study)
 
     async def caught_up(self, study: str) -> None:
         """Wait for the step that a study is at, so that who reads it after her report sees what it has led to.
@@ -351,19 +367,10 @@ class Aggregator:
 
     # ----------------------------------------------------------------------------------------------------- events
 
-    def changed(self, study: str) -> asyncio.Event:
-        """Event that is set when the study's bulletin grows; take a new one for the next change."""
-        return self._changed.setdefault(study, asyncio.Event())
-
-    def tell(self, study: str) -> None:
-        """Wake all who wait for a change of the study."""
-        self._changed.pop(study, asyncio.Event()).set()
-
     def end_streams(self) -> None:
-        """Wake all who wait for a change of any study, and let them go."""
+        """Let all go who follow a study."""
         self.closing = True
-        for study in list(self._changed):
-            self.tell(study)
+        self.feeds.end()
 
     async def exposition(self) -> bytes:
         """Metrics in the Prometheus text format."""

@@ -18,11 +18,12 @@ from starlette.responses import Response
 
 from askance_protocol.errors import AskanceError
 from askance_server.aggregator import Aggregator
-from askance_server.api import description, health, rounds, studies, users
+from askance_server.api import description, events, health, rounds, studies, users
 from askance_server.api.cross_origin import CrossOrigin
 from askance_server.api.limits import Limits
 from askance_server.api.reports import ReportPath
 from askance_server.auth import Keys, open_keys, write_tokens
+from askance_server.dashboard.kept_pages import KeptPages
 from askance_server.dashboard.responses import problem_page, wants_page
 from askance_server.dashboard.routes import router as pages
 from askance_server.dashboard.take_part import Handed, TakePart
@@ -108,7 +109,7 @@ def create_app(
         # No type is JSON. There are no cookies, so a foreign page has nothing to gain by leaving it out.
         strict_content_type=False,
     )
-    for resource in (studies, users, rounds, health):
+    for resource in (studies, events, users, rounds, health):
         app.include_router(resource.router)
     app.include_router(pages)
     app.include_router(take_part_page)
@@ -117,6 +118,7 @@ def create_app(
     for kind in _HANDLED:
         app.add_exception_handler(kind, _on_error)
     app.add_middleware(Limits, body_limit=chosen.body_limit, state=app.state)
+    app.add_middleware(KeptPages)
     # The last that is added comes first: a report passes through these two, and through nothing else.
     app.add_middleware(ReportPath)
     app.add_middleware(CrossOrigin)

@@ -289,6 +289,12 @@ class Driver:
         assert bulletin.study is not None  # noqa: S101 - told the type checker: the first entry is the study
         return self._told(bulletin.study, list(self._answered(study_id, bulletin.length)))
 
+    def moment(self, study_id: str) -> tuple[int, int, int]:
+        """What changes whenever there is news of a study: its entries, and the reports of its last round, also told."""
+        bulletin, told = self.ledger.bulletin(study_id), self.told(study_id)
+        received = self.ledger.received(bulletin.rounds[-1][0]) if bulletin.rounds else 0
+        return bulletin.length, received, 0 if told is None else told.reports
+
     def told(self, study_id: str) -> LiveRound | None:
         """What is told of the open round of a live study, by now; None where nothing is."""
         bulletin = self.ledger.bulletin(study_id)

@@ -48,6 +48,11 @@ class PublicAnswer:
     final: bool = False
     """Whether it is the same for ever."""
 
+    @property
+    def size(self) -> int:
+        """Bytes of its body."""
+        return len(self.body)
+
     @classmethod
     def of(cls, body: bytes, *, final: bool = False) -> PublicAnswer:
         """An answer that is tagged by its digest."""

@@ -18,7 +18,7 @@ import pytest
 from askance_protocol.budget import MICRO
 from askance_protocol.rounds import KarySpec, PreparedRound
 from askance_protocol.tally import Tally, tally_round
-from askance_server.api import studies
+from askance_server.api.events import news_of
 from askance_server.core.live import Arrivals, Telling, looked_at
 from askance_server.ledger.base import Ledger
 from askance_server.ledger.postgres import PostgresLedger
@@ -239,8 +239,8 @@ def looks(api: Service, study_: Json, round_: str) -> Iterator[tuple[str, Any]]:
     """Everything that anybody may ask of an open round, as it is now."""
     yield "tally", api.get(f"/v1/rounds/{round_}/tally").json()
     yield "result", api.get(f"/v1/studies/{study_['id']}/result").json()
-    news = studies._news(api.app.state.aggregator, study_["id"], -1)
-    yield "events", json.loads(news.live) if news.live else None
+    news = news_of(api.app.state.aggregator, study_["id"], -1)
+    yield "events", json.loads(news.live.partition(b"data: ")[2]) if news.live else None
 
 
 def test_an_open_round_is_told_in_steps_and_whole_when_it_is_closed(api: Service) -> None:

@@ -31,7 +31,7 @@ from askance_server import logs
 from askance_server.app import create_app, open_resources
 from askance_server.auth import TokenFiles
 from askance_server.certificate import Certificate, read_certificate
-from askance_server.hosting import uvicorn_config
+from askance_server.hosting import keep_what_is_there, uvicorn_config
 from askance_server.settings import Settings, bind, read_settings, unknown_variables, url_of
 
 SCHEMA_VERSION: Final = 1
@@ -142,6 +142,7 @@ def _run(settings: Settings, listener: socket.socket, tls: ssl.SSLContext | None
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
+            keep_what_is_there()
             if not self.should_exit:  # a signal may have come while the ledger was read
                 announce()
 

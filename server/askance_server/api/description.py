@@ -188,9 +188,8 @@ def _complete_operation(path: str, operation: dict[str, Any]) -> None:
     if path != "/healthz":
         names.append("not-ready")
     for response in operation["responses"].values():
-        for content in response.get("content", {}).values():
-            # The framework's word for a stream's events, which this version of OpenAPI does not have yet.
-            content.pop("itemSchema", None)
+        # This version of OpenAPI has no word yet for the events of a stream.
+        response.get("content", {}).get("text/event-stream", {}).clear()
     operation["parameters"] = [*parameters, _VERSION_HEADER]
     _add(operation["responses"], names)
 

@@ -1,21 +1,17 @@
-"""`/v1/studies`: create, list, watch and cancel studies; their bulletins, events and results."""
+"""`/v1/studies`: create, list and cancel studies; their bulletins and results."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import logging
-import re
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Header, Query, Request
-from fastapi.sse import EventSourceResponse, ServerSentEvent
+from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from askance_protocol.rounds import ENDED, Bulletin, StudyEnded, StudyState
+from askance_protocol.rounds import ENDED, StudyEnded, StudyState
 from askance_server.aggregator import Aggregator
 from askance_server.api.dependencies import DigestInPath, OperatorOnly, TheAggregator, json_body
 from askance_server.api.documents import answered, shown, written
@@ -27,13 +23,8 @@ from askance_server.core.estimates import MOST_ESTIMATES
 from askance_server.core.replay import ReplayError
 from askance_server.core.strategy import Estimate
 from askance_server.ledger import NotFoundError
-from askance_server.problems import problem, problem_of, responses
+from askance_server.problems import responses
 from askance_server.public_answers import PublicAnswer, PublicQuestion
-
-_LOG = logging.getLogger(__name__)
-
-# Not `str.isdigit`, for which ² is a digit.
-_EVENT_ID: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 _MOST_BYTES: Final = 256 << 10
 """Bytes of a study's description: a strategy has few parameters."""
@@ -229,90 +220,6 @@ async def cancel_study(study: DigestInPath, aggregator: TheAggregator, _: Operat
     return await answered(aggregator, lambda: _study_model(aggregator, study))
 
 
-async def known_study(study: DigestInPath, aggregator: TheAggregator) -> str:
-    """A study that there is. Looked up before a stream begins: inside it, nobody can be told any more."""
-    await aggregator.ask(lambda: aggregator.ledger.bulletin(study))
-    return study
-
-
-@router.get("/studies/{study}/events", response_class=EventSourceResponse, responses=responses("not-found"))
-async def get_events(
-    study: Annotated[str, Depends(known_study)], aggregator: TheAggregator, last_event_id: Annotated[str, Header()] = ""
-) -> AsyncIterator[ServerSentEvent]:
-    """The bulletin as it grows, an event an entry, and counts in between. `Last-Event-ID` resumes.
-
-    Of a live study also estimates of the open round, as often as more of its reports are told: an event `live`.
-    """
-    after = int(last_event_id) if _EVENT_ID.fullmatch(last_event_id) else -1
-    counted = told = ""
-    while not aggregator.closing:
-        changed = aggregator.changed(study)
-        try:
-            news = await aggregator.show(partial(_news, aggregator, study, after))
-        except Exception as error:
-            # Whatever it is: the status went out long ago, so nobody else can say it.
-            yield _last_words(error)
-            return
-        for event in news.events:
-            yield event
-        if news.ended:
-            return
-        if news.after > after:
-            # There may be more of them than were given at once.
-            after = news.after
-            continue
-        if news.counts != counted:
-            counted = news.counts
-            yield ServerSentEvent(raw_data=counted, event="received")
-        if news.live not in {"", told}:
-            told = news.live
-            yield ServerSentEvent(raw_data=told, event="live")
-        try:
-            await asyncio.wait_for(changed.wait(), timeout=1.0)
-        except TimeoutError:
-            continue
-
-
-def _last_words(error: Exception) -> ServerSentEvent:
-    """The last event of a stream that cannot go on: what an answer that has not begun would be instead."""
-    found = problem_of(error)
-    if found.name == "internal":
-        _LOG.error("an error that should not be, inside a stream: %s", type(error).__name__, exc_info=error)
-    return ServerSentEvent(raw_data=json.dumps(problem(found.name, found.detail, **found.extra)), event="problem")
-
-
-@dataclass(frozen=True, slots=True)
-class _News:
-    """What a stream has to tell."""
-
-    events: list[ServerSentEvent]
-    after: int
-    counts: str
-    live: str
-    """What is told of the open round; nothing where nothing is."""
-    ended: bool
-
-
-def _news(aggregator: Aggregator, study: str, after: int) -> _News:
-    # First the state: entries that come in between are told, and the last of them again looked for.
-    bulletin = aggregator.ledger.bulletin(study)
-    entries = [] if bulletin.length <= after + 1 else aggregator.ledger.stored_entries(study, after, _PIECE)
-    events = [
-        ServerSentEvent(
-            raw_data=entry.body.decode(), event=json.loads(entry.body)["notice"]["kind"], id=str(entry.sequence)
-        )
-        for entry in entries
-    ]
-    after = entries[-1].sequence if entries else after
-    ended = bulletin.state in ENDED and after + 1 >= bulletin.length
-    return _News(events, after, json.dumps(_received(aggregator, bulletin)), _live(aggregator, study), ended)
-
-
-def _live(aggregator: Aggregator, study: str) -> str:
-    told = aggregator.driver.told(study)
-    return "" if told is None else json.dumps(asdict(told), ensure_ascii=False)
-
-
 def _study_model(aggregator: Aggregator, study: str, gateway: GatewayToken | None = None) -> StudyModel:
     bulletin = aggregator.ledger.bulletin(study)
     if bulletin.study is None:
@@ -327,7 +234,3 @@ def _study_model(aggregator: Aggregator, study: str, gateway: GatewayToken | Non
         rounds=[round_model(aggregator, id_, state) for id_, state in bulletin.rounds],
         gateway_token=None if gateway is None else aggregator.keys.mint(gateway),
     )
-
-
-def _received(aggregator: Aggregator, bulletin: Bulletin) -> dict[str, int]:
-    return {id_: aggregator.ledger.received(id_) for id_, _ in bulletin.rounds}

@@ -40,16 +40,28 @@ _FOR_EVER: Final = "public, max-age=31536000, immutable"
 
 
 async def page(
-    aggregator: Aggregator, request: Request, question: PublicQuestion, work: Callable[[], bytes]
+    aggregator: Aggregator, request: Request, question: PublicQuestion, work: Callable[[], bytes], *, of: str = ""
 ) -> Response:
-    """A page that anybody may see: a thread collects and renders it, once for all who wait for it."""
-    answer = await aggregator.answer(("page", *question), lambda: PublicAnswer.of(work()))
-    return page_of(request, answer.body)
+    """A page that anybody may see: a thread collects and renders it, once for all who wait for it.
+
+    `of`: the study that it shows live. Of one that somebody follows it is rendered once for each change.
+    """
+    return tagged_page(request, await aggregator.answer(asked(*question), lambda: PublicAnswer.of(work()), of=of))
 
 
 def page_of(request: Request, body: bytes) -> Response:
     """A page that has been rendered; without its body for a browser that has it."""
-    response = tagged(request, PublicAnswer.of(body), HTML)
+    return tagged_page(request, PublicAnswer.of(body))
+
+
+def asked(*question: str) -> PublicQuestion:
+    """By what the answer to a page is known."""
+    return ("page", *question)
+
+
+def tagged_page(request: Request, answer: PublicAnswer) -> Response:
+    """A page as it was answered; without its body for a browser that has it."""
+    response = tagged(request, answer, HTML)
     response.headers.update(HEADERS)
     return response
 

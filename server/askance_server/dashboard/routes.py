@@ -61,8 +61,8 @@ async def _rows(aggregator: Aggregator, studies: list[str]) -> list[PublicAnswer
 @router.get("/studies/{study}")
 async def study(study: DigestInPath, request: Request, aggregator: TheAggregator) -> Response:
     """One study."""
-    await aggregator.caught_up(study)
-    return await responses.page(aggregator, request, ("study", study), partial(study_page, aggregator, study))
+    work = partial(study_page, aggregator, study)
+    return await responses.page(aggregator, request, ("study", study), work, of=study)
 
 
 @router.get("/studies/{study}/export.zip")

@@ -55,9 +55,11 @@ async def wall(request: Request, aggregator: TheAggregator, study: Study = "") -
 @router.get("/wall/now")
 async def now(request: Request, aggregator: TheAggregator, study: Study) -> Response:
     """What has changed on it: its parts alone."""
-    return await page(
-        aggregator, request, ("wall now", study), lambda: rendered("wall_parts.html", wall=wall_of(aggregator, study))
-    )
+
+    def work() -> bytes:
+        return rendered("wall_parts.html", wall=wall_of(aggregator, study))
+
+    return await page(aggregator, request, ("wall now", study), work, of=study)
 
 
 @router.post("/wall/code", dependencies=[Depends(json_body), Depends(BodyLimit(_MOST_BYTES))])

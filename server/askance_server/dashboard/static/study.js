@@ -6,6 +6,7 @@ import { refresh } from "./refresh.js";
 
 const AGAIN = 2000;
 const AT_MOST_EVERY = 500;
+const MOMENT = 200;
 const AT_LEAST_EVERY = 10000;
 const SHAPES = {
   live: '<circle cx="8" cy="8" r="7" fill="currentColor"/>',
@@ -29,7 +30,7 @@ function tell(now) {
   place.append(WORDS[now]);
 }
 
-/** Bring the page up to date soon: of many events in a moment, once. */
+/** Bring the page up to date soon: of many events in a moment, once; and not when hundreds of others do. */
 function soon() {
   if (waiting) return;
   waiting = setTimeout(async () => {
@@ -38,7 +39,7 @@ function soon() {
     waiting = 0;
     if (!answered) restart();
     else if (title().hasAttribute("data-ended")) end();
-  }, Math.max(0, last + AT_MOST_EVERY - Date.now()));
+  }, Math.max(0, last + AT_MOST_EVERY - Date.now()) + MOMENT * Math.random());
 }
 
 function end() {
@@ -51,7 +52,7 @@ function restart() {
   source?.close();
   source = null;
   tell("restarting");
-  setTimeout(listen, AGAIN);
+  setTimeout(listen, AGAIN * (1 + Math.random()));
 }
 
 function listen() {

@@ -3,6 +3,8 @@
 
 const { study } = document.body.dataset;
 const parts = ["now", "progress", "says"];
+const MOMENT = 200;
+const AGAIN = 2000;
 let isAsking = false;
 let isOld = false;
 let heard = new Date();
@@ -23,9 +25,11 @@ async function refresh() {
   if (isAsking) return;
   isAsking = true;
   while (isOld) {
+    // Events come in pairs, and to hundreds at once: what comes within a moment is asked for once, by each at a time of its own.
+    await new Promise((go) => setTimeout(go, MOMENT * Math.random()));
     isOld = false;
     try {
-      const answer = await fetch(`/wall/now?study=${study}`, { cache: "no-store" });
+      const answer = await fetch(`/wall/now?study=${study}`);
       if (!answer.ok) break;
       const said = new DOMParser().parseFromString(await answer.text(), "text/html");
       for (const id of parts) {
@@ -58,7 +62,7 @@ function listen() {
     // Said once for each loss, with the time from which all that stands here is.
     if (!connection.textContent) heard = new Date();
     connection.textContent = `No word from the server since ${hour(heard)}; this wall goes on by itself.`;
-    if (stream.readyState === EventSource.CLOSED) setTimeout(listen, 2000);
+    if (stream.readyState === EventSource.CLOSED) setTimeout(listen, AGAIN * (1 + Math.random()));
   });
 }
 
