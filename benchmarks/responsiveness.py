@@ -46,9 +46,10 @@ Workers.run = run
 class Server:
     """One server process."""
 
-    def __init__(self, directory: Path, database: str, *, plant: bool) -> None:
+    def __init__(self, directory: Path, database: str, plant: str = "") -> None:
+        """Start it as `askance serve` does; `plant` is code that runs before, a miss to be found."""
         self.directory = directory
-        code = (_ON_THE_LOOP if plant else "") + _SERVE
+        code = plant + _SERVE
         options = ["--port", "0", "--json", "--cap", "1000", "--database", database, "--data-directory", str(directory)]
         self.process = subprocess.Popen(  # noqa: S603 - this very program
             [sys.executable, "-c", code, "serve", *options],
@@ -126,7 +127,7 @@ class Server:
 
 def embedded(directory: Path, users: int, *, plant: bool) -> dict[str, float]:
     """The figures of the embedded ledger."""
-    server = Server(directory, str(directory), plant=plant)
+    server = Server(directory, str(directory), _ON_THE_LOOP if plant else "")
     try:
         figures = {"idle": server.worst(lambda: time.sleep(1))}
         server.enrol(min(users, 10_000_000))
@@ -153,7 +154,7 @@ def embedded(directory: Path, users: int, *, plant: bool) -> dict[str, float]:
 
 def shared(directory: Path, url: str, *, plant: bool) -> dict[str, float]:
     """The figures of PostgreSQL."""
-    server = Server(directory, url, plant=plant)
+    server = Server(directory, url, _ON_THE_LOOP if plant else "")
     try:
         figures = {"postgres_enrol_1000000": server.worst(lambda: server.enrol(1_000_000))}
         with frozen(url):
