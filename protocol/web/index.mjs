@@ -35,6 +35,9 @@
 // is null for the receipt of this very report. Between `statement` and sending: `const since = begin()` before
 // `respond`, `await hold(since)` before the bytes leave.
 //
+// `words(asked.prepared.query.query, study.example)` is what her question asks, in the words of every client; `fieldsOf`
+// the fields that it looks at. The title is whatever the server says.
+//
 // Nothing that decides here sees an example, and nothing that sees one (`respond`, `inputOf`) throws, branches or
 // logs by it.
 
@@ -76,3 +79,4 @@ export { readRound, readStudy } from "./spec.mjs";
 export { printable } from "./text.mjs";
 export { LARGEST } from "./values.mjs";
 export { verifyChain } from "./verify.mjs";
+export { fieldWords, fieldsOf, words } from "./wording.mjs";

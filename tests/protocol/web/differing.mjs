@@ -14,6 +14,7 @@ const { readEntry } = await module("bulletin.mjs");
 const { digest, loads } = await module("canonical.mjs");
 const { readEnrolled, readProblem, readReceipt, readStatement, readTail } = await module("documents.mjs");
 const { readRefusal } = await module("refusals.mjs");
+const { fieldWords, fieldsOf, words } = await module("wording.mjs");
 
 const READERS = { study: readStudy, round: readRound, entry: readEntry, query: readQuery, json: loads };
 const text = (document) => (typeof document === "string" ? document : JSON.stringify(document));
@@ -48,6 +49,10 @@ const DOES = {
     const prepared = prepare(read, of);
     const { nodes, depth, entries } = measure(read);
     return { digest: digest(read), cost: [nodes, depth, entries], answers: records.map((record) => prepared.answer(new Example(of, record))) };
+  },
+  words: ({ query, schema }) => {
+    const [read, of] = [readQuery(bytes(query)), readSchema(text(schema))];
+    return [words(read, of), fieldsOf(read, of).map(({ name }) => name), of.fields.map(fieldWords)];
   },
   answer: ({ form, written }) => {
     try {

@@ -1,0 +1,311 @@
+// Questions in words: what a query asks, and what a field holds, in plain English for whoever has to answer. The very
+// sentences of `askance_protocol.queries.wording`, so that a person reads the same on every client: they say all that
+// the query does, whatever the title says.
+
+import { parts, roots } from "./queries.mjs";
+import { fieldOf, hasGaps } from "./schema.mjs";
+import { printable } from "./text.mjs";
+
+/** @typedef {import("./queries.mjs").Numeric} Numeric */
+/** @typedef {import("./queries.mjs").Query} Query */
+/** @typedef {import("./queries.mjs").Test} Test */
+/** @typedef {import("./schema.mjs").Field} Field */
+/** @typedef {import("./schema.mjs").Schema} Schema */
+
+/** Numbers or names of a list that are shown. */
+const SHOWN = 32;
+
+/** Each relation, and its opposite. @type {Readonly<Record<import("./queries.mjs").Relation, readonly [string, string]>>} */
+const RELATIONS = {
+  "<": ["is less than", "is at least"],
+  "<=": ["is at most", "is more than"],
+  "=": ["is", "is not"],
+  "!=": ["is not", "is"],
+  ">=": ["is at least", "is less than"],
+  ">": ["is more than", "is at most"],
+};
+
+/**
+ * What a query asks of one example: "whether plan is 'pro'", "the value of height, from -1 to 1".
+ * @param {Query} query
+ * @param {Schema} schema
+ */
+export function words(query, schema) {
+  const say = new Wording(schema);
+  switch (query.kind) {
+    case "boolean":
+      return `whether ${say.test(query.test)}`;
+    case "real":
+      return `the value of ${say.quotient(query)}, from -1 to 1`;
+    case "cell":
+      return say.cell(query);
+  }
+}
+
+/**
+ * What a field holds: "plan: one of 'free', 'pro'".
+ * @param {Field} field
+ */
+export const fieldWords = (field) => `${field.name}: ${kindWords(field)}${hasGaps(field) ? ", or nothing" : ""}`;
+
+/** @param {Field} field */
+function kindWords(field) {
+  switch (field.kind) {
+    case "bits":
+      return field.width === 1 ? "one bit" : `${field.width} bits`;
+    case "category":
+      return `one of ${list(field.values.map(quotedName))}`;
+    case "integer":
+      return `a whole number from ${field.low} to ${field.high}`;
+    case "real":
+      return `a number from ${field.low} to ${field.high}, in steps of 1/${field.denominator}`;
+    case "label":
+      return "a label, +1 or -1";
+  }
+}
+
+/**
+ * The fields that a query looks at, in the schema's order.
+ * @param {Query} query
+ * @param {Schema} schema
+ */
+export function fieldsOf(query, schema) {
+  const found = new Set();
+  for (let level = roots(query).map(([, node]) => node); level.length; level = level.flatMap(parts)) {
+    for (const node of level) {
+      if ("field" in node) found.add(node.field);
+      if (node.op === "label") found.add(labelOf(schema)?.name);
+    }
+  }
+  return schema.fields.filter(({ name }) => found.has(name));
+}
+
+/** @param {Schema} schema */
+const labelOf = (schema) => schema.fields.find(({ kind }) => kind === "label");
+
+class Wording {
+  /** @param {Schema} schema */
+  constructor(schema) {
+    this.schema = schema;
+  }
+
+  /** @param {string} name */
+  field(name) {
+    return fieldOf(this.schema, name, "field");
+  }
+
+  // ---------------------------------------------------------------------------------------------------- queries
+
+  /**
+   * The value of a real query: a real field itself, where the query counts in the field's own steps.
+   * @param {Extract<Query, {kind: "real"}>} query
+   */
+  quotient({ numerator, denominator }) {
+    if (numerator.op === "field" && numerator.gap === undefined) {
+      const field = this.field(numerator.field);
+      if (field.kind === "real" && field.denominator === denominator) return field.name;
+    }
+    return this.factor(numerator) + (denominator > 1 ? ` / ${denominator}` : "");
+  }
+
+  /** @param {Extract<Query, {kind: "cell"}>} query */
+  cell(query) {
+    const asked = this.ofAllValues(query) ?? this.group(query);
+    return query.negative === undefined
+      ? asked
+      : `${asked}; and whether ${this.test(query.negative)}, which counts against the group`;
+  }
+
+  /** @param {Extract<Query, {kind: "cell"}>} query */
+  group({ cells, cell }) {
+    const last = cells > 1 ? `to ${cells - 1}` : "alone";
+    return `which group you are in, of those numbered 0 ${last}, if any: number ${this.number(cell)}`;
+  }
+
+  /**
+   * A category of which each value is a group; null where the groups are others.
+   * @param {Extract<Query, {kind: "cell"}>} query
+   */
+  ofAllValues({ cells, cell }) {
+    const field = cell.op === "field" ? this.field(cell.field) : null;
+    if (cell.op !== "field" || field?.kind !== "category") return null;
+    const [{ gap }, { length }] = [cell, field.values];
+    const which = `which one ${field.name} is, of ${list(field.values.map(quotedName))}`;
+    if (gap === undefined) return cells === length ? which : null;
+    if (gap === length && cells === length + 1) return `${which}, or whether there is nothing`;
+    return cells === length && (gap < 0 || gap >= length) ? `${which}, if any` : null;
+  }
+
+  // ------------------------------------------------------------------------------------------------------ tests
+
+  /**
+   * A test, or its opposite, as a clause.
+   * @param {Test} test
+   * @param {boolean} [holds]
+   * @returns {string}
+   */
+  test(test, holds = true) {
+    const verb = (/** @type {import("./queries.mjs").Relation} */ relation) => RELATIONS[relation][holds ? 0 : 1];
+    switch (test.op) {
+      case "constant":
+        return `the answer is ${test.truth === holds ? "yes" : "no"} for everybody`;
+      case "bit":
+        return this.bits(test.field, [test.index], holds);
+      case "parity":
+        return this.bits(test.field, chosen(test.mask), holds);
+      case "is":
+        return `${test.field} ${verb("=")} ${quotedName(test.category)}`;
+      case "label":
+        return `${labelOf(this.schema)?.name ?? "the label"} is ${(test.sign > 0) === holds ? "+1" : "-1"}`;
+      case "not":
+        return this.test(test.of, !holds);
+      case "compare":
+        return `${this.factor(test.left)} ${verb(test.relation)} ${this.factor(test.right)}`;
+      default:
+        return this.several(test, holds);
+    }
+  }
+
+  /**
+   * One bit, or the parity of some.
+   * @param {string} name
+   * @param {readonly number[]} indexes
+   * @param {boolean} holds
+   */
+  bits(name, indexes, holds) {
+    const field = this.field(name);
+    if (indexes.length === 1) {
+      const bit = field.kind === "bits" && field.width === 1 ? name : `bit ${indexes[0]} of ${name}`;
+      return `${bit} is ${Number(holds)}`;
+    }
+    const among = indexes.length ? `bits ${list(indexes.map(String))}` : "no bits";
+    return `the number of ones among ${among} of ${name} is ${holds ? "odd" : "even"}`;
+  }
+
+  /**
+   * Tests that are joined. The opposite of several is told of the whole.
+   * @param {Extract<Test, {op: "and" | "or" | "xor"}>} test
+   * @param {boolean} holds
+   */
+  several({ op, of }, holds) {
+    if (of.length === 1) return this.test(of[0], holds);
+    // What is joined itself stands in brackets.
+    const clauses = of.map((each) => (isJoined(each) ? `(${this.test(each)})` : this.test(each)));
+    if (op === "xor") return `${holds ? "an odd" : "an even"} number of these are true: ${clauses.join("; ")}`;
+    const joined = clauses.join(` ${op} `);
+    return holds ? joined : `it is not so that (${joined})`;
+  }
+
+  // ---------------------------------------------------------------------------------------------------- numbers
+
+  /**
+   * A number, as a phrase.
+   * @param {Numeric} number
+   * @returns {string}
+   */
+  number(number) {
+    switch (number.op) {
+      case "integer":
+        return String(number.of);
+      case "field":
+        return held(this.field(number.field)) + (number.gap === undefined ? "" : `, or ${number.gap} where there is nothing`);
+      case "slice": {
+        const { first, width } = number;
+        return `${width === 1 ? `bit ${first}` : `bits ${first} to ${first + width - 1}`} of ${number.field}, read as a number`;
+      }
+      case "dot":
+        return `the bits of ${number.field} times ${list(number.weights.map(String))}, added up`;
+      case "affine":
+        return this.sum(number);
+      case "lookup": {
+        const entry = `entry ${this.factor(number.index)}, counted from 0, of the list ${list(number.table.map(String))}`;
+        return `${entry}, or ${number.default} where it has none`;
+      }
+      case "if": {
+        const test = isJoined(number.test) ? `(${this.test(number.test)})` : this.test(number.test);
+        return `${this.factor(number.then)} if ${test}, else ${this.factor(number.otherwise)}`;
+      }
+      case "clamp":
+        return `${this.factor(number.of)}, but not below ${number.low} nor above ${number.high}`;
+    }
+  }
+
+  /**
+   * A number as a part of a longer phrase: all but a plain number or a name stands in brackets.
+   * @param {Numeric} number
+   */
+  factor(number) {
+    const phrase = this.number(number);
+    return number.op === "integer" || !phrase.includes(" ") ? phrase : `(${phrase})`;
+  }
+
+  /** @param {Extract<Numeric, {op: "affine"}>} number */
+  sum({ constant, terms }) {
+    const phrases = terms.map(({ weight, of }) => {
+      const phrase = this.factor(of);
+      return /** @type {const} */ ([weight, Math.abs(weight) === 1 ? phrase : `${Math.abs(weight)} × ${phrase}`]);
+    });
+    if (constant) phrases.push([constant, String(Math.abs(constant))]);
+    const [[sign, first], ...others] = phrases;
+    return `${sign < 0 ? "-" : ""}${first}${others.map(([weight, phrase]) => ` ${weight < 0 ? "-" : "+"} ${phrase}`).join("")}`;
+  }
+}
+
+/**
+ * The bits of a mask that are set, the lowest first.
+ * @param {string} mask hexadecimal
+ */
+function chosen(mask) {
+  const digits = [...BigInt(`0x${mask}`).toString(2)].reverse();
+  return digits.flatMap((digit, index) => (digit === "1" ? [index] : []));
+}
+
+/**
+ * Whether a test is told by several clauses.
+ * @param {Test} test
+ * @returns {boolean}
+ */
+function isJoined(test) {
+  if (test.op === "not") return isJoined(test.of);
+  if (test.op === "and" || test.op === "or" || test.op === "xor") return test.of.length > 1 || test.of.some(isJoined);
+  return false;
+}
+
+/**
+ * The integer that a field holds.
+ * @param {Field} field
+ */
+function held(field) {
+  if (field.kind === "real" && field.denominator > 1) return `${field.denominator} × ${field.name}`;
+  if (field.kind === "category") return `the place of ${field.name}, counted from 0, in ${list(field.values.map(quotedName))}`;
+  return field.name;
+}
+
+// A name as Python writes it (`repr`), so that the same is read on every client. What it escapes is what cannot be
+// seen: it takes the joiners, too, and every space but one.
+const UNSEEN = /[\\\p{C}\p{Z}]/gu;
+/** @type {Readonly<Record<string, string>>} */
+const SHORT = { " ": " ", "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t" };
+
+/** @param {string} name */
+function quotedName(name) {
+  const quote = name.includes("'") && !name.includes('"') ? '"' : "'";
+  const inside = name.replace(UNSEEN, unseen);
+  return printable(`${quote}${quote === "'" ? inside.replaceAll("'", "\\'") : inside}${quote}`);
+}
+
+/** @param {string} character */
+function unseen(character) {
+  const hex = (character.codePointAt(0) ?? 0).toString(16);
+  const [letter, digits] = hex.length <= 2 ? ["x", 2] : hex.length <= 4 ? ["u", 4] : ["U", 8];
+  return SHORT[character] ?? `\\${letter}${hex.padStart(digits, "0")}`;
+}
+
+/**
+ * A list with commas; a long one is shortened, and its length is told.
+ * @param {readonly string[]} names
+ */
+function list(names) {
+  if (names.length <= SHOWN) return names.join(", ");
+  return `${names.slice(0, SHOWN - 1).join(", ")}, … (${names.length} in all)`;
+}
