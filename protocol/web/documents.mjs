@@ -3,7 +3,7 @@
 // so it is not repeated.
 
 import { ENTRY } from "./bulletin.mjs";
-import { digest, isList, loads, written } from "./canonical.mjs";
+import { digest, dumps, isList, loads } from "./canonical.mjs";
 import { GarbledError, ProtocolError, refuse } from "./errors.mjs";
 import { printable } from "./text.mjs";
 import { LARGEST, MAX_USER, isObject, whole } from "./values.mjs";
@@ -110,7 +110,7 @@ const shortText = (value) =>
 export function readTail(body) {
   const { entries: listed, length, head } = loaded(body, ["head", "length", "entries"]);
   const entries = items(listed).map((entry) => {
-    if (written(entry).length > MAX_ENTRY) refuse("document", `is longer than ${MAX_ENTRY}`);
+    if (dumps(entry).length > MAX_ENTRY) refuse("document", `is longer than ${MAX_ENTRY}`);
     return ENTRY(entry, "");
   });
   const pin = { length: whole(0)(length, "answer"), head: shortText(head) };

@@ -1,6 +1,7 @@
 // The fields of a question, as a person fills them in. There is no form: nothing here can be submitted, and an answer is read
 // once, when she lets the coin be flipped.
 
+import { printable } from "../../../protocol/web/index.mjs";
 import { h, unique } from "./dom.mjs";
 import { SCALE, optionsOf } from "./meaning.mjs";
 import { capital } from "./words.mjs";
@@ -80,25 +81,37 @@ function typed(field, legend, gapHint, changed) {
   const [id, hint] = [unique(), unique()];
   /** @type {Readonly<Record<string, readonly [string, RegExp | null]>>} */
   const kinds = {
-    category: [`one of ${field.values?.slice(0, 3).join(", ")} …`, null],
+    category: [`one of ${field.values?.slice(0, 3).map((/** @type {string} */ value) => printable(value)).join(", ")} …`, null],
     integer: [`a whole number from ${field.low} to ${field.high}`, /^[-−]?[0-9]{1,15}$/],
-    real: [`a number from ${field.low} to ${field.high}`, /^[-−]?[0-9]{1,9}(\.[0-9]{1,15})?$/],
+    real: [`a number from ${field.low} to ${field.high}`, /^[-−]?[0-9]{1,9}([.,][0-9]{1,15})?$/],
     bits: [`${field.width} digits, each 0 or 1`, /^[01]*$/],
   };
   const [what, pattern] = kinds[field.kind];
   const box = /** @type {HTMLInputElement} */ (h("input", {
-    type: "text", id, autocomplete: "off", autocapitalize: "off", spellcheck: "false", "aria-describedby": hint, inputmode: field.kind === "category" ? "text" : "decimal",
+    type: "text", id, autocomplete: "off", autocapitalize: "off", spellcheck: "false", "aria-describedby": hint, // A keyboard of digits has no sign.
+    inputmode: field.kind === "category" || field.low < 0 ? "text" : "decimal",
   }));
   const nothing = field.gap ? /** @type {HTMLInputElement} */ (h("input", { type: "checkbox", autocomplete: "off" })) : null;
   for (const each of [box, nothing]) each?.addEventListener("input", changed);
   const element = h("div.stack-2", {}, h("label", { for: id }, legend), h("span.hint", { id: hint }, what), box,
     nothing && h("label.choice", {}, nothing, h("span", {}, "I cannot or will not say", h("span.hint", {}, gapHint(true)))));
   const value = (/** @type {string} */ text) => {
-    if (field.kind === "category") return field.values.includes(text) ? { value: text } : null;
+    if (field.kind === "category") return oneOf(field.values, text);
     if (!/** @type {RegExp} */ (pattern).test(text)) return null;
     if (field.kind === "bits") return text.length === field.width ? { value: text } : null;
-    const number = Number(text.replace("−", "-"));
+    const number = Number(text.replace("−", "-").replace(",", "."));
     return number >= field.low && number <= field.high ? { value: number } : null;
   };
   return { element, read: () => (nothing?.checked ? { value: null } : value(box.value.trim())) };
+}
+
+/**
+ * The category that was typed: this very text, or the only one that is read alike, since keyboards write an é in two ways.
+ * @param {readonly string[]} values
+ * @param {string} text
+ */
+function oneOf(values, text) {
+  const alike = (/** @type {string} */ value) => value.normalize("NFC").trim() === text.normalize("NFC");
+  const found = values.includes(text) ? [text] : values.filter(alike);
+  return found.length === 1 ? { value: found[0] } : null;
 }

@@ -1,6 +1,6 @@
 // What happens on the page: which screen is shown, what a button does, and when what is stored is sent again.
 
-import { ENDED, ProtocolError, isRefusal, limitFromText } from "../../../protocol/web/index.mjs";
+import { ENDED, ProtocolError, isRefusal, limitFromText, printable, toText as epsilon } from "../../../protocol/web/index.mjs";
 import { h } from "./dom.mjs";
 import { inputs } from "./form.mjs";
 import { readLink, withoutCode } from "./link.mjs";
@@ -11,7 +11,7 @@ import {
 } from "./screens.mjs";
 import { Server, Unreachable } from "./transport.mjs";
 import { Wallet, WalletError, isUnused } from "./wallet.mjs";
-import { epsilon } from "./words.mjs";
+import { capital } from "./words.mjs";
 
 /** @typedef {import("./wallet.mjs").StoredReport} StoredReport */
 
@@ -28,7 +28,11 @@ class Page {
     this.server = new Server(this.link.server);
     /** What was shown last, to come back to from the wallet. @type {() => unknown} */
     this.back = () => this.start();
-    /** What she answered, and to which round: in memory only, until she leaves the screen that shows what has left. @type {{round: string, label: string} | null} */
+    /**
+     * What she answered, and to which round: in memory only, until she leaves the screen that shows what has left. Without a label: a
+     * report was there already, drawn of what was answered in another tab.
+     * @type {{round: string, label: string | null} | null}
+     */
     this.own = null;
     /** @type {{at: number, why: string}[]} */
     this.tried = [];
@@ -45,6 +49,8 @@ class Page {
     /** Covers her answer where it is shown. @type {(() => void) | undefined} */
     this.cover = undefined;
     this.isBusy = false;
+    /** Whether she looks into her wallet, and not at what is asked. */
+    this.isInWallet = false;
   }
 
   // -------------------------------------------------------------------------------------------------------- showing
@@ -55,6 +61,7 @@ class Page {
    */
   show(nodes, { focus = true } = {}) {
     clearInterval(this.ticking);
+    this.isInWallet = false;
     const main = /** @type {HTMLElement} */ (document.getElementById("main"));
     main.replaceChildren(...h("div", {}, ...nodes.map((node) => (Array.isArray(node) ? h("div.stack-5", {}, ...node) : node))).childNodes);
     const title = main.querySelector("h1");
@@ -103,7 +110,7 @@ class Page {
   /** Anything that should not be: in words, and never what she answered. @param {unknown} error */
   failed(error) {
     this.isBusy = false;
-    const what = error instanceof WalletError ? `${error.message}. Nothing can be asked without a place to store what leaves: a private window may have none.` : "Something went wrong in this page. Nothing of your answer has left, unless the wallet lists it.";
+    const what = error instanceof WalletError ? `${capital(error.message)}. Nothing can be asked without a place to store what leaves: a private window may have none.` : "Something went wrong in this page. Nothing of your answer has left, unless the wallet lists it.";
     this.show(brokenScreen({ what, again: () => location.reload() }));
   }
 
@@ -111,8 +118,8 @@ class Page {
   async choose() {
     const listed = await this.attempt(() => this.server.studies(), ++this.errand);
     if (listed === undefined) return;
-    const open = Array.isArray(listed) ? listed.filter((each) => /^[0-9a-f]{64}$/.test(each?.id) && typeof each?.study?.title === "string" && !each.study.simulated && !ENDED.has(each.state)) : [];
-    const choices = open.map(({ id, state, study }) => ({ id, state, title: study.title.slice(0, 200) }));
+    const open = Array.isArray(listed) ? listed.filter((each) => typeof each?.id === "string" && /^[0-9a-f]{64}$/.test(each.id) && typeof each?.study?.title === "string" && !each.study.simulated && !ENDED.has(each.state)) : [];
+    const choices = open.map(({ id, state, study }) => ({ id, state, title: printable(study.title, 200) }));
     this.show(choosingScreen({ studies: choices, open: (study) => this.open({ ...this.link, studies: [study] }) }));
   }
 
@@ -151,30 +158,32 @@ class Page {
   }
 
   /**
-   * Show that it is waited for, until the time is over, the network is back, or she has enough of it.
+   * Wait until the time is over, the network is back, or she has enough of it; and show that, unless she looks into her wallet.
    * @param {number} seconds
    * @param {StoredReport | null} report
    */
   pause(seconds, report) {
     const round = report && this.participant?.history.rounds.get(report.round);
     return new Promise((resolve) => {
-      let rest = seconds;
+      const until = performance.now() + 1000 * seconds;
+      const rest = () => Math.ceil((until - performance.now()) / 1000);
       const again = () => {
-        clearInterval(this.ticking);
+        clearTimeout(timer);
         removeEventListener("online", again);
         resolve(undefined);
       };
-      const first = this.tried.length === 1;
-      const show = () => this.show(waitingScreen({ report, tried: this.tried, seconds: rest, deadline: round && !isRefusal(round) ? round.spec.deadline : null, again, wallet: () => this.openWallet() }), { focus: first });
-      show();
-      this.back = show;
+      // What is shown decides nothing: it is tried again whatever she looks at.
+      const timer = setTimeout(again, 1000 * seconds);
       addEventListener("online", again, { once: true });
-      this.ticking = setInterval(() => {
-        rest -= 1;
-        const shown = document.getElementById("countdown");
-        if (shown) shown.textContent = rest > 0 ? `Next try in ${rest} s.` : "Trying …";
-        if (rest <= 0) again();
-      }, 1000);
+      const show = (/** @type {boolean} */ focus) => {
+        this.show(waitingScreen({ report, tried: this.tried, seconds: rest(), deadline: round && !isRefusal(round) ? round.spec.deadline : null, again, wallet: () => this.openWallet() }), { focus });
+        this.ticking = setInterval(() => {
+          const shown = document.getElementById("countdown");
+          if (shown) shown.textContent = rest() > 0 ? `Next try in ${rest()} s.` : "Trying …";
+        }, 1000);
+      };
+      this.back = () => show(true);
+      if (!this.isInWallet) show(this.tried.length === 1);
     });
   }
 
@@ -302,7 +311,7 @@ class Page {
     const given = inputs(meaning.fields, () => gapHint(meaning), () => this.complain(""));
     const round = participant.history.rounds.get(asked.round);
     const nodes = questionScreen({
-      server: this.link.server, isPlain: location.protocol === "http:", from: this.link.from, title: study.title, question, meaning, inputs: given.elements,
+      server: this.link.server, isPlain: location.protocol === "http:", from: this.link.from, title: participant.title, question, meaning, inputs: given.elements,
       charge: asked.microEpsilon, spent: spentBy(account), cap: account.owner.cap, isNew: isUnused(account), study, round: round && !isRefusal(round) ? round.spec : null, id: participant.history.id,
       send: () => {
         const values = given.read();
@@ -338,7 +347,7 @@ class Page {
       navigator.storage?.persist?.();
       const situation = await this.attempt(() => participant.answer(asked, values, question), errand);
       if (situation === undefined) return;
-      if (situation.kind === "report") this.own = { round: asked.round, label: labelOf(meaning, values) };
+      if (situation.kind === "report") this.own = { round: asked.round, label: situation.isDrawn ? labelOf(meaning, values) : null };
       // The bytes leave at once; only the eye waits.
       const sending = situation.kind === "report" ? participant.send(situation.report).catch((error) => error) : null;
       await landed;
@@ -393,7 +402,7 @@ class Page {
     const show = (/** @type {boolean} */ focus) => {
       const own = this.own?.round === report.round ? this.own : null;
       this.show(leftScreen({
-        meaning, report, outcome, question: report.question, sending, own: isOpen && own ? own.label : null, isKnown: own !== null, left: words, next: more ? () => this.start() : null,
+        meaning, report, outcome, question: report.question, sending, own: isOpen && own ? own.label : null, isKnown: own !== null && own.label !== null, isOther: own?.label === null, left: words, next: more ? () => this.start() : null,
         uncover: () => {
           isOpen = !isOpen;
           show(false);
@@ -417,17 +426,21 @@ class Page {
   // ------------------------------------------------------------------------------------------------------- other screens
 
   async openWallet() {
-    const { wallet, back } = this;
+    const { wallet } = this;
     if (!wallet) return;
     this.forgetAnswer();
     const [account, pins] = [await wallet.account(), await wallet.pins()];
-    const render = () => this.show(walletScreen({
-      server: wallet.server, account, pins, spent: spentBy(account), isUnused: isUnused(account), back: "Back", goBack: () => back(),
+    const screen = () => walletScreen({
+      server: wallet.server, account, pins, spent: spentBy(account), isUnused: isUnused(account), back: "Back", goBack: () => this.back(),
       limit: (text) => this.limit(text),
       copy: () => this.saveCopy(),
-      forget: () => this.show(forgettingScreen({ spent: spentBy(account), no: render, yes: () => this.forget() })),
-    }));
-    render();
+      forget: () => render(forgettingScreen({ spent: spentBy(account), no: () => render(screen()), yes: () => this.forget() })),
+    });
+    const render = (/** @type {any} */ nodes) => {
+      this.show(nodes);
+      this.isInWallet = true;
+    };
+    render(screen());
   }
 
   openReasons() {
@@ -441,7 +454,7 @@ class Page {
    */
   async limit(text) {
     try {
-      await this.wallet?.limit(limitFromText(text.trim()));
+      await this.wallet?.limit(limitFromText(text.trim().replace(",", ".")));
     } catch (error) {
       if (error instanceof ProtocolError) return "Write a number above 0, as 3 or 0.5.";
       this.failed(error);
@@ -479,7 +492,8 @@ class Page {
  * @param {import("./meaning.mjs").Meaning} meaning
  */
 function questionOf(study, meaning) {
-  return study.example.fields.length === 1 ? study.title : `${study.title}: ${meaning.fields.map((/** @type {any} */ { name }) => name.replaceAll("_", " ")).join(", ")}`;
+  const title = printable(study.title);
+  return study.example.fields.length === 1 ? title : `${title}: ${meaning.fields.map((/** @type {any} */ { name }) => name.replaceAll("_", " ")).join(", ")}`;
 }
 
 /**
@@ -494,7 +508,11 @@ function labelOf(meaning, values) {
 }
 
 const page = new Page();
-addEventListener("pagehide", () => page.forgetAnswer());
+// A browser may keep a page as it is, to show it again: nothing that she chose or uncovered stands on it then.
+addEventListener("pagehide", () => {
+  page.forgetAnswer();
+  page.show(loadingScreen("Reading the study, and checking it here."), { focus: false });
+});
 addEventListener("pageshow", (event) => {
   if (event.persisted) page.start();
 });

@@ -3,7 +3,7 @@
 // All of it is computed from the round's own documents, for every answer alike, before a person has given one: it shows what
 // the channel does, and never what she did.
 
-import { Example, chances, inputOf } from "../../../protocol/web/index.mjs";
+import { Example, chances, fieldsOf, inputOf, printable, words } from "../../../protocol/web/index.mjs";
 
 /** @typedef {import("../../../protocol/web/judge.mjs").Asked} Asked */
 /** @typedef {{readonly label: string, readonly value: unknown, readonly isGap: boolean}} Option one value of a field */
@@ -11,6 +11,7 @@ import { Example, chances, inputOf } from "../../../protocol/web/index.mjs";
 /**
  * @typedef {object} Meaning
  * @property {readonly any[]} fields the fields that the question looks at
+ * @property {string} words what it asks, as every client says it
  * @property {readonly Answer[]} answers all that a person can give, where they are few; of a longer list its two ends
  * @property {boolean} isWhole whether these are all
  * @property {readonly string[]} outcomes what each outcome says, in words
@@ -24,25 +25,6 @@ const FEW = 64;
 export const SCALE = 11;
 
 /**
- * The names of the fields that a query looks at.
- * @param {unknown} node
- * @param {readonly any[]} fields
- * @returns {Set<string>}
- */
-function lookedAt(node, fields) {
-  const names = new Set();
-  const walk = (/** @type {any} */ each) => {
-    if (Array.isArray(each)) return each.forEach(walk);
-    if (typeof each !== "object" || each === null) return;
-    if (typeof each.field === "string") names.add(each.field);
-    if (each.op === "label") for (const field of fields) if (field.kind === "label") names.add(field.name);
-    Object.values(each).forEach(walk);
-  };
-  walk(node);
-  return names;
-}
-
-/**
  * All values of a field, where they are few.
  * @param {any} field
  * @returns {Option[] | null}
@@ -52,7 +34,7 @@ export function optionsOf(field) {
   const option = (/** @type {string} */ label, /** @type {unknown} */ value) => ({ label, value, isGap: false });
   switch (field.kind) {
     case "category":
-      return field.values.length > FEW ? null : [...field.values.map((/** @type {string} */ value) => option(value, value)), ...gap];
+      return field.values.length > FEW ? null : [...field.values.map((/** @type {string} */ value) => option(printable(value), value)), ...gap];
     case "integer": {
       const count = field.high - field.low + 1;
       return count > FEW ? null : [...Array.from({ length: count }, (_, at) => option(String(field.low + at), field.low + at)), ...gap];
@@ -100,8 +82,7 @@ export function exampleOf(schema, values) {
  */
 export function meaningOf(asked, schema) {
   const { channel, prepared: { part } } = asked;
-  const names = lookedAt(part.query, schema.fields);
-  const fields = schema.fields.filter((/** @type {any} */ field) => names.has(field.name));
+  const fields = fieldsOf(part.query, schema);
   const all = fields.length === 1 ? optionsOf(fields[0]) : null;
   const answers = all
     ? all.map(({ label, value, isGap }) => {
@@ -112,10 +93,11 @@ export function meaningOf(asked, schema) {
   const weights = Array.from({ length: channel.inputs }, (_, input) => channel.weights(input));
   return {
     fields,
+    words: printable(words(part.query, schema)),
     answers,
     isWhole: all !== null,
     outcomes: Array.from({ length: channel.outcomes }, (_, outcome) => saying(answers, outcome, channel.outcomes)),
-    odds: Math.max(...Array.from({ length: channel.outcomes }, (_, outcome) => oddsOf(weights.map((each) => each[outcome])))),
+    odds: Array.from({ length: channel.outcomes }, (_, outcome) => oddsOf(weights.map((each) => each[outcome]))).reduce((a, b) => Math.max(a, b)),
     isBit: channel.outcomes === 2,
   };
 }

@@ -3,7 +3,7 @@
 // It is what `askance_client.user` is, with a wallet that is IndexedDB. What it returns is what there is to show.
 
 import {
-  ENDED, GarbledError, History, MOST_OF_A_STUDY, PIECE, ProtocolError, begin, body, decide, hold, isRefusal, judge, readRefusal, refuseReceipt, refuseStudy, respond, spendingAfter, spentOf,
+  ENDED, GarbledError, History, MOST_OF_A_STUDY, PIECE, ProtocolError, begin, body, decide, hold, isRefusal, judge, printable, readRefusal, refuseReceipt, refuseStudy, respond, spendingAfter, spentOf,
 } from "../../../protocol/web/index.mjs";
 import { exampleOf, meaningOf } from "./meaning.mjs";
 import { Problem } from "./transport.mjs";
@@ -13,8 +13,9 @@ import { Problem } from "./transport.mjs";
 /** @typedef {import("./wallet.mjs").StoredReport} StoredReport */
 /** @typedef {import("./wallet.mjs").Account} Account */
 /**
- * What there is to show: a question, a report, a refusal with what the wallet had read before, or why nothing is asked.
- * @typedef {{kind: "question", asked: Asked} | {kind: "report", report: StoredReport} | {kind: "refused", refusal: Refusal, read: any}
+ * What there is to show: a question, a report (and whether it was drawn just now, of this very answer), a refusal with what the
+ * wallet had read before, or why nothing is asked.
+ * @typedef {{kind: "question", asked: Asked} | {kind: "report", report: StoredReport, isDrawn?: boolean} | {kind: "refused", refusal: Refusal, read: any}
  *   | {kind: "join", problem: string | null} | {kind: "quiet", why: "ended" | "between" | "elsewhere"}} Situation
  */
 
@@ -54,9 +55,9 @@ export class Participant {
     this.refusal = null;
   }
 
-  /** The study's title, once it was read. */
+  /** The study's title, once it was read: a server's text, which steers nothing. */
   get title() {
-    return this.history.heads.length ? this.history.study.title : "";
+    return this.history.heads.length ? printable(this.history.study.title) : "";
   }
 
   /**
@@ -143,6 +144,7 @@ export class Participant {
     if (user === undefined || token === undefined) return this.look();
     const statement = await this.server.statement(token);
     if (statement instanceof Problem || isRefusal(statement)) return this.refused(refusalOf(statement));
+    let isDrawn = false;
     const since = begin();
     const drawn = await this.wallet.changeAccount((account, stores) => {
       const before = account.reports.get(shown.round);
@@ -151,12 +153,13 @@ export class Participant {
       if (asked === null || isRefusal(asked)) return asked;
       const report = this.drawn(asked, values, question);
       stores.reports.add(report);
+      isDrawn = true;
       return report;
     });
     if (drawn === null) return this.look();
     if (isRefusal(drawn)) return this.refused(drawn);
     await hold(since);
-    return { kind: "report", report: drawn };
+    return { kind: "report", report: drawn, isDrawn };
   }
 
   /**
@@ -245,9 +248,10 @@ export class Participant {
    * @returns {Promise<Refusal | null>}
    */
   async refuse() {
-    const before = await this.wallet.pin(this.history.id);
-    const pin = before ? { length: before.heads.length, head: before.heads[before.heads.length - 1] } : null;
-    if (!pin || this.history.continues(pin)) await this.wallet.noteHistory(this.history.id, this.history.study.title, this.history.heads);
+    await this.wallet.noteHistory(this.history.id, this.title, this.history.heads);
+    // What is noted by now: if another tab was told another past meanwhile, it is not this one.
+    const read = await this.wallet.pin(this.history.id);
+    const pin = read ? { length: read.heads.length, head: read.heads[read.heads.length - 1] } : null;
     return refuseStudy(this.history, pin, this.declaration(0));
   }
 

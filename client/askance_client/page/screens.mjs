@@ -4,7 +4,8 @@
 import { bar, chip, coin, coinBar, move, small, walletBar, ways } from "./figures.mjs";
 import { h } from "./dom.mjs";
 import { REASONS } from "./refusals.mjs";
-import { atMost, capital, clock, either, epsilon, grouped, percentages, when } from "./words.mjs";
+import { fieldWords, printable, toText as epsilon } from "../../../protocol/web/index.mjs";
+import { atMost, capital, clock, grouped, percentages, when } from "./words.mjs";
 
 /** @typedef {import("./meaning.mjs").Meaning} Meaning */
 /** @typedef {import("./wallet.mjs").StoredReport} StoredReport */
@@ -102,7 +103,6 @@ export function questionScreen(model) {
   const [own, other] = percentages([share, 1 - share], meaning.isBit ? 0 : 1);
   const left = Math.max(0, cap - spent);
   const send = h("button.primary.wide", { type: "button", onclick: model.send, id: "send" }, meaning.isBit ? "Flip the coin and send one bit" : "Flip the coin and send one word");
-  const shown = capital(meaning.fields.map(({ name }) => name).join(", ").replaceAll("_", " "));
   return [
     h("div.stack-2", {}, h("p.small.quiet", {}, model.title === model.question ? `Asked at ${host(model.server)}` : model.title), heading(model.question)),
     h("div.stack-5", {},
@@ -120,7 +120,8 @@ export function questionScreen(model) {
         h("p.small.quiet", { id: "missing", "aria-live": "polite" }, "Tilt your phone away while you choose. The next screen may be seen by anyone."))),
     h("details", {}, h("summary", {}, "What exactly is asked"),
       facts([
-        ["Field", `${meaning.fields.length === 1 ? "one: " : ""}${shown}`, meaning.isWhole ? `: ${either(meaning.answers.map(({ label }) => label))}` : ""],
+        ["Asked", meaning.words],
+        ["Fields", ...(meaning.fields.length ? meaning.fields.flatMap((field) => [fieldWords(field), h("br")]) : ["none of yours"])],
         ["Privacy", `ε = ${epsilon(charge)}, recomputed here from the channel’s whole numbers`],
         ["Rounds", model.study.interactive ? "this one, and others may follow" : "one; nothing can be asked later in this study"],
         ["At most", `ε = ${epsilon(model.study.cap)} in this study, ${epsilon(cap)} by this browser`],
@@ -160,6 +161,7 @@ export const flippingScreen = () => [
  * @param {{state: string, at?: number, receipt?: unknown, why?: string}} model.sending
  * @param {string | null} model.own the label of her answer, where she has asked for it
  * @param {boolean} model.isKnown whether this page still knows what she answered
+ * @param {boolean} model.isOther whether it was answered in another tab, when she answered in this one
  * @param {() => void} model.uncover
  * @param {() => void} model.wallet
  * @param {(() => void) | null} model.next to the next question, where there is one
@@ -172,6 +174,7 @@ export function leftScreen(model) {
   return [
     h("div.left-bit", {}, coin(String(outcome)),
       h("div", {}, heading(`One ${what} left: ${said}`), h("p.quiet", {}, "It may have been turned. Only this phone knows."))),
+    model.isOther ? h("p.note", {}, "This browser had answered already, in another tab. What you chose in this one was not looked at.") : null,
     chip(...sendingWords(model.sending, report)),
     h("p.small.quiet.quest", {}, model.question),
     covered(model, said),
@@ -350,7 +353,7 @@ export function walletScreen(model) {
       h("p.small.quiet", {}, "Your answers are not here: each was forgotten when you left the screen that showed what left.")),
     h("section.stack", { "aria-labelledby": "pins" }, h("h2", { id: "pins" }, "Seen by this page"),
       h("p.small", {}, "Two phones that show other digits for one study, after equally many entries, were told two histories. Compare with your neighbour."),
-      pins.length ? facts(pins.map(({ title, heads }) => [title, h("span.digest", {}, grouped(heads.at(-1) ?? "")), h("br"), h("span.quiet", {}, `${heads.length} entries`)]), "dl.facts.small") : h("p.quiet", {}, "Nothing yet.")),
+      pins.length ? facts(pins.map(({ title, heads }) => [printable(title), h("span.digest", {}, grouped(heads.at(-1) ?? "")), h("br"), h("span.quiet", {}, `${heads.length} entries`)]), "dl.facts.small") : h("p.quiet", {}, "Nothing yet.")),
     h("div.row", {}, button("Save a copy", model.copy), button("Forget this wallet …", model.forget), button(model.back, model.goBack)),
     h("div.note.small.stack-2", {},
       h("p", {}, h("b", {}, "The cap counts this browser, not you."), " Answering again from another browser spends again, and no page can notice."),

@@ -30,6 +30,8 @@ export class Problem {
   }
 }
 
+/** The version that is spoken here: a server of another one says so. */
+const PROTOCOL = "1";
 const [SMALL_BYTES, ACCOUNT_BYTES] = [64 << 10, 8 << 20];
 /** Statuses after which it is of no use to ask again. */
 const PERMANENT = new Set([400, 401, 403, 404, 405, 409, 413, 415, 422]);
@@ -93,7 +95,7 @@ export class Server {
    */
   async ask(path, { token = "", body, most = SMALL_BYTES, seconds = SECONDS }, read) {
     /** @type {Record<string, string>} */
-    const headers = {};
+    const headers = { "Askance-Protocol": PROTOCOL };
     if (token) headers.Authorization = `Bearer ${token}`;
     if (body) headers["Content-Type"] = "application/json";
     const stopping = new AbortController();
@@ -113,7 +115,7 @@ export class Server {
       if (response.type === "opaqueredirect") return new Problem(readProblem(307, new Uint8Array()));
       const bytes = await boundedBody(response, response.ok ? most : SMALL_BYTES);
       if (response.ok) return isRefusal(bytes) ? bytes : readAnswer(bytes, read);
-      if (!PERMANENT.has(response.status)) throw new Unreachable(`the server says ${response.status}`);
+      if (!PERMANENT.has(response.status) && response.status >= 400) throw new Unreachable(`the server says ${response.status}`);
       return new Problem(readProblem(response.status, isRefusal(bytes) ? new Uint8Array() : bytes));
     } catch (error) {
       if (error instanceof Unreachable) throw error;

@@ -32,6 +32,8 @@
  * @property {Map<string, number>} heard what each round cost that a copy of this wallet has answered
  */
 
+/** Of the stores: what a later page changes them to, this one does not touch. */
+const VERSION = 1;
 const ACCOUNT = ["owner", "reports", "heard"];
 /** What a person is asked to spend at most where she says nothing: e³ = 20.1 times, over her lifetime at this server. */
 export const USUAL_CAP = 3_000_000;
@@ -45,7 +47,7 @@ export class Wallet {
    * @param {string} server
    */
   static async open(server) {
-    const request = indexedDB.open(`askance ${server}`, 1);
+    const request = opened(`askance ${server}`);
     request.onupgradeneeded = () => {
       const db = request.result;
       db.createObjectStore("owner");
@@ -232,12 +234,42 @@ const failures = new WeakMap();
  */
 function transact(db, names, mode, work) {
   return new Promise((resolve, reject) => {
-    const transaction = db.transaction(names, mode, { durability: "strict" });
+    const transaction = begun(db, names, mode);
     const stores = Object.fromEntries(names.map((name) => [name, transaction.objectStore(name)]));
-    const result = work(stores);
-    transaction.oncomplete = () => resolve(result);
     transaction.onabort = () => reject(failures.get(transaction) ?? new WalletError(`this browser stores nothing: ${transaction.error?.message ?? "it gave up"}`));
+    try {
+      const result = work(stores);
+      transaction.oncomplete = () => resolve(result);
+    } catch (error) {
+      failures.set(transaction, error);
+      transaction.abort();
+    }
   });
+}
+
+/**
+ * @param {IDBDatabase} db
+ * @param {string[]} names
+ * @param {IDBTransactionMode} mode
+ */
+function begun(db, names, mode) {
+  try {
+    return db.transaction(names, mode, { durability: "strict" });
+  } catch {
+    throw new WalletError("the wallet was forgotten, or taken over by a newer version of this page, in another tab");
+  }
+}
+
+/**
+ * Ask for a store. A browser that has none says so at once, or has not even the name.
+ * @param {string} name
+ */
+function opened(name) {
+  try {
+    return indexedDB.open(name, VERSION);
+  } catch (error) {
+    throw new WalletError(`this browser stores nothing: ${error instanceof Error ? error.message : "it gives no reason"}`);
+  }
 }
 
 /**
@@ -248,7 +280,10 @@ function transact(db, names, mode, work) {
 function done(request) {
   return new Promise((resolve, reject) => {
     request.onsuccess = () => resolve(request.result);
-    request.onerror = () => reject(new WalletError(`this browser stores nothing: ${request.error?.message ?? "it gives no reason"}`));
+    request.onerror = () =>
+      reject(new WalletError(request.error?.name === "VersionError"
+        ? "a newer version of this page keeps the wallet of this browser"
+        : `this browser stores nothing: ${request.error?.message ?? "it gives no reason"}`));
   });
 }
 

@@ -29,22 +29,10 @@ export function atMost(ratio) {
 }
 
 /**
- * Micro-ε as the shortest decimal.
- * @param {number} micro
- */
-export const epsilon = (micro) => (micro / 1e6).toFixed(6).replace(/\.?0+$/, "");
-
-/**
  * A word at the beginning of a line.
  * @param {string} text
  */
 export const capital = (text) => text.slice(0, 1).toLocaleUpperCase("en") + text.slice(1);
-
-/**
- * Names with commas between them, and "or" before the last.
- * @param {readonly string[]} names
- */
-export const either = (names) => (names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} or ${names.at(-1)}`);
 
 /**
  * A digest in groups of four, as two people compare it.
@@ -65,6 +53,7 @@ const hourAndMinute = (milliseconds) => clock(milliseconds).slice(0, 5);
  */
 export function when(milliseconds) {
   const date = new Date(milliseconds);
+  if (Number.isNaN(date.getTime())) return "never";
   const day = date.toDateString() === new Date().toDateString() ? "today" : date.toLocaleDateString("en-GB", { day: "numeric", month: "short", year: "numeric" });
   return `${day} ${hourAndMinute(milliseconds)}`;
 }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Generator
+import dataclasses
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,15 @@ from askance_server.api.cross_origin import CrossOrigin
 from askance_server.dashboard.responses import POLICY
 from tests.client.liar import Liar
 from tests.harness.hosted import hosted
+
+
+def planted(page: Page, changes: Mapping[str, str]) -> Page:
+    """The page with other lines in its script."""
+    script = page.script
+    for old, new in changes.items():
+        assert script.count(old) == 1, old
+        script = script.replace(old, new)
+    return dataclasses.replace(page, script=script)
 
 
 @dataclass

@@ -10,9 +10,9 @@ import httpx
 import pytest
 from playwright.sync_api import BrowserContext, Route
 
-from askance_client.page import read_page
+from askance_client.page import Page, read_page
 from tests.client.liar import ENROLMENT, TOKEN, Liar
-from tests.client.page.hosted import PageHost, page_host
+from tests.client.page.hosted import PageHost, page_host, planted
 from tests.client.page.person import Person, answer_at_once
 from tests.client.page.questions import HOMEWORK, asking, one_of, scale, yes_or_no
 from tests.harness.browser import Pages
@@ -144,18 +144,70 @@ def test_a_network_that_is_gone_is_waited_for(context: BrowserContext, host: Pag
     assert len(host.liar.charges) == 1
 
 
-def test_two_tabs_at_once_draw_once(pages: Pages, host: PageHost) -> None:
-    """Each tab has the question open, and both are answered."""
-    for _ in range(4):
-        host.liar = asking(yes_or_no())
-        context = pages.context(viewport=PHONE)
-        one, other = opened(context, host), opened(context, host)
-        answer_at_once(one, other)
-        received(one)
-        received(other)
+def drawn_in_two_tabs(pages: Pages, host: PageHost) -> tuple[set[bytes], list[Person]]:
+    """Two tabs of one browser have the question open, and both are answered: what left, and the tabs.
 
-        assert len(set(host.liar.bodies)) == 1
-        assert one.heading == other.heading
+    Each has a coin of its own that falls always alike, and otherwise than that of the other: two draws are two bodies.
+    """
+    host.liar = asking(yes_or_no())
+    context = pages.context(viewport=PHONE)
+    tabs = list[Person]()
+    for word in (0, 0xFFFFFFFF):
+        tab = context.new_page()
+        tab.add_init_script(ALWAYS.format(word=word))
+        tab.goto(host.link(ENROLMENT))
+        tabs.append(Person(tab))
+    answer_at_once(*tabs)
+    for each in tabs:
+        each.sees(re.compile("Received and kept|Both were seen"))
+    return set(host.liar.bodies), tabs
+
+
+def test_two_tabs_at_once_draw_once(pages: Pages, host: PageHost) -> None:
+    """The tab whose answer was not looked at says so, and tells nothing of a coin that it did not flip."""
+    for _ in range(4):
+        bodies, tabs = drawn_in_two_tabs(pages, host)
+        knowing = [each.tab.get_by_role("button", name="Show what my coin did").count() for each in tabs]
+        told = ["in another tab. What you chose in this one was not looked at" in each.text for each in tabs]
+
+        assert len(bodies) == 1
+        assert tabs[0].heading == tabs[1].heading
+        assert [report["charge"] for report in tabs[0].wallet()["reports"]] == [1_000_000]
+        assert sorted(knowing) == [0, 1]
+        assert told == [not each for each in knowing]
+
+
+TWICE: Final = {
+    "if (before) return before;": "",
+    "stores.reports.add(report);": "stores.reports.put(report);",
+}
+"""What keeps a second tab from drawing, inside the wallet's transaction."""
+
+
+ALWAYS_ITS_OWN: Final = {"situation.isDrawn ? labelOf(meaning, values) : null": "labelOf(meaning, values)"}
+
+
+def test_control_a_wallet_that_does_not_look_before_it_draws_is_caught_with_two_bodies(
+    pages: Pages, page: Page
+) -> None:
+    pages.watched.expect("409")
+    with page_host(planted(page, TWICE)) as host:
+        bodies, tabs = drawn_in_two_tabs(pages, host)
+
+        assert len(bodies) == 2
+        assert "Both were seen, so both are booked: 2." in "".join(each.text for each in tabs)
+        for each in tabs:
+            each.tab.close()
+
+
+def test_control_a_tab_that_takes_the_others_draw_for_its_own_is_found(pages: Pages, page: Page) -> None:
+    with page_host(planted(page, ALWAYS_ITS_OWN)) as host:
+        bodies, tabs = drawn_in_two_tabs(pages, host)
+
+        assert len(bodies) == 1
+        assert [each.tab.get_by_role("button", name="Show what my coin did").count() for each in tabs] == [1, 1]
+        for each in tabs:
+            each.tab.close()
 
 
 def test_one_browser_is_one_number_whatever_is_lost(context: BrowserContext, host: PageHost, pages: Pages) -> None:
