@@ -26,9 +26,9 @@ from askance_protocol.tally import Tally, tally_round
 from askance_server.live import LiveTallies
 from tests.harness.figures import Figures
 from tests.protocol.studies import HEIGHT, part, prepared, study
-from tests.server.ledger.ledgers import publish
+from tests.server.ledger.ledgers import first_reports, publish
 from tests.server.ledger.memory_ledger import MemoryKeeper
-from tests.server.test_live import Telling, as_it_is, every_report, every_whole_step
+from tests.server.test_live import Way, as_it_is, every_report, every_whole_step
 
 KEEPS: Final = int(BinaryResponse(MICRO).table()[1][1]) / 2**64
 """With what probability a report says what its user says."""
@@ -76,14 +76,14 @@ def step_of(place: int, reports: int, step: int) -> range:
 # --------------------------------------------------------------------------------------------- exactly, from outside
 
 
-def transcript(round_: PreparedRound, users: Any, outcomes: Any, step: int, telling: Telling) -> bytes:
+def transcript(round_: PreparedRound, users: Any, outcomes: Any, step: int, telling: Way) -> bytes:
     """All that a spectator reads: before and after each report, and at the end."""
     moments = range(len(users) + 1)
     told: list[Sequence[Tally]] = [telling(round_, users[:came], outcomes[:came], step) for came in moments]
     return b"".join(tally.counts.tobytes() for each in [*told, tally_round(round_, users, outcomes)] for tally in each)
 
 
-def advantages(round_: PreparedRound, answers: Sequence[int], step: int, telling: Telling) -> list[float]:
+def advantages(round_: PreparedRound, answers: Sequence[int], step: int, telling: Way) -> list[float]:
     """Of each person: the spectator's advantage, over all reports that there may be."""
     users = np.random.default_rng(1).permutation(len(answers)).astype(np.uint64)
     chances = defaultdict[bytes, Any](lambda: np.zeros((len(answers), 2)))
@@ -125,7 +125,7 @@ def test_so_it_is_where_there_are_two_questions() -> None:
 @pytest.mark.parametrize(
     ("telling", "step", "reports"), [(as_it_is, 1, 7), (every_whole_step, FEW, 7), (every_report, FEW, 7)]
 )
-def test_control_another_way_of_telling_gives_somebody_s_report_away(telling: Telling, step: int, reports: int) -> None:
+def test_control_another_way_of_telling_gives_somebody_s_report_away(telling: Way, step: int, reports: int) -> None:
     found = advantages(prepared(part(), of=study(live=FEW)), ANSWERS[:reports], step, telling)
     assert max(found) == pytest.approx(OF_A_REPORT, abs=1e-12)
 
@@ -151,7 +151,7 @@ class ToldWhenWhole(LiveTallies):
         if step is None or self.ledger.state(round_id) is not RoundState.OPEN:
             return ()
         count = step * (self.ledger.received(round_id) // step)
-        return tally_round(round_, *self.ledger.first_reports(round_id, count))
+        return tally_round(round_, *first_reports(self.ledger, round_id, count))
 
 
 class ToldAtOnce(ToldWhenWhole):
@@ -161,7 +161,7 @@ class ToldAtOnce(ToldWhenWhole):
         """All that there are."""
         if self.ledger.state(round_id) is not RoundState.OPEN:
             return ()
-        return tally_round(self.ledger.round(round_id), *self.ledger.first_reports(round_id, 1 << 40))
+        return tally_round(self.ledger.round(round_id), *first_reports(self.ledger, round_id, 1 << 40))
 
 
 def room(number: int, teller: type[LiveTallies]) -> tuple[list[Told], list[int], list[int]]:

@@ -119,6 +119,12 @@ def publish(ledger: Ledger, study: StudySpec, *rounds: RoundSpec) -> Bulletin:
     return bulletin
 
 
+def first_reports(ledger: Ledger, id_: str, count: int) -> tuple[Users, OutcomeColumn]:
+    """The first reports of a live round that has few, in the order of acceptance."""
+    users, outcomes, _ = ledger.reports_behind(id_)
+    return users[:count], outcomes[:count]
+
+
 # ------------------------------------------------------------------------------------------------- a storm of clients
 
 Charging = Callable[[str, Users, OutcomeColumn], Verdicts]

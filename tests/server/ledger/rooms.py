@@ -53,6 +53,7 @@ from tests.server.ledger.crashing import (
     log_of,
     program,
 )
+from tests.server.ledger.ledgers import first_reports
 
 STEP: Final = 5
 PEOPLE: Final = 200
@@ -82,7 +83,7 @@ class CountsFromItsStart(LiveTallies):
         received = self.ledger.received(round_id)
         begin = starts.setdefault(round_id, received)
         told = max(0, begin + step * ((received - begin) // step) - step)
-        return tally_round(round_, *self.ledger.first_reports(round_id, told))
+        return tally_round(round_, *first_reports(self.ledger, round_id, told))
 
 
 starts: Final[dict[str, int]] = {}
@@ -317,6 +318,7 @@ class Room(Crowd):
             return ""
         if status == 503:
             return ""
+        assert status == 200, answer
         told = json.loads(answer)
         self.looks.append(Look(watcher, life, round_, told["state"], told["tallies"]))
         return str(told["state"])
