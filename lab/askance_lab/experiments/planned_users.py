@@ -75,7 +75,7 @@ def plan_study(
         population = made_up(strategy, asked, _SEED, own, kind)
     else:
         asked, population = parameters, over_schema(example, _SEED)
-    strategy = strategy.on(population.schema, planning.reports_in(asked))
+    strategy = strategy.on(population.schema, planning.reports_in(asked)).planned(planning.strategy_parameters(asked))
     study = study_of(
         strategies,
         strategy=name,

@@ -14,13 +14,15 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from askance_client.population import Population
 from askance_client.simulation.population import synthetic
+from askance_lab.data.made_up import made_up
 from askance_lab.engines import Engine, engine
 from askance_lab.evaluation.proportion import Proportion
 from askance_lab.experiments.trials import Trial, run_trials
 from askance_lab.oracles.local import LocalReports, study_for
 from askance_lab.oracles.shared.oracle import run
 from askance_server.core import planning
-from askance_server.core.strategy import Parameters, Strategy
+from askance_server.core.run import StrategyError
+from askance_server.core.strategy import Learnt, Parameters, Strategy
 
 
 class TrialOutcome(NamedTuple):
@@ -141,12 +143,44 @@ def learner_of(strategy: Strategy, parameters: Parameters, kind: str = "masked-p
     return StudyTrial(strategy, parameters, kind)
 
 
-def study(strategy: Strategy, parameters: Parameters, population: Population, users: int, seed: int) -> TrialOutcome:
+@dataclass(frozen=True, slots=True)
+class PromiseTrial:
+    """A `LearnerTrial` that succeeds where the strategy's promise is kept, over the made-up users it is shown on."""
+
+    strategy: Strategy
+    parameters: Parameters
+    own: Parameters
+    """The population's own parameters."""
+
+    def __call__(self, users: int, seed: int) -> TrialOutcome:
+        """Run one study over a population that the seed draws."""
+        population = made_up(self.strategy, self.parameters, seed, self.own)
+        return study(self.strategy, {"users": "all", **self.parameters}, population, users, seed, self._kept)
+
+    def _kept(self, learned: Learnt, truth: Learnt) -> bool:
+        error = None if self.strategy.error is None else self.strategy.error(learned, truth)
+        if error is None or self.strategy.promise is None:
+            raise StrategyError("promises nothing whose error is known", where=self.strategy.name)
+        return error <= self.strategy.promise(planning.strategy_parameters(self.parameters))
+
+
+def exactly(learned: Learnt, truth: Learnt) -> bool:
+    """Whether what was learned is what is true."""
+    return all(learned.get(name) == value for name, value in truth.items())
+
+
+def study(
+    strategy: Strategy,
+    parameters: Parameters,
+    population: Population,
+    users: int,
+    seed: int,
+    right: Callable[[Learnt, Learnt], bool] = exactly,
+) -> TrialOutcome:
     """Run one study. It fails, as on the server, if a part gets no report or too few users are left."""
     people = LocalReports(study_for(strategy, parameters, seed), strategy, population, users, seed)
     try:
         learned = run(strategy, planning.strategy_parameters(parameters), people).hypothesis.value
     except planning.TooFewUsersError:
         return TrialOutcome(False, sum(people.received), len(people.rounds))
-    success = all(learned.get(name) == value for name, value in population.truth.items())
-    return TrialOutcome(success, sum(people.received), len(people.rounds))
+    return TrialOutcome(right(learned, population.truth), sum(people.received), len(people.rounds))

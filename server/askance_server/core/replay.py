@@ -125,7 +125,8 @@ class Replay:
         try:
             reports = planning.reports_in(self.study.parameters)
             self.strategy = self.strategy.on(self.study.example, reports)
-            schema = self.strategy.schema(planning.strategy_parameters(self.study.parameters))
+            own = planning.strategy_parameters(self.study.parameters)
+            schema, self.strategy = self.strategy.schema(own), self.strategy.planned(own)
         except (Exception, SystemExit) as error:
             self._failed = ReplayError(f"the strategy has no schema for this study any more: {raised(error).what}")
             return

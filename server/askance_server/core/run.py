@@ -107,7 +107,7 @@ def guarded(strategy: Strategy) -> Strategy:
     }
     schema = _guarded(strategy.schema, f"{strategy.name}.schema", "a Schema", _schema, passing=AskanceError)
     own = {"over": _guarded_over(strategy), "at": _guarded_at(strategy), "fields": _guarded_fields(strategy)}
-    return replace(strategy, schema=schema, **own, **others)
+    return replace(strategy, schema=schema, portions_for=_guarded_portions(strategy), **own, **others)
 
 
 def _guarded_over(strategy: Strategy) -> Callable[[Schema], Strategy | None] | None:
@@ -115,6 +115,20 @@ def _guarded_over(strategy: Strategy) -> Callable[[Schema], Strategy | None] | N
         return None
     over = _guarded(strategy.over, f"{strategy.name}.over", "a Strategy", _strategy, passing=AskanceError)
     return lambda schema: None if (found := over(schema)) is None else guarded(found)
+
+
+def _guarded_portions(strategy: Strategy) -> Callable[[Parameters], tuple[int, ...]] | None:
+    if strategy.portions_for is None:
+        return None
+    what = f"portions of 1 to {strategy.rounds} rounds"
+
+    def check(_: Sequence[object], found: object) -> tuple[int, ...]:
+        portions = tuple(cast("Sequence[object]", found))
+        if not 1 <= len(portions) <= strategy.rounds or not all(type(each) is int and each >= 1 for each in portions):
+            raise TypeError
+        return cast("tuple[int, ...]", portions)
+
+    return _guarded(strategy.portions_for, f"{strategy.name}.portions_for", what, check, passing=AskanceError)
 
 
 def _guarded_at(strategy: Strategy) -> Callable[[Reports], Strategy] | None:

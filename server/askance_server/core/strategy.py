@@ -8,7 +8,7 @@ examples, what it promises, how far two hypotheses are apart, and whose examples
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 from typing import Any, Final, Literal, Protocol, TypeAlias
@@ -184,6 +184,8 @@ class Strategy:
     """Fields that it asks about, by their names: of a table the columns that have to be sound. None: all."""
     portions: tuple[int, ...] = ()
     """How the rounds share the users where a study takes all of them; evenly, unless given."""
+    portions_for: Callable[[Parameters], tuple[int, ...]] | None = None
+    """The portions of the rounds that these parameters take, where they are known and fewer than `rounds`."""
     predict: Callable[[Learnt, Columns], Truths] | None = None
     """Which examples a hypothesis labels +1; None: it labels none."""
     promise: Callable[[Parameters], float] | None = None
@@ -214,6 +216,13 @@ class Strategy:
         from askance_server.core.renaming import renamed  # noqa: PLC0415
 
         return renamed(self, example)
+
+    def planned(self, parameters: Parameters) -> Strategy:
+        """The same strategy, with as many rounds as these parameters take."""
+        if self.portions_for is None:
+            return self
+        portions = self.portions_for(parameters)
+        return replace(self, rounds=len(portions), portions=portions, portions_for=None)
 
     def portion(self, number: int) -> Fraction:
         """Share of the users left before round `number` that the round takes."""
