@@ -68,6 +68,8 @@ PARAMETERS: Final[dict[str, Callable[[random.Random], dict[str, Any]]]] = {
     "conjunction": lambda source: {"d": source.randint(1, 9), "alpha": source.choice(["0.1", "0.5"])},
     "decision-list": lambda source: {"d": source.randint(1, 6), "alpha": "0.4"},
     "decision-tree": lambda source: {"d": source.randint(1, 6), "depth": source.randint(1, 4), "tolerance": "0.3"},
+    "heavy-hitters": lambda source: {"d": source.choice([2, 9, 40]), "share": "0.4"},
+    "heavy-hitters-at-once": lambda source: {"d": source.randint(1, 3), "share": "0.6"},
     "histogram": lambda source: {"cells": source.choice([2, 3, 17, 64]), "tolerance": "0.4"},
     "kmeans": lambda source: {"k": source.randint(2, 4), "d": source.randint(1, 3), "tolerance": "0.3"},
     "masked-parity": lambda source: {"d": source.choice([2, 4, 8])},
@@ -79,6 +81,8 @@ PARAMETERS: Final[dict[str, Callable[[random.Random], dict[str, Any]]]] = {
     "parity": lambda source: {"d": source.randint(1, 8)},
     "perceptron": lambda source: {"d": source.randint(1, 6), "tolerance": "0.3"},
     "poll": lambda _: {},
+    "quantile": lambda source: {"cells": source.choice([2, 9, 100]), "tolerance": "0.3", "q": "0.9"},
+    "quantile-at-once": lambda source: {"cells": source.choice([2, 9]), "tolerance": "0.3"},
     "survey": lambda source: {f"ask{at}": ask for at, ask in enumerate(source.sample(ASKS, source.randint(1, 4)), 1)},
 }
 POLLED: Final = tuple(

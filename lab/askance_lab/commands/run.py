@@ -70,6 +70,8 @@ SCHEMA_VERSION: Final = 2
 """Version 2: `error_known` is exactly, held-out or null, and never of examples that were learned from."""
 _KEPT: Final = 5
 """One row in this many of a table is kept from the learner, to measure the error on."""
+_CORRECTED: Final = ("local", "http")
+"""Oracles whose answers are made of a study's reports, which undoes noise of the labels that it is told of."""
 
 app = typer.Typer()
 
@@ -131,7 +133,7 @@ def run(
     alpha: AlphaOption = None,
     beta: BetaOption = None,
     eta: Annotated[
-        str | None, typer.Option("--eta", help="Share of the simulated users' labels that are wrong, below 0.5.")
+        str | None, typer.Option("--eta", help="Share of the users' labels that are wrong, below 0.5: it is undone.")
     ] = None,
     tolerance: ToleranceOption = None,
     ask: AskOption = None,
@@ -196,7 +198,9 @@ def run(
     runs = _strategy(strategy, boolean=boolean, kind=kind)
     own = {"d": d, "alpha": alpha, "beta": beta, "tolerance": tolerance, **parse_set(more or []), **parse_asks(ask)}
     given = {name: value for name, value in own.items() if value is not None}
-    study: Parameters = {"users": "all", "epsilon": epsilon, **given}
+    # What users report is corrected by what their study says of their labels; the other oracles are told by `_setting`.
+    noisy = {} if eta is None or kind.name not in _CORRECTED else {"eta": eta}
+    study: Parameters = {"users": "all", "epsilon": epsilon, **noisy, **given}
     others: Parameters = {}
     if data is None:
         study, others = split_parameters(runs, study, population)
@@ -246,8 +250,8 @@ def _check(options: RunOptions) -> None:
         raise UsageError("are no rows of a table", where="--population", remedy="leave out one of it and --data")
     if options.users is None and data is None and options.oracle.asks_users:
         raise UsageError("is missing", where="--users", remedy="say how many users are asked")
-    if data is not None and options.eta is not None and options.oracle.name != "samples":
-        remedy = "for a table it says how noisy the labels are, and the samples oracle undoes that"
+    if data is not None and options.eta is not None and options.oracle.name not in {*_CORRECTED, "samples"}:
+        remedy = "for a table it says how noisy the labels are, and this oracle does not undo that"
         raise UsageError(f"does not go with --oracle {options.oracle.name}", where="--eta", remedy=remedy)
 
 

@@ -69,7 +69,7 @@ MAX_ROWS: Final = 1 << 18
 
 _Question: TypeAlias = tuple[str, str, int, float, SetsOfCells]
 _CHUNK: Final = 1 << 20
-_NAMES: Final = ("epsilon", "beta", "users", "deadline_seconds")
+_NAMES: Final = ("epsilon", "beta", "users", "deadline_seconds", "eta")
 
 Affording = Callable[[range, int], Truths]
 Slots = Integers
@@ -101,6 +101,8 @@ class PlanTerms:
     users: Literal["needed", "all"] | int
     """As many as the bound asks for; or all, split evenly over the rounds; or the first so many, whoever comes."""
     deadline_seconds: int
+    eta: Fraction = Fraction(0)
+    """Probability with which a label is wrong: what is asked about labels undoes it (`core.label_noise`)."""
 
 
 def terms_of(parameters: Parameters) -> PlanTerms:
@@ -113,7 +115,8 @@ def terms_of(parameters: Parameters) -> PlanTerms:
     beta = float(read.decimal(parameters, "beta", below=1, default="0.05"))
     seconds = read.whole(parameters, "deadline_seconds", 1, 10**9, default=3600)
     wanted = users if isinstance(users, int) else "all" if users == "all" else "needed"
-    return PlanTerms(_epsilon(parameters), beta, wanted, seconds)
+    eta = read.decimal(parameters, "eta", "0", least="0", most="0.49")
+    return PlanTerms(_epsilon(parameters), beta, wanted, seconds, eta)
 
 
 def _epsilon(parameters: Parameters) -> int:

@@ -35,6 +35,7 @@ from askance_protocol.text import counted
 from askance_server.core import planning
 from askance_server.core.estimates import estimates_of
 from askance_server.core.estimators import estimated
+from askance_server.core.label_noise import corrected
 from askance_server.core.run import Run, StrategyError, raised, readable
 from askance_server.core.strategy import Answer, Ask, Estimating, Hypothesis, ReportedAnswers, Strategy
 
@@ -126,7 +127,8 @@ class Replay:
             reports = planning.reports_in(self.study.parameters)
             self.strategy = self.strategy.on(self.study.example, reports)
             own = planning.strategy_parameters(self.study.parameters)
-            schema, self.strategy = self.strategy.schema(own), self.strategy.planned(own)
+            schema, eta = self.strategy.schema(own), planning.terms_of(self.study.parameters).eta
+            self.strategy = corrected(self.strategy.planned(own), eta, self.study.example)
         except (Exception, SystemExit) as error:
             self._failed = ReplayError(f"the strategy has no schema for this study any more: {raised(error).what}")
             return

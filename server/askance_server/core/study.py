@@ -52,6 +52,7 @@ from askance_protocol.schema import Schema
 from askance_protocol.tally import Tally
 from askance_protocol.text import counted, one_of, quoted
 from askance_server.core import planning
+from askance_server.core.label_noise import label_of
 from askance_server.core.replay import Replay, ReplayError
 from askance_server.core.run import StrategyError, raised, readable
 from askance_server.core.strategy import Ask, Hypothesis, Parameters, Strategy
@@ -188,6 +189,8 @@ def check_study(study: StudySpec, strategies: Strategies) -> None:
         raise ProtocolError(f"is not the schema of {strategy.name!r}", where="example", remedy="take the strategy's")
     if study.interactive != strategy.interactive:
         raise ProtocolError(f"is {strategy.interactive} for {strategy.name!r}", where="interactive", remedy="say so")
+    if planning.terms_of(study.parameters).eta:
+        label_of(study.example)
     if epsilon > study.cap:
         what = f"{to_text(epsilon)} is above the study's cap of {to_text(study.cap)}"
         raise ProtocolError(what, where="parameters.epsilon", remedy="raise the cap, or ask for less")

@@ -21,7 +21,7 @@ import numpy as np
 from askance_protocol.queries import CellQuery
 from askance_protocol.queries.language import Affine, If, Integer, Parity, Slice, Term
 from askance_server.core.strategy import Ask, Asking
-from askance_server.strategies.heavy_hitters import Heavy, heavy_hitters, hypothesis
+from askance_server.strategies.shared.heavy_strings import Heavy, heavy_hitters, hypothesis
 
 HASH: Final = 9
 MOST_CELLS: Final = 1 << 17
@@ -41,7 +41,7 @@ def bucket(string: int, width: int) -> int:
 
 def chunks(width: int) -> list[range]:
     """The bits of each chunk: as many as there is room for, since each chunk costs users of its own."""
-    size = max(size for size in range(1, 9) if size == 1 or -(-width // size) << (HASH + size) <= MOST_CELLS)
+    size = max(size for size in range(1, 8) if size == 1 or -(-width // size) << (HASH + size) <= MOST_CELLS)
     return [range(first, min(first + size, width)) for first in range(0, width, size)]
 
 

@@ -25,18 +25,18 @@ from askance_protocol.arrays import Floats
 from askance_protocol.queries import CellQuery
 from askance_protocol.queries.language import Affine, Compare, FieldValue, Integer, Lookup, Term
 from askance_server.core.strategy import Ask, Asking
-from askance_server.strategies.quantile import Numbers, Target, hypothesis, quantile
+from askance_server.strategies.shared.quantiles import NumberField, Target, hypothesis, quantile
 
 MOST: Final = 4095
 """Values: a table for the pieces and one for the halves have to fit into a query."""
 
 
-def depths(field: Numbers) -> int:
+def depths(field: NumberField) -> int:
     """How often the values are halved."""
     return (field.most - field.least).bit_length()
 
 
-def halves(field: Numbers, depth: int) -> CellQuery:
+def halves(field: NumberField, depth: int) -> CellQuery:
     """The piece of the 2^depth that the value is in; negative in its upper half."""
     place = Affine(constant=-field.least, terms=(Term(weight=1, of=FieldValue(field=field.name)),))
     values, shift = range(field.most - field.least + 1), depths(field) - depth
@@ -56,7 +56,7 @@ def shares_of(differences: Sequence[Floats]) -> Floats:
     return shares
 
 
-def worst_sum(field: Numbers) -> float:
+def worst_sum(field: NumberField) -> float:
     """S: the largest sum of the factors with which the differences stand in the share of the values up to some m."""
     count, ends = depths(field), np.arange(1 << depths(field))
     total = np.zeros(len(ends))

@@ -60,6 +60,8 @@ CASES = [
     Case("telemetry", {"gaps": "0.25"}, "65111a9a8a1fbdb0"),
     Case("mean", {"mean": "-0.25"}, "0a119653fb68a3a6"),
     Case("mean", {"mean": "0.5", "shape": "extremes"}, "e1a7fc196d57af50"),
+    Case("strings", {"d": 7}, "095a72cb21319c82"),
+    Case("strings", {"d": 70, "strings": 3, "zipf": "0", "common": "0.5"}, "d189ed047e39095c"),
     Case("histogram", {"cells": 7}, "19cf650937ae3be0"),
     Case("histogram", {"cells": 300, "zipf": "1.1"}, "935d80f655ccc69c"),
 ]

@@ -72,7 +72,9 @@ def test_every_strategy_that_labels_examples_is_known() -> None:
     labelling = {name for name, strategy in STRATEGIES.items() if strategy.predict is not None}
 
     assert set(PARAMETERS) == labelling
-    assert set(STRATEGIES) - labelling == {"mean", "histogram", "kmeans", "poll", "survey"}
+    assert set(STRATEGIES) - labelling == {"mean", "histogram", "kmeans", "poll", "survey"} | {
+        f"{name}{when}" for name in ("quantile", "heavy-hitters") for when in ("", "-at-once")
+    }
 
 
 @pytest.mark.parametrize("strategy", PARAMETERS)

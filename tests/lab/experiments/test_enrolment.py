@@ -69,6 +69,8 @@ OWN: Final[Mapping[str, Draw]] = {
         "tolerance": decimal(s, 0.001, 0.5),
     },
     "histogram": lambda s: {"cells": int(s.integers(2, 500)), "tolerance": decimal(s, 0.001, 0.9)},
+    "heavy-hitters": lambda s: {"d": int(s.integers(1, 65)), "share": decimal(s, 0.1, 0.9)},
+    "heavy-hitters-at-once": lambda s: {"d": int(s.integers(1, 25)), "share": decimal(s, 0.1, 0.9)},
     "kmeans": lambda s: {"d": 2, "k": int(s.integers(2, 5)), "tolerance": decimal(s, 0.005, 0.9)},
     "masked-parity": lambda s: {"d": power(s)},
     "masked-parity-noninteractive": lambda s: {"d": power(s)},
@@ -79,6 +81,8 @@ OWN: Final[Mapping[str, Draw]] = {
     "parity": lambda s: {"d": int(s.integers(1, 8))},
     "perceptron": lambda s: {"d": int(s.integers(1, 9)), "tolerance": decimal(s, 0.005, 0.5)},
     "poll": lambda _: {},
+    "quantile": lambda s: {"cells": int(s.integers(2, 500)), "tolerance": decimal(s, 0.005, 0.9)},
+    "quantile-at-once": lambda s: {"cells": int(s.integers(2, 100)), "tolerance": decimal(s, 0.02, 0.9)},
     "survey": lambda s: {
         "ask1": "mean(minutes, 0, 120)",
         "ask2": "share(country)",
@@ -123,7 +127,7 @@ def asked(name: str, parameters: Parameters, seed: int, example: Schema | None =
     """What a strategy asks if its answers are off by noise that stays within their tolerance."""
     mine, own = split_parameters(STRATEGIES[name], parameters, None)
     population = made_up(STRATEGIES[name], mine, seed, own, None) if example is None else over_schema(example, seed)
-    strategy = STRATEGIES[name].on(population.schema)
+    strategy = STRATEGIES[name].on(population.schema).planned(planning.strategy_parameters(mine))
     study, source = study_for(strategy, mine, seed, population.schema), np.random.default_rng(seed)
     oracle = Exact(WeightedExamples(population.columns(range(4000))))
     run, demands = Run(strategy, planning.strategy_parameters(mine)), list[planning.Demand]()
@@ -275,6 +279,8 @@ SEEDS: Final = 30
 SMALL: Final[Mapping[str, Parameters]] = {
     "conjunction": {"d": 2, "alpha": "0.6", "epsilon": "2"},
     "decision-list": {"d": 1, "alpha": "0.9", "epsilon": "4"},
+    "heavy-hitters": {"d": 3, "share": "0.4"},
+    "heavy-hitters-at-once": {"d": 2, "share": "0.6", "epsilon": "2"},
     "histogram": {"cells": 3, "tolerance": "0.1"},
     "masked-parity": {"d": 2},
     "masked-parity-noninteractive": {"d": 2},
@@ -283,6 +289,8 @@ SMALL: Final[Mapping[str, Parameters]] = {
     "masked-parity-weak": {"d": 4},
     "mean": {"tolerance": "0.1"},
     "parity": {"d": 2},
+    "quantile": {"cells": 4, "tolerance": "0.2"},
+    "quantile-at-once": {"cells": 4, "tolerance": "0.2"},
 }
 
 

@@ -16,8 +16,9 @@ from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns
 from askance_protocol.schema import BitsField, CategoryField, IntegerField, RealField, Schema
 from askance_server.core.strategy import Strategy
-from askance_server.strategies.quantile import QUANTILE, ROUNDS, Target
+from askance_server.strategies.quantile import QUANTILE, ROUNDS
 from askance_server.strategies.quantile_at_once import QUANTILE_AT_ONCE, halves, shares_of, worst_sum
+from askance_server.strategies.shared.quantiles import Target
 from tests.server.learners import Lie, learn, shares, value_of
 
 BOTH = pytest.mark.parametrize("strategy", [QUANTILE, QUANTILE_AT_ONCE], ids=["rounds", "at-once"])

@@ -472,6 +472,10 @@ BUILT_IN = {
     "masked-parity-two-rounds": True,
     "poll": False,
     "survey": False,
+    "quantile": True,
+    "quantile-at-once": False,
+    "heavy-hitters": True,
+    "heavy-hitters-at-once": False,
 }
 """Whether each is interactive."""
 

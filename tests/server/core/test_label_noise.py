@@ -1,0 +1,205 @@
+"""Labels that are wrong with a known probability: what is asked in place of a question has its answer."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from askance_lab.data.made_up import made_up
+from askance_lab.experiments.planned_users import plan_study
+from askance_lab.oracles.local import LocalReports, study_for
+from askance_lab.oracles.shared.oracle import run as learned_by
+from askance_protocol.errors import ProtocolError
+from askance_protocol.examples import Columns
+from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
+from askance_protocol.queries.language import (
+    Affine,
+    And,
+    Bit,
+    FieldValue,
+    If,
+    Integer,
+    Label,
+    Not,
+    Or,
+    Slice,
+    Term,
+    Xor,
+)
+from askance_protocol.schema import BitsField, LabelField, Schema
+from askance_server.core import planning
+from askance_server.core.label_noise import LabelNoise, corrected
+from askance_server.core.strategy import Ask
+from askance_server.core.study import study_of
+from askance_server.strategies.conjunction import CONJUNCTION
+from askance_server.strategies.registry import registry
+from tests.server.learners import exact
+
+EXAMPLE = Schema(fields=(BitsField(name="x", width=3), LabelField(name="y")))
+ETA = Fraction(1, 5)
+X0, X1, PLUS = Bit(field="x", index=0), Bit(field="x", index=1), Label(sign=1)
+Y = FieldValue(field="y")
+QUERIES: dict[str, BooleanQuery | RealQuery | CellQuery] = {
+    "boolean": BooleanQuery(test=And(of=(X0, PLUS))),
+    "boolean, no label": BooleanQuery(test=X0),
+    "boolean, the label twice": BooleanQuery(test=Xor(of=(PLUS, And(of=(X1, Label(sign=-1)))))),
+    "real": RealQuery(numerator=If(test=X0, then=Y, otherwise=Integer(of=0)), denominator=1),
+    "real, clamped": RealQuery(numerator=Affine(constant=1, terms=(Term(weight=3, of=Y),)), denominator=2),
+    "real, no room for a denominator": RealQuery(numerator=Y, denominator=1 << 17),
+    "cells, of which the label is the sign": CellQuery(
+        cells=8, cell=Slice(field="x", first=0, width=3), negative=Xor(of=(X0, Not(of=PLUS)))
+    ),
+    "cells, of which the label is some signs": CellQuery(
+        cells=4, cell=Slice(field="x", first=0, width=2), negative=Or(of=(X0, PLUS))
+    ),
+    "cells by the label": CellQuery(
+        cells=4, cell=If(test=PLUS, then=Slice(field="x", first=0, width=2), otherwise=Integer(of=3))
+    ),
+}
+every = pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
+
+
+def people(labels: str) -> Columns:
+    """Every x once, with the label that the text gives it."""
+    return Columns.of(EXAMPLE, {"x": cube(), "y": np.array([1 if sign == "+" else -1 for sign in labels])})
+
+
+def cube() -> np.ndarray:
+    return np.array(list(product((0, 1), repeat=3)))
+
+
+def noisy(columns: Columns, eta: Fraction) -> Columns:
+    """The same users, each as often with the wrong label as η says."""
+    wrong, right = eta.numerator, eta.denominator - eta.numerator
+    y = np.concatenate([*[columns["y"]] * right, *[-columns["y"]] * wrong])
+    return Columns.of(EXAMPLE, {"x": np.tile(cube(), (eta.denominator, 1)), "y": y})
+
+
+def asked(query: Any, tolerance: float = 0.1) -> Ask:
+    return Ask(query, tolerance)
+
+
+@every
+@pytest.mark.parametrize("labels", ["++++----", "+-+-+--+", "++++++++"])
+def test_over_noisy_labels_its_answer_is_that_over_right_ones(query: Any, labels: str) -> None:
+    columns, ask = people(labels), asked(query)
+    asks, answer = LabelNoise(ETA, "y").undone(ask)
+    found = answer([exact(each, noisy(columns, ETA)) for each in asks])
+
+    assert found == pytest.approx(exact(ask, columns), abs=1e-12)
+
+
+@every
+@pytest.mark.parametrize("labels", ["++++----", "+-+-+--+"])
+def test_answers_within_their_tolerance_keep_it_within_that_of_the_question(query: Any, labels: str) -> None:
+    columns, ask = people(labels), asked(query)
+    asks, answer = LabelNoise(ETA, "y").undone(ask)
+    worst = 0.0
+    for signs in product((-1, 1), repeat=len(asks)):
+        answers = [
+            exact(each, noisy(columns, ETA)) + sign * each.tolerance for each, sign in zip(asks, signs, strict=True)
+        ]
+        worst = max(worst, float(np.abs(np.asarray(answer(answers)) - exact(ask, columns)).max()))
+
+    assert worst <= ask.tolerance + 1e-12
+    # No sharper than needed: the worst errors add up to the tolerance.
+    assert worst == pytest.approx(ask.tolerance)
+
+
+def test_without_the_correction_the_answer_is_another() -> None:
+    """The control."""
+    columns, ask = people("++++----"), asked(QUERIES["boolean"])
+
+    assert exact(ask, noisy(columns, ETA)) != pytest.approx(exact(ask, columns), abs=0.01)
+    asks, answer = LabelNoise(Fraction(1, 10), "y").undone(ask)
+    assert answer([exact(each, noisy(columns, ETA)) for each in asks]) != pytest.approx(exact(ask, columns), abs=0.01)
+
+
+def test_one_question_is_asked_wherever_one_will_do() -> None:
+    counts = {name: len(LabelNoise(ETA, "y").undone(asked(query))[0]) for name, query in QUERIES.items()}
+
+    assert {name for name, count in counts.items() if count == 2} == {
+        "real, no room for a denominator",
+        "cells, of which the label is some signs",
+        "cells by the label",
+    }
+    assert set(counts.values()) == {1, 2}
+
+
+def test_noise_costs_what_it_takes_from_each_answer_and_no_more() -> None:
+    clean = plan_study("conjunction", {"d": 8}).rounds[0].planned
+    dirty = plan_study("conjunction", {"d": 8, "eta": "0.2"}).rounds[0].planned
+
+    assert dirty / clean == pytest.approx(1 / (1 - 2 * 0.2) ** 2, rel=0.02)
+
+
+# --------------------------------------------------------------------------------------------------------- strategies
+
+LABELLED: dict[str, dict[str, Any]] = {
+    "conjunction": {"d": 4, "alpha": "0.3"},
+    "decision-list": {"d": 3, "alpha": "0.4"},
+    "decision-tree": {"d": 4, "depth": 2, "tolerance": "0.1"},
+    "masked-parity": {"d": 2},
+    "masked-parity-noninteractive": {"d": 2},
+    "masked-parity-pooled": {"d": 4},
+    "masked-parity-two-rounds": {"d": 4},
+    "masked-parity-weak": {"d": 2},
+    "parity": {"d": 4},
+    "perceptron": {"d": 2, "tolerance": "0.1"},
+}
+
+
+def test_every_strategy_that_learns_labels_is_tried() -> None:
+    assert {name for name, each in registry().items() if each.predict is not None} == set(LABELLED)
+
+
+def learned(name: str, told: str | None, seed: int) -> float | None:
+    """Error of what is learned from users a tenth of whose labels are wrong, where the study is told so."""
+    strategy, parameters = registry()[name], {**LABELLED[name], "users": "all", "epsilon": "4"}
+    own = {} if told is not None else {"eta": "0.1"}
+    study = parameters if told is None else {**parameters, "eta": told}
+    population = made_up(strategy, study, seed, own)
+    reports = LocalReports(study_for(strategy, study, seed), strategy, population, 60_000, seed)
+    found = learned_by(strategy, planning.strategy_parameters(study), reports).hypothesis.value
+    return None if strategy.error is None else float(strategy.error(found, population.truth) or 0)
+
+
+@pytest.mark.parametrize("name", LABELLED)
+def test_each_keeps_its_promise_over_noisy_labels(name: str) -> None:
+    strategy = registry()[name]
+    promise = 0.3 if strategy.promise is None else strategy.promise(LABELLED[name])
+
+    for seed in range(3):
+        error = learned(name, "0.1", seed)
+        assert error is None or error <= promise
+
+
+def test_conjunctions_are_learned_where_the_uncorrected_learner_fails() -> None:
+    """12 of 12 against 0 of 12: no variable is hardly ever 0 in what is labelled positive."""
+    errors = {told: [learned("conjunction", told, seed) or 0.0 for seed in range(12)] for told in ("0.1", None)}
+
+    assert sum(error <= 0.3 for error in errors["0.1"]) == 12
+    assert sum(error <= 0.05 for error in errors[None]) == 0
+
+
+def test_no_noise_changes_nothing() -> None:
+    assert corrected(CONJUNCTION, Fraction(0), EXAMPLE) is CONJUNCTION
+
+
+@pytest.mark.parametrize(
+    ("strategy", "parameters", "what"),
+    [
+        ("mean", {"eta": "0.1"}, "how noisy labels are"),
+        ("conjunction", {"d": 4, "eta": "0.5"}, "is not such a number"),
+        ("conjunction", {"d": 4, "eta": 1}, "is not such a number"),
+    ],
+)
+def test_noise_that_cannot_be_undone_is_refused(strategy: str, parameters: dict[str, Any], what: str) -> None:
+    with pytest.raises(ProtocolError, match=what) as error:
+        study_of(registry(), strategy=strategy, parameters=parameters, title="t", nonce="0" * 32, simulated=True)
+
+    assert error.value.where == "parameters.eta"
