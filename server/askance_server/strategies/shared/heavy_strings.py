@@ -137,7 +137,7 @@ def heavy_hitters(
         promise=promise,
         error=error,
         examples="strings",
-        small={"d": 8, "share": "0.2"},
+        small={"d": 4, "share": "0.2"},
     )
     return strategy
 
