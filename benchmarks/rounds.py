@@ -1,9 +1,9 @@
 """Users that a question takes at once and in rounds, until 95 % of the studies keep its promise, at ε = 1.
 
 Quantiles (Zipf's law over so many values; rank within .05) and heavy hitters (strings of so many bits; a share of .2),
-each by the strategy that asks in rounds and by the one that asks at once, over the same users. All enrolled users count.
-Prints one JSON object; docs/telemetry.md reads it. What is measured is kept in a file, if one is given, and not measured
-again.
+each by the strategy that asks in rounds and by the one that asks at once, over the same users. All who are enrolled
+count. Prints one JSON object; docs/telemetry.md reads it. What is measured is kept in a file, if one is given, and not
+measured again.
 
     python benchmarks/rounds.py [seeds] [--workers N] [--keep FILE]
 """

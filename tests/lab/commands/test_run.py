@@ -374,7 +374,7 @@ def test_a_table_in_the_strategys_own_form_is_taken_as_it_is(tmp_path: Path) -> 
         (["masked-parity", "--label", "ill"], "makes no examples that 'masked-parity' learns from"),
         (["decision-list"], "no label"),
         (["decision-list", "--label", "ill", "--d", 3], "the table makes it"),
-        (["decision-list", "--label", "ill", "--eta", "0.1"], "--eta"),
+        (["decision-list", "--label", "ill", "--eta", "0.1", "--oracle", "exact"], "--eta"),
         (["decision-list", "--label", "illness"], "no column"),
     ],
 )
