@@ -138,9 +138,12 @@ def test_a_person_answers_on_the_page_over_https(pages: Pages, tmp_path: Path, p
         tmp_path / "data", *pair.options, "--cap", "3", "--enrolment", "limited", trust=pair.trusting
     ) as server:
         study, token = opened(server)
-        context = pages.context(viewport={"width": 360, "height": 740}, ignore_https_errors=True)
-        phone = Phone(context, f"{server.url}/take-part#study={study}&join={token}", "Yes")
         watching = pages.context(ignore_https_errors=True).new_page()
+        with watching.expect_request("**/wall/code") as asked:
+            watching.goto(f"{server.url}/wall?study={study}#join={token}")
+        watching.locator("#code svg").wait_for()
+        context = pages.context(viewport={"width": 360, "height": 740}, ignore_https_errors=True)
+        phone = Phone(context, json.loads(str(asked.value.post_data))["link"], "Yes")
         answer = watching.goto(f"{server.url}/studies/{study}")
         person: Person = phone.answers()
         received(person)
@@ -151,6 +154,7 @@ def test_a_person_answers_on_the_page_over_https(pages: Pages, tmp_path: Path, p
         watching.close()
         count = server.get(f"/v1/studies/{study}").json()["rounds"][0]["received"]
 
+    assert phone.link.startswith(f"{server.url}/t")
     assert secure == ["https:", True, "function"]
     assert (count, len(phone.bodies), len(stored["reports"])) == (1, 1, 1)
     assert "plain" not in warned.lower()

@@ -156,7 +156,12 @@ def ask(
         typer.Option("--out", metavar="DIR", help="New folder for what was published.  [default: answers-…]"),
     ] = None,
     server: Annotated[
-        str | None, typer.Option("--server", metavar="URL", help="Ask on this server, instead of starting one.")
+        str | None,
+        typer.Option(
+            "--server",
+            metavar="URL",
+            help="Ask on this server, instead of starting one. Of https, SSL_CERT_FILE names a certificate to trust.",
+        ),
     ] = None,
     operator: OperatorOption = None,
     as_json: JsonOption = False,
