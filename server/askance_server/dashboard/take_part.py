@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -28,6 +29,9 @@ _FOR_EVER: Final = "public, max-age=31536000, immutable"
 _KINDS: Final[Mapping[str, str]] = MappingProxyType(
     {"page.css": "text/css; charset=utf-8", "page.mjs": "text/javascript; charset=utf-8"}
 )
+
+_GZIP: Final = re.compile(r"\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))", re.IGNORECASE)
+"""A browser that takes a packed answer: it names gzip, and not to say that it will have none (RFC 9110, 12.5.3)."""
 
 router = APIRouter(include_in_schema=False)
 
@@ -96,7 +100,7 @@ async def part(digest: str, name: str, request: Request) -> Response:
     page = _page(request)
     if digest != page.digest or name not in page.files:
         raise ProblemError("not-found", "there is no such file")
-    takes_packed = "gzip" in request.headers.get("accept-encoding", "")
+    takes_packed = _GZIP.search(request.headers.get("accept-encoding", "")) is not None
     files, coding = (page.packed, "gzip") if takes_packed else (page.files, "identity")
     response = tagged(request, PublicAnswer(files[name], f"{digest}.{coding}"), _KINDS[name])
     response.headers.update({**HEADERS, "Cache-Control": _FOR_EVER, "Vary": "Accept-Encoding"})

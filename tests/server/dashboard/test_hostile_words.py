@@ -12,6 +12,8 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
 from askance_server.dashboard import templates
+from askance_server.dashboard.responses import problem_page
+from askance_server.problems import ProblemOccurrence
 from tests.harness.browser import Pages
 from tests.harness.servers import Api, Json, Service, serving
 from tests.server.dashboard import played
@@ -100,6 +102,14 @@ def test_what_a_form_or_an_address_says_is_text_in_what_it_is_answered(service: 
         # Of one asker, or of one moment: nobody on the way keeps it.
         assert answer.headers["cache-control"] == "no-store", answer.url
         assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+
+
+def test_a_page_that_refuses_hides_what_a_problem_document_hides(service: Service) -> None:
+    token = service.enrol(1)[0]
+    answer = problem_page(ProblemOccurrence("internal", f"asked with {token}"))
+
+    assert token not in bytes(answer.body).decode()
+    assert "asked with" in bytes(answer.body).decode(), "the control: the rest is said"
 
 
 # --------------------------------------------------------------------------------------------------- in a real browser

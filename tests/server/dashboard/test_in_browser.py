@@ -43,6 +43,7 @@ def shown(server: ServerProcess) -> list[str]:
         "/new",
         "/sign-in",
         "/nothing",
+        "/docs",
     ]
 
 
@@ -101,6 +102,15 @@ def test_a_study_live_from_its_creation_to_its_result_while_the_server_is_killed
     expect(page.locator("#known")).to_contain_text(f"Learned: {result['text']}")
     head = server.get(f"/v1/studies/{study['id']}").json()["head"]
     expect(page.locator("#bulletin li").last).to_have_attribute("data-digest", head)
+
+
+def test_an_empty_list_becomes_a_list_by_itself(server: ServerProcess, pages: Pages) -> None:
+    page = pages.open(server.url)
+    expect(page.get_by_role("heading")).to_have_text("Ask a room something")
+    played.enrol(server, 40)
+    played.create(server, "Which of sixteen?", "masked-parity", d=4)
+    expect(page.get_by_role("heading")).to_have_text("Studies")
+    expect(page.get_by_role("table").get_by_role("link", name="Which of sixteen?")).to_be_visible()
 
 
 def test_an_operator_signs_in_and_closes_and_cancels_and_nobody_else_is_offered_it(

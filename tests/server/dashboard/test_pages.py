@@ -276,6 +276,7 @@ def test_users_are_not_counted_again_for_who_looks_again(service: Service) -> No
 
 def test_refusals_are_told_by_reason_in_steps_and_alike_wherever_they_are_asked_for(service: Service) -> None:
     played.enrol(service, 40)
+    assert "Fewer than 5 for any reason" in page(service, "/budget")
     study = played.create(service, "A study")
     round_ = study["rounds"][0]["id"]
     users, now = list(range(30)), [0.0]

@@ -59,6 +59,23 @@ def test_the_first_view_is_at_most_100_kilobytes(client: Service) -> None:
     assert sum(plain) > 100_000
 
 
+@pytest.mark.parametrize(
+    ("said", "packed"),
+    [
+        ("gzip", True),
+        ("br;q=1, GZIP;q=0.5", True),
+        ("gzip;q=0.01", True),
+        ("gzip;q=0", False),
+        ("gzip; q=0.0, br", False),
+    ],
+)
+def test_a_script_is_packed_for_whoever_takes_it_so(client: Service, said: str, packed: bool) -> None:
+    answer = client.get(parts(client)[1], headers={"Accept-Encoding": said})
+
+    assert ("content-encoding" in answer.headers) is packed
+    assert answer.text.startswith("//") or "import" in answer.text or "const" in answer.text
+
+
 def test_what_is_typed_leads_to_the_page(client: Service) -> None:
     answer = client.get("/t")
 

@@ -7,6 +7,7 @@ const MOMENT = 200;
 const AGAIN = 2000;
 let isAsking = false;
 let isOld = false;
+let isDrawing = false;
 let heard = new Date();
 
 /** A time of day as it is here. */
@@ -56,6 +57,8 @@ function listen() {
   });
   stream.addEventListener("open", () => {
     connection.textContent = "";
+    // A server that was away when the page came, or started again since, has drawn none.
+    if (!isDrawing && !document.querySelector("#code > *")) code();
   });
   stream.addEventListener("error", () => {
     if (isOver) return stream.close();
@@ -70,8 +73,11 @@ async function code() {
   const join = new URLSearchParams(location.hash.slice(1)).get("join");
   const link = `${location.origin}/t#study=${study}${join ? `&join=${join}` : ""}`;
   if (join && join.length <= 24) document.getElementById("join").textContent = join;
-  const answer = await fetch("/wall/code", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ link }) });
-  if (!answer.ok) return;
+  // Who gets no answer asks again as soon as the stream is there.
+  isDrawing = true;
+  const answer = await fetch("/wall/code", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ link }) }).catch(() => null);
+  isDrawing = false;
+  if (!answer?.ok) return;
   const drawn = new DOMParser().parseFromString(await answer.text(), "image/svg+xml").documentElement;
   document.getElementById("code").replaceChildren(document.adoptNode(drawn));
 }
