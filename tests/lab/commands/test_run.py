@@ -97,6 +97,16 @@ def test_parameters_reach_the_strategy_and_the_planner() -> None:
     assert clean["error"] == noisy["error"] == 0
 
 
+def test_labels_that_are_wrong_are_undone_for_users_who_report_too() -> None:
+    asked = ["conjunction", "--d", 4, "--alpha", "0.3", "--users", 60_000, "--epsilon", "4"]
+    found = [run_json(*asked, "--eta", "0.1", "--seed", seed) for seed in range(3)]
+    # The control: a study that is told of less noise than there is learns something else.
+    naive = run_json(*asked, "--eta", "0.1", "--set", "eta=0")
+
+    assert all(each["success"] for each in found)
+    assert not naive["success"]
+
+
 def test_a_domain_that_is_too_large_is_stood_for_by_examples_and_says_so() -> None:
     large = run_json("masked-parity-pooled", "--d", 32, "--oracle", "exact", "--users", 100_000)
     small = run_json("masked-parity-pooled", "--d", 16, "--oracle", "exact")

@@ -82,7 +82,9 @@ def test_other_users_can_be_asked_for() -> None:
     [
         ("conjunction", {"d": 4, "relevant": 2}, None, ({"d": 4}, {"relevant": 2})),
         ("conjunction", {"d": 4, "alpha": "0.2"}, None, ({"d": 4, "alpha": "0.2"}, {})),
-        ("parity", {"d": 4, "relevant": 2, "eta": "0.1"}, "conjunction", ({"d": 4}, {"relevant": 2, "eta": "0.1"})),
+        ("parity", {"d": 4, "relevant": 2, "bias": "0.1"}, "conjunction", ({"d": 4}, {"relevant": 2, "bias": "0.1"})),
+        # How noisy labels are is the study's to know, and the users' to have.
+        ("parity", {"d": 4, "eta": "0.1"}, "conjunction", ({"d": 4, "eta": "0.1"}, {})),
     ],
 )
 def test_what_the_strategy_refuses_and_its_users_have_is_theirs(
