@@ -59,6 +59,11 @@ class ToldNumber:
         return self._drawn(self.number)
 
     @property
+    def percent(self) -> int:
+        """The per cent with which it holds, rounded down."""
+        return _down(100 * self.level)
+
+    @property
     def is_narrow(self) -> bool:
         """Whether a number may stand alone."""
         low, high = self.interval
@@ -101,14 +106,21 @@ def _up(value: float) -> int:
 def rows_of(estimates: Sequence[Estimate], example: Schema) -> list[ToldNumber]:
     """The numbers of the wall, in the order of the question.
 
-    Of a mean it is that alone; of two choices the first, since the other is the rest.
+    Of a scale it is the share of each number, or the mean alone where there are too many for shares (`mean_of`); of two
+    choices the first, since the other is the rest.
     """
     rows = [_row(each, example) for each in estimates]
-    if rows and rows[0].ends is not None:
-        return rows[:1]
+    if len(rows) > 1 and rows[0].ends is not None:
+        return rows[1:]
     if len(rows) == 2 and math.isclose(rows[0].estimate + rows[1].estimate, 1):
         return rows[:1]
     return rows
+
+
+def mean_of(estimates: Sequence[Estimate], example: Schema) -> ToldNumber | None:
+    """The mean of a scale of which shares are told, too."""
+    rows = [_row(each, example) for each in estimates]
+    return rows[0] if len(rows) > 1 and rows[0].ends is not None else None
 
 
 def _row(each: Estimate, example: Schema) -> ToldNumber:
@@ -173,6 +185,8 @@ class Wall:
     rows: Sequence[ToldNumber]
     past: Sequence[ToldNumber] = ()
     """Of a single number, what was told after fewer reports."""
+    mean: ToldNumber | None = None
+    """Of a scale, beside the share of each number."""
 
     @property
     def ended(self) -> bool:
@@ -209,7 +223,7 @@ class Wall:
         """The per cent with which all that is shown holds at once, at least."""
         if self.spec.strategy == "poll" or self.spec.parameters.get("simultaneous") is True:
             # They were made to hold together.
-            return math.floor(100 * min((row.level for row in self.rows), default=0.0) + 1e-6)
+            return min((row.percent for row in self.rows), default=0)
         return together(self.rows)
 
     @property

@@ -18,7 +18,7 @@ from askance_server.api.gate import BodyLimit, GatedRoute
 from askance_server.dashboard.responses import NEVER_KEPT, page
 from askance_server.dashboard.running import earlier
 from askance_server.dashboard.templates import rendered
-from askance_server.dashboard.wall import Wall, rows_of
+from askance_server.dashboard.wall import Wall, mean_of, rows_of
 from askance_server.ledger import NotFoundError
 from askance_server.problems import ProblemError
 
@@ -111,6 +111,7 @@ def wall_of(aggregator: Aggregator, study: str) -> Wall:
         told=0 if is_open and told is None else received if told is None else told.reports,
         rows=rows,
         past=[row for found in past for row in rows_of(found, bulletin.study.example)[:1]],
+        mean=mean_of(estimates, bulletin.study.example),
     )
 
 

@@ -13,7 +13,7 @@ from axe_playwright_python.sync_playwright import Axe
 
 from askance_protocol.schema import IntegerField, Schema
 from askance_server.core.strategy import Estimate
-from askance_server.dashboard.wall import not_told_apart, rows_of, together
+from askance_server.dashboard.wall import mean_of, not_told_apart, rows_of, together
 from tests.harness.browser import Pages
 from tests.harness.servers import Api, Service, serving
 
@@ -37,7 +37,7 @@ def test_ends_are_rounded_outward_and_a_wide_interval_has_no_number() -> None:
 
 def test_of_two_choices_one_is_told_and_of_a_mean_it_is_told_in_its_own_units() -> None:
     [first] = rows_of([estimate("share(a = 'x')", 0.3, 0.1, 0.5), estimate("share(a = 'y')", 0.7, 0.5, 0.9)], SCALE)
-    [mean] = rows_of([estimate("mean(answer)", 5.5, 4.13, 7.02), estimate("histogram(answer): 1", 0.1, 0, 0.3)], SCALE)
+    [mean] = rows_of([estimate("mean(answer)", 5.5, 4.13, 7.02)], SCALE)
 
     assert first.label == "x"
     assert (mean.number, mean.least, mean.most) == ("5.5", "4.1", "7.1")
@@ -57,6 +57,22 @@ def test_a_choice_is_called_as_it_was_written() -> None:
     rows = rows_of([estimate(name, 0.3, 0.1, 0.5) for name in named], SCALE)
 
     assert [row.label for row in rows] == list(named.values())
+
+
+def test_of_a_scale_the_share_of_each_number_is_told_and_its_mean_beside_them() -> None:
+    asked = [estimate("mean(answer)", 5.5, 4.13, 7.02), estimate("histogram(answer): 1", 0.1, 0, 0.3)]
+    asked.append(estimate("histogram(answer): missing", 0.2, 0.1, 0.4))
+    mean = mean_of(asked, SCALE)
+
+    assert mean is not None
+    assert (mean.number, mean.least, mean.most, mean.percent) == ("5.5", "4.1", "7.1", 95)
+    assert [(row.label, row.most) for row in rows_of(asked, SCALE)] == [
+        ("1", "30\u00a0%"),
+        ("will not say", "40\u00a0%"),
+    ]
+    # Too many numbers for shares: the mean is all there is. Of choices there is no mean.
+    assert mean_of(asked[:1], SCALE) is None
+    assert mean_of(asked[1:], SCALE) is None
 
 
 def test_several_choices_hold_together_and_those_that_overlap_are_named() -> None:
@@ -116,6 +132,62 @@ def test_the_wall_moves_in_steps_and_not_with_a_single_report(service: Service) 
         now.append(told[1] or "0")
 
     assert now == ["0"] * 7 + ["4"] * 4 + ["8"]
+
+
+ROW = re.compile(
+    r'<th scope="row" dir="auto">(?P<label>[^<]*)</th><td class="num"><b>(?P<share>[^<]*)</b></td>'
+    r'<td class="num quiet">(?P<low>\d+)–(?P<high>\d+)\s%</td>.*?'
+    r'class="span-now" x1="(?P<x1>[0-9.]+)" x2="(?P<x2>[0-9.]+)".*?</svg>(?P<end></td></tr>)'
+)
+
+
+def faults_of_shares(text: str, labels: list[str]) -> list[str]:
+    """Rows whose bar is not their interval, or whose share stands alone though it is fifty points wide, or does not."""
+    rows, wrong = list(ROW.finditer(text)), list[str]()
+    if [row["label"] for row in rows] != labels:
+        return [f"rows are {[row['label'] for row in rows]}"]
+    for row in rows:
+        low, high = int(row["low"]), int(row["high"])
+        drawn = [(float(row[end]) - 8) / 3.04 for end in ("x1", "x2")]
+        if drawn != pytest.approx([low, high], abs=0.05):
+            wrong.append(f"{row['label']}: drawn from {drawn}, told {low} to {high}")
+        dots, shown = row[0].count('class="dot"'), row["share"] != "–"
+        if (shown, dots) != ((True, 1) if high - low < 50 else (False, 0)):
+            wrong.append(f"{row['label']}: {high - low} points wide, {row['share']} and {dots} dots are shown")
+    return wrong
+
+
+MANY = ["never", "once a month", "once a week", "every day", "all the time"]
+LISTS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "scale": ({"kind": "integer", "low": 1, "high": 10}, [*map(str, range(1, 11)), "will not say"]),
+    "choices": ({"kind": "category", "values": MANY}, [*MANY, "will not say"]),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_of_a_scale_and_of_many_choices_each_share_has_its_interval_drawn_and_told(tmp_path: Path, name: str) -> None:
+    """The interval first; the share once that is narrower than fifty points; the table is the chart."""
+    field, labels = LISTS[name]
+    text = ""
+    with Service(tmp_path, cap="6") as service:
+        tokens = service.enrol(200)
+        # Of sixty answers at ε = 0.1 nothing is narrow; of two hundred at ε = 4, which two questions share, much is.
+        for epsilon, answers in (("0.1", 60), ("4", 200)):
+            parameters = {"ask": name, "users": 300, "epsilon": epsilon}
+            study = opened(
+                service, example={"fields": [{**field, "name": "answer", "gap": True}]}, parameters=parameters
+            )
+            for number, token in enumerate(tokens[:answers]):
+                assert service.report(study["rounds"][0]["id"], token, number % 2).status_code == 200
+            text = service.get(f"/wall?study={study['id']}").text
+
+            assert faults_of_shares(text, labels) == []
+            assert (re.search(r"<b>\d+\s%</b>", text) is not None) == (answers == 200)
+            assert ("On average" in text) == (name == "scale")
+    # The controls: an end that is drawn elsewhere, another name, and a share that is not to be told.
+    assert faults_of_shares(re.sub(r'(span-now" x1=")[0-9.]+', r"\g<1>99", text, count=1), labels)
+    assert faults_of_shares(text.replace(f">{labels[0]}</th>", ">other</th>"), labels)
+    assert faults_of_shares(re.sub(r"<b>\d+\s%</b>", "<b>–</b>", text, count=1), labels)
 
 
 def test_what_a_turned_bit_means_is_said_with_the_probability_of_the_channel(service: Service) -> None:
