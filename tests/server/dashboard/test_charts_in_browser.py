@@ -17,6 +17,7 @@ from playwright.sync_api import Page, Route
 
 from askance_server.dashboard.assets import assets, media_type
 from askance_server.dashboard.responses import POLICY
+from askance_server.metrics import EVERY, AcceptanceRate, Refusals
 from tests.harness.browser import Pages
 from tests.harness.servers import Service
 from tests.server.dashboard import played
@@ -189,9 +190,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
 
 def _rendered(service: Service) -> Site:
     played.enrol(service, 210)
-    clock = [10_000.0]
-    pace = type(service.app.state.aggregator.metrics.pace)(lambda: clock[0])
-    service.app.state.aggregator.metrics.pace = pace
+    clock, metrics = [10_000.0], service.app.state.aggregator.metrics
+    metrics.pace, metrics.refusals = AcceptanceRate(lambda: clock[0]), Refusals(lambda: clock[0])
     spent = played.create(service, "A part pays more", epsilon="4")
     played.answer(service, spent, spent["gateway_token"], part=0.4)
     clock[0] += 20
@@ -209,7 +209,7 @@ def _rendered(service: Service) -> Site:
     answered(service, two, 80)
     few = room(service, "How often?", ["never", "sometimes", "mostly"])
     answered(service, few, 88)
-    clock[0] += 40
+    clock[0] += EVERY
     studies = {name: f"/studies/{study['id']}" for name, study in {"parity": parity, "done": done, "two": two}.items()}
     walls = {name: f"/wall?study={study['id']}" for name, study in {"two": two, "few": few}.items()}
     charts = [
