@@ -201,6 +201,7 @@ def test_control_a_connection_that_is_closed_at_once_is_found(pair: Pair, monkey
 def test_a_request_that_no_head_may_be_is_refused_with_its_reason(pair: Pair, loop: str) -> None:
     with serving(pair, loop=loop) as (port, protocol), secure(pair, port) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nX-A: " + b"x" * (1 << 16))
+        wait_until("it is refused", lambda: any(one._closing for one in [*protocol.pool.unproven]))
         status, headers, body = parts_of(rest_in_time(connection, protocol))
 
     assert (status, headers["connection"]) == (431, "close")
