@@ -5,9 +5,10 @@ Every operation of the OpenAPI document is tried, as a browser would, and what i
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import httpx
 import pytest
@@ -116,3 +117,32 @@ def test_refusals_can_be_read_as_well(api: Service) -> None:
 
 def test_every_endpoint_that_is_open_is_there(api: Service) -> None:
     assert len(cross_origin.PARTICIPANTS) == len(TAKING_PART)
+
+
+def test_what_is_no_request_is_passed_on_as_it_is_and_of_an_answer_the_head_alone_is_changed() -> None:
+    passed, sent = list[Any](), list[Any]()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        passed.extend((scope, receive))
+        await send({"type": "http.response.start", "status": 200})
+        await send({"type": "http.response.body"})
+
+    async def receive() -> Any:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    def told(scope: dict[str, object]) -> list[Any]:
+        passed.clear()
+        sent.clear()
+        asyncio.run(cross_origin.CrossOrigin(app)(scope, receive, send))
+        assert passed == [scope, receive]
+        return sent
+
+    started, ended = {"type": "http.response.start", "status": 200}, {"type": "http.response.body"}
+    # A scope of another type has no method.
+    assert told({"type": "websocket", "path": "/v1/me"}) == [started, ended]
+    head, body = told({"type": "http", "method": "GET", "path": "/v1/me", "headers": []})
+    assert (b"access-control-allow-origin", b"*") in head["headers"]
+    assert body == ended

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 from askance_client import Answered, Identity, Refusal, Server, User, Wallet
 from askance_lab.commands.ask import app
-from askance_lab.commands.shared.room_text import number_line
+from askance_lab.commands.shared.room_text import number_line, question_lines
 from askance_protocol import Example
 from askance_protocol.errors import AskanceError
 from askance_protocol.rounds import read_study
@@ -277,3 +277,30 @@ def test_a_scale_is_told_in_its_own_numbers() -> None:
     wide = {"name": "mean(answer)", "low": 2.0, "estimate": 5.0, "high": 8.0}
     assert number_line(wide, 9.0) == "mean(answer): 2.00 to 8.00"
     assert number_line({**wide, "low": 4.0, "high": 6.0}, 9.0) == "mean(answer): 4.00 to 6.00, about 5.00"
+
+
+def test_a_long_name_is_cut() -> None:
+    line = number_line({"name": "x" * 500, "low": 0.1, "estimate": 0.2, "high": 0.3}, 1.0)
+    assert line.partition(": ")[0] == "x" * 119 + "…"
+
+
+def looked(state: str, received: int, result: dict[str, Any]) -> list[str]:
+    """The lines of a question whose second round is asked of 30."""
+    rounds = [{"received": 99, "round": {"target": 99}}, {"received": received, "round": {"target": 30}}]
+    rounds = [rounds[0], rounds[0], rounds[1]]
+    nothing: dict[str, Any] = {"estimates": [], "live": [], "reason": "as it was"}
+    return list(question_lines("Tea?", {"state": state, "rounds": rounds}, {**nothing, **result}, 9.0))
+
+
+def test_a_question_is_told_as_it_stands() -> None:
+    share = {"name": "share(a)", "low": 0.1, "estimate": 0.3, "high": 0.65, "reports": 1020, "level": 0.95}
+    mean = {"name": "mean(a)", "low": 4.0, "estimate": 5.0, "high": 6.0, "reports": 1020, "level": 0.95}
+    known = ["    share(a): 10 % to 65 %", "    mean(a): 4.00 to 6.00, about 5.00"]
+
+    assert looked("running", 1, {}) == ["Tea?", "  1 of 30 answers"]
+    live = looked("running", 1020, {"live": [share, mean], "estimates": [mean]})
+    assert live == ["Tea?", "  1,020 of 30 answers", "  of the first 1,020, at 95 %:", *known]
+    ended = looked("finished", 2000, {"live": [mean], "estimates": [share, mean]})
+    assert ended == ["Tea?", "  2,000 answers", "  of all 1,020, at 95 %:", *known]
+    assert looked("failed", 1, {}) == ["Tea?", "  1 answer", "  as it was"]
+    assert looked("cancelled", 0, {}) == ["Tea?", "  0 answers", "  as it was"]
