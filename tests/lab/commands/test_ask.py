@@ -295,12 +295,17 @@ def looked(state: str, received: int, result: dict[str, Any]) -> list[str]:
 def test_a_question_is_told_as_it_stands() -> None:
     share = {"name": "share(a)", "low": 0.1, "estimate": 0.3, "high": 0.65, "reports": 1020, "level": 0.95}
     mean = {"name": "mean(a)", "low": 4.0, "estimate": 5.0, "high": 6.0, "reports": 1020, "level": 0.95}
-    known = ["    share(a): 10 % to 65 %", "    mean(a): 4.00 to 6.00, about 5.00"]
+    narrow = {**share, "name": "share(b)", "high": 0.5}
+    known = [
+        "    share(a): 10 % to 65 %",
+        "    share(b): 10 % to 50 %, about 30 %",
+        "    mean(a): 4.00 to 6.00, about 5.00",
+    ]
 
     assert looked("running", 1, {}) == ["Tea?", "  1 of 30 answers"]
-    live = looked("running", 1020, {"live": [share, mean], "estimates": [mean]})
+    live = looked("running", 1020, {"live": [share, narrow, mean], "estimates": [mean]})
     assert live == ["Tea?", "  1,020 of 30 answers", "  of the first 1,020, at 95 %:", *known]
-    ended = looked("finished", 2000, {"live": [mean], "estimates": [share, mean]})
+    ended = looked("finished", 2000, {"live": [mean], "estimates": [share, narrow, mean]})
     assert ended == ["Tea?", "  2,000 answers", "  of all 1,020, at 95 %:", *known]
     assert looked("failed", 1, {}) == ["Tea?", "  1 answer", "  as it was"]
     assert looked("cancelled", 0, {}) == ["Tea?", "  0 answers", "  as it was"]
