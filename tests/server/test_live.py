@@ -18,6 +18,7 @@ import pytest
 from askance_protocol.budget import MICRO
 from askance_protocol.rounds import KarySpec, PreparedRound
 from askance_protocol.tally import Tally, tally_round
+from askance_server import live as live_module
 from askance_server.api.events import news_of
 from askance_server.core.live import Arrivals, Telling, looked_at
 from askance_server.ledger.base import Ledger
@@ -390,3 +391,22 @@ def test_of_a_round_that_is_closed_nothing_is_kept() -> None:
     ledger.close_round(ID, "operator")
     assert live.of(ID) == ()
     assert not live._kept
+
+
+def test_of_too_many_rounds_that_which_was_asked_for_longest_ago_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And read anew when it is asked for again: it tells the same."""
+    monkeypatch.setattr(live_module, "_REMEMBERED", 2)
+    ledger, ids = MemoryKeeper().ledger, list[str]()
+    ledger.enrol(30, 9 * MICRO)
+    for nonce in ("00", "11", "22"):
+        one = study(live=STEP, nonce=nonce * 16)
+        round_ = round_of(part(), of=one)
+        publish(ledger, one, round_)
+        ids.append(round_.digest())
+        ledger.charge(ids[-1], np.arange(30, dtype=np.uint64), np.zeros(30, np.uint32))
+    live = LiveTallies(ledger)
+    told = [live.of(id_)[0].to_rows() for id_ in (ids[0], ids[1], ids[0], ids[2])]
+
+    assert list(live._kept) == [ids[0], ids[2]]
+    assert live.of(ids[1])[0].to_rows() == told[1]
+    assert list(live._kept) == [ids[2], ids[1]]
