@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import socket
 import time
+import weakref
 from collections.abc import Callable, Generator
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from starlette.types import Message, Receive, Scope, Send
@@ -418,3 +420,42 @@ def test_a_small_body_may_follow_a_large_one_on_a_connection() -> None:
                 assert piece, got
                 got += piece
             assert got.startswith(b"HTTP/1.1 200")
+
+
+# ------------------------------------------------------------------------------------------- what is left of a request
+
+
+def left_of(requests: int) -> int:
+    """How many requests are still there when so many on one connection have been answered, and nobody collects."""
+    there = list[weakref.ref[Any]]()
+
+    class Noting(Watched):
+        def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+            there.append(weakref.ref(cycle))
+            super()._start_asgi_task(cycle, app)
+
+    protocol = type("GuardedProtocol", (Noting,), {"pool": guarded(PATIENT).pool})
+    with hosted(application, protocol, lifespan=False) as port, connect(port) as connection:
+        was_on = gc.isenabled()
+        gc.disable()
+        try:
+            for _ in range(requests):
+                connection.sendall(GET)
+                answer = b""
+                while not answer.endswith(b"done"):
+                    answer += connection.recv(1 << 16)
+            assert len(there) == requests
+            return sum(each() is not None for each in there)
+        finally:
+            if was_on:
+                gc.enable()
+
+
+def test_a_request_that_was_answered_is_gone_without_a_search_for_garbage() -> None:
+    """The search holds all up. The last request is the connection's, and the one before may still be at its end."""
+    assert left_of(30) <= 2
+
+
+def test_control_requests_that_refer_to_themselves_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(GuardedProtocol, "_let_go", lambda self: None)
+    assert left_of(30) == 30

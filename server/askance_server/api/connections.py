@@ -327,6 +327,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         self._deaf = True
+        self._let_go()
         self.pool.remove(self)
         running = self._running
         if running is not None and not running.response_complete:
@@ -498,8 +499,14 @@ class GuardedProtocol(HttpToolsProtocol):
         cycle.send = partial(_send, cycle, cycle.send)
         super()._start_asgi_task(cycle, app)
 
+    def _let_go(self) -> None:
+        """Have the last request refer to itself no more: a search for garbage, which would find it, holds all up."""
+        if self._running is not None:
+            vars(self._running).pop("send", None)
+
     def on_response_complete(self) -> None:
         """Begin the next request that waits; without one, wait for the peer."""
+        self._let_go()
         self.server_state.total_requests += 1
         if self._closing:
             return
