@@ -1,6 +1,6 @@
 """How the page looks: nothing that a checker of accessibility finds, nothing beyond the screen, and pictures.
 
-`ASKANCE_PICTURES=DIR` keeps the pictures.
+`ASKANCE_LOOKS=DIR` keeps the pictures.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def test_every_screen_in_both_themes_and_widths(
     pages: Pages, host: PageHost, tmp_path: Path, width: int, *, dark: bool
 ) -> None:
     pages.watched.expect("Failed to load resource")
-    folder = Path(os.environ.get("ASKANCE_PICTURES", tmp_path))
+    folder = Path(os.environ.get("ASKANCE_LOOKS") or tmp_path)
     asked = yes_or_no()
     host.liar = asking(asked)
     context = pages.context(viewport={"width": width, "height": 740}, color_scheme="dark" if dark else "light")
@@ -110,7 +110,7 @@ def test_every_screen_in_both_themes_and_widths(
     ids=["choices", "scale", "long words, many choices"],
 )
 def test_other_questions(pages: Pages, host: PageHost, tmp_path: Path, asked: object) -> None:
-    folder = Path(os.environ.get("ASKANCE_PICTURES", tmp_path))
+    folder = Path(os.environ.get("ASKANCE_LOOKS") or tmp_path)
     host.liar = asking(asked)  # type: ignore[arg-type]
     context = pages.context(viewport={"width": 360, "height": 740})
     person = Person(context.new_page())
