@@ -114,7 +114,7 @@ def test_other_questions(pages: Pages, host: PageHost, tmp_path: Path, asked: ob
     host.liar = asking(asked)  # type: ignore[arg-type]
     context = pages.context(viewport={"width": 360, "height": 740})
     person = Person(context.new_page())
-    looked = Looked(person.tab, folder, host.liar.study["title"][:9].strip().replace(" ", "-").lower())
+    looked = Looked(person.tab, folder, re.sub("[^a-z]+", "-", host.liar.study["title"][:9].lower()))
     person.tab.goto(host.link(ENROLMENT))
     person.tab.locator("#send").wait_for()
     looked.at("question")
