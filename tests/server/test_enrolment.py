@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from askance_protocol.errors import ProtocolError
+from askance_server.api.users import MAX_TOKENS
 from askance_server.auth import EnrolmentToken, Keys, TokenFiles
 from askance_server.ledger import Ticket, UserKinds
 from askance_server.ledger.projections import ProjectedLedger
@@ -320,6 +321,25 @@ def test_users_who_come_at_once_do_not_exceed_the_limit_of_the_server(tmp_path: 
 
 
 # --------------------------------------------------------------------------------------------------------- renewals
+
+
+def test_who_enrols_alone_has_a_token_and_of_several_each_has_one(api: Service) -> None:
+    alone, some = enrol(api, api.enrolment).json(), enrol(api, api.enrolment, users=3).json()
+    many = enrol(api, api.enrolment, users=MAX_TOKENS + 1).json()
+
+    given = (alone["token"], *some["tokens"])
+    assert [api.get("/v1/me", token=each).json()["user"] for each in given] == [0, 1, 2, 3]
+    assert (alone["tokens"], some["token"]) == ([], None)
+    # Of so many nobody would read them.
+    assert (many["user"], many["users"], many["token"], many["tokens"]) == (4, MAX_TOKENS + 1, None, [])
+
+
+def test_a_user_renews_nobody_else_s_token(api: Service) -> None:
+    hers, other = api.enrol(2)
+
+    is_problem(api.post("/v1/users/1/token", token=hers), "forbidden")
+    assert api.get("/v1/me", token=other).json()["user"] == 1
+    assert api.post("/v1/users/0/token", token=hers).status_code == 200
 
 
 def test_of_two_renewals_by_one_token_at_once_one_succeeds(api: Service) -> None:
