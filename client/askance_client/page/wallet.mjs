@@ -34,6 +34,8 @@
 
 /** Of the stores: what a later page changes them to, this one does not touch. */
 const VERSION = 1;
+/** Until a store is open, or gone. */
+const MOST_SECONDS = 20;
 const ACCOUNT = ["owner", "reports", "heard"];
 /** What a person is asked to spend at most where she says nothing: e³ = 20.1 times, over her lifetime at this server. */
 export const USUAL_CAP = 3_000_000;
@@ -279,7 +281,11 @@ function opened(name) {
  */
 function done(request) {
   return new Promise((resolve, reject) => {
-    request.onsuccess = () => resolve(request.result);
+    const timer = setTimeout(() => reject(new WalletError("this browser’s store gives no answer: close its other tabs of this page")), MOST_SECONDS * 1000);
+    request.onsuccess = () => {
+      clearTimeout(timer);
+      resolve(request.result);
+    };
     request.onerror = () =>
       reject(new WalletError(request.error?.name === "VersionError"
         ? "a newer version of this page keeps the wallet of this browser"

@@ -137,6 +137,23 @@ def test_without_a_store_nothing_is_asked_and_she_is_told_why(pages: Pages, page
         assert host.heads == []
 
 
+def test_a_store_that_gives_no_answer_is_not_waited_for_for_ever(pages: Pages, page: Page) -> None:
+    sooner = {"const MOST_SECONDS = 20;": "const MOST_SECONDS = 0.2;"}
+    with question(pages, page, changes=sooner, store="indexedDB.open = () => ({});") as (person, host):
+        assert "store gives no answer" in person.text
+        assert host.heads == []
+    # The control.
+    with page_host(
+        planted(page, {**sooner, "setTimeout(() => reject(new WalletError(": "setTimeout(() => void (("})
+    ) as host:
+        host.liar = asking(yes_or_no())
+        tab = pages.context(viewport=PHONE).new_page()
+        tab.add_init_script("indexedDB.open = () => ({});")
+        tab.goto(host.link(ENROLMENT))
+        tab.wait_for_timeout(1000)
+        assert Person(tab).heading == "One moment"
+
+
 def test_what_fails_while_it_is_stored_changes_nothing(pages: Pages, page: Page) -> None:
     """A transaction of which one step throws is given up whole."""
     changes = {"stores.reports.add(report);": "stores.reports.add(report);\n      throw new TypeError('planted');"}
