@@ -10,6 +10,7 @@
 export const SECONDS = 0.1;
 
 const COUNTED = 0.008;
+const TRIES = 4;
 
 /** Now, in seconds. */
 export const begin = () => performance.now() / 1000;
@@ -24,9 +25,13 @@ const asleep = (seconds) => new Promise((wake) => setTimeout(wake, Math.max(seco
  */
 export async function hold(since, seconds = SECONDS) {
   const next = () => since + seconds * (1 + Math.floor((begin() - since) / seconds));
-  await asleep(next() - COUNTED - begin());
-  // Who wakes too late counts down to the instant after that one, however far it is: to sleep again would never end in
-  // a tab that nobody sees, whose timers come once a second.
-  const due = next();
+  let [due, late] = [0, 0];
+  do {
+    due = next();
+    await asleep(due - COUNTED - begin());
+  } while (begin() > due && ++late < TRIES);
+  // Who has woken too late so often counts down to the next instant, however far it is: in a tab that nobody sees timers
+  // come once a second, and to sleep again would never end.
+  due = next();
   while (begin() < due);
 }
