@@ -91,7 +91,10 @@ def test_of_several_that_which_is_no_question_is_named(tables: list[str], where:
 
 def test_a_table_that_is_none_is_named(tmp_path: Path) -> None:
     file = tmp_path / "questions.toml"
-    for text, where in (("question = [3]", f"{file}, question 1"), ("question = 3", str(file)), ("x = 1", str(file))):
+    with pytest.raises(AskanceError, match="cannot be read"):
+        questions_in(file, "1")
+    others = {text: str(file) for text in ("question = 3", "question = []", "x = 1", "[[question]\n")}
+    for text, where in {"question = [3]": f"{file}, question 1", **others}.items():
         file.write_text(text)
         with pytest.raises(AskanceError) as raised:
             questions_in(file, "1")
