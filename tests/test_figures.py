@@ -100,6 +100,19 @@ def test_the_errors_of_a_survey_are_what_the_benchmark_printed() -> None:
     assert printed["repetitions"] >= 200
 
 
+def test_users_at_once_and_in_rounds_are_what_the_benchmark_printed() -> None:
+    printed = json.loads((ROOT / "docs" / "telemetry" / "rounds.json").read_text("utf-8"))
+    pairs = zip(printed["rows"][::2], printed["rows"][1::2], strict=True)
+
+    told = (ROOT / "docs" / "telemetry.md").read_text("utf-8")
+    for rounds, once in pairs:
+        ratio = once["users"] / rounds["users"]
+        numbers = f"{rounds['users']:,} | {rounds['mean_rounds']:.1f} | {once['users']:,} | {ratio:.2f}"
+        assert rounds["question"] == once["question"]
+        assert f"| {rounds['question']} | {numbers} |" in told
+    assert len(printed["rows"]) == 12
+
+
 @pytest.mark.slow
 def test_a_survey_has_the_errors_that_were_printed() -> None:
     """Again, with fewer repetitions; a standard error of a mean of so many squares is about 4 % of it."""

@@ -14,7 +14,7 @@ from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns
 from askance_protocol.queries import prepare
 from askance_protocol.schema import BitsField, CategoryField, Schema
-from askance_server.core.strategy import Strategy
+from askance_server.core.strategy import Learnt, Strategy
 from askance_server.strategies.heavy_hitters import HEAVY_HITTERS, ROUNDS, longer, steps
 from askance_server.strategies.heavy_hitters_at_once import HEAVY_HITTERS_AT_ONCE, bucket, chunks
 from askance_server.strategies.shared.heavy_strings import Heavy
@@ -154,9 +154,11 @@ def test_over_users_the_promise_is_kept_and_the_intervals_hold(strategy: Strateg
         population = made_up(strategy, parameters, seed)
         study = study_for(strategy, {**parameters, "users": "all"}, seed)
         reports = LocalReports(study, strategy, population, 20_000, seed)
-        found = learned_by(strategy, {"d": 12, "share": "0.2"}, reports).hypothesis.value
+        found: Learnt = learned_by(strategy, {"d": 12, "share": "0.2"}, reports).hypothesis.value
         assert strategy.error is not None
-        kept += strategy.error(found, population.truth) <= 0.2
+        error = strategy.error(found, population.truth)
+        assert error is not None
+        kept += error <= 0.2
         for name, low, high in zip(found["strings"], found.get("low", []), found.get("high", []), strict=False):
             told += 1
             held += low <= population.truth["shares"].get(name, 0.0) <= high
