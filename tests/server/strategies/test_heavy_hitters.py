@@ -156,12 +156,13 @@ def test_over_users_the_promise_is_kept_and_the_intervals_hold(strategy: Strateg
         reports = LocalReports(study, strategy, population, 20_000, seed)
         found: Learnt = learned_by(strategy, {"d": 12, "share": "0.2"}, reports).hypothesis.value
         assert strategy.error is not None
-        error = strategy.error(found, population.truth)
+        truth: Learnt = population.truth
+        error, shares = strategy.error(found, truth), truth["shares"]
         assert error is not None
         kept += error <= 0.2
         for name, low, high in zip(found["strings"], found.get("low", []), found.get("high", []), strict=False):
             told += 1
-            held += low <= population.truth["shares"].get(name, 0.0) <= high
+            held += low <= shares.get(name, 0.0) <= high
 
     assert kept == 8
     assert held == told
