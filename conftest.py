@@ -30,9 +30,12 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("askance")
 
-# A shell has what runs in the background ignore Ctrl-C. Commands that tests start, and interrupt, would inherit that.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell has what runs in the background ignore Ctrl-C, nohup the end of its terminal. Commands that tests start, and
+# interrupt, would inherit that: what is ignored they inherit, what is handled they do not.
+_UNHEARD = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: lambda _number, _frame: None}
+for _signal, _handler in _UNHEARD.items():
+    if signal.getsignal(_signal) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+        signal.signal(_signal, _handler)
 
 LENIENT = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
