@@ -148,8 +148,11 @@ def test_long_words_and_many_choices_break_no_page(pages: Pages, tmp_path: Path)
         assert wall.evaluate(seen)
         wall.mouse.wheel(0, 400)
         assert wall.evaluate(seen)
+        wall.context.close()
 
         # The control: a title that cannot be broken.
         page = pages.open(server.url + paths[1], width=360)
         page.evaluate("() => { document.querySelector('h1').style.whiteSpace = 'nowrap' }")
         assert beyond(page) != []
+        # A page that still asks when its server ends would tell an error that is none.
+        page.context.close()

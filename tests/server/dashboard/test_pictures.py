@@ -126,6 +126,7 @@ def test_pictures_of_taking_part(pages: Pages, tmp_path: Path) -> None:
         held[0].continue_()
         person.sees(re.compile("Received and kept"))
         pictured(person.tab, "take-part-sent")
+        person.tab.close()
 
 
 def answers(server: ServerProcess, study: Json, outcomes: Sequence[int]) -> None:
@@ -143,3 +144,4 @@ def test_a_picture_of_the_wall(pages: Pages, tmp_path: Path) -> None:
         wall.locator("#code svg").wait_for()
         wall.get_by_text("kelp-otter-27").wait_for()
         pictured(wall, "wall")
+        wall.close()
