@@ -8,7 +8,9 @@ READY := .venv/.ready-for-the-demo
 
 # A document is read from top to bottom, so its examples stay with one worker: loadfile. conftest.py puts what takes long
 # first; by itself the scheduler would put files with few tests last, and those are the longest.
-PYTEST = $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+# One more than there are processors: browsers and servers that are waited for leave them idle.
+WORKERS = $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 1)')
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # What needs no test runs as two at a time: type checkers use one processor each.
 test: install

@@ -325,7 +325,7 @@ run mean --users 10 --boolean --oracle http → --boolean
 run mean --users 10 --label ill → --label | --data
 run mean --users 10 --low 3 → --low | --data
 run mean --users 10 --schema good.json → --schema | --data
-run mean --users 10 --data good.csv --eta 0.1 → --eta | --oracle
+run mean --users 10 --data good.csv --eta 0.1 --oracle exact → --eta | --oracle
 run mean --users 10 --data good.csv --low 5 --high 2 → --low | --high
 fleet --users 1 --schema good.json → --schema | --data
 fleet --users 1 --data good.csv --missing skip → --missing
