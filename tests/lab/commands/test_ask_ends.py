@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
@@ -70,6 +70,17 @@ def take_part(addresses: list[str], folder: Path, people: Iterator[int], number:
     for turn, who in enumerate(islice(people, number)):
         [results] = answer(addresses[-(turn % 2)], folder / f"person-{who}", "yes")
         assert [type(each) for each in results] == [Answered]
+
+
+def received_in_the_end(folder: Path, call: Sequence[str]) -> int:
+    """Answers of an evening that one person has answered, and that the same call goes on with: six others come."""
+    with room(folder, *call) as asked:
+        asked.line("1 person has answered")
+        answer(asked.address(), folder / "others", *["no"] * 6)
+        code, told = asked.end()
+    assert code == 0
+    received: int = told["questions"][0]["received"]
+    return received
 
 
 @pytest.mark.slow
@@ -139,11 +150,7 @@ def test_a_signal_ends_it_in_order_and_says_how_to_go_on(number: signal.Signals,
     assert processes_in(tmp_path) == []
     assert not (tmp_path / "answers").exists()
     assert spent(tmp_path) == (1, 1, [MICRO])
-    with room(tmp_path, *call) as asked:
-        asked.line("1 person has answered")
-        answer(asked.address(), tmp_path / "others", *["no"] * 6)
-        code, told = asked.end()
-    assert (code, told["questions"][0]["received"]) == (0, 7)
+    assert received_in_the_end(tmp_path, call) == 7
 
 
 @pytest.mark.slow
@@ -156,11 +163,7 @@ def test_a_server_that_is_killed_under_it_is_told_and_the_same_call_goes_on(tmp_
         assert asked.process.wait(SECONDS) == Exit.UNREACHABLE
         line = said(asked, "has ended by SIGKILL")
     assert line.endswith("(the same call goes on with it)")
-    with room(tmp_path, *call) as asked:
-        asked.line("1 person has answered")
-        answer(asked.address(), tmp_path / "others", *["no"] * 6)
-        code, told = asked.end()
-    assert (code, told["questions"][0]["received"]) == (0, 7)
+    assert received_in_the_end(tmp_path, call) == 7
 
 
 @pytest.mark.slow

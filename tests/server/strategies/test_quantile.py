@@ -189,7 +189,7 @@ def test_what_it_cannot_use_is_refused_by_name(
 @BOTH
 def test_over_users_the_promise_is_kept_and_the_interval_holds(strategy: Strategy) -> None:
     parameters = {"cells": 32, "tolerance": "0.1", "epsilon": "2"}
-    kept = 0
+    kept = held = held_when_moved = told = 0
     for seed in range(20):
         population = made_up(strategy, parameters, seed, {"zipf": "1"})
         people = LocalReports(
@@ -197,14 +197,25 @@ def test_over_users_the_promise_is_kept_and_the_interval_holds(strategy: Strateg
         )
         found: Learnt = learned_by(strategy, {"cells": 32, "tolerance": "0.1"}, people).hypothesis.value
         assert strategy.error is not None
-        error = strategy.error(found, population.truth)
+        truth: Learnt = population.truth
+        error = strategy.error(found, truth)
         assert error is not None
         kept += error <= 0.1
         if "low" in found:
-            assert found["low"] <= found["value"] <= found["high"]
+            below = np.cumsum([0.0, *truth["shares"]])
+            # Values of which at most half of all are below, and half or more at most these.
+            true = np.flatnonzero((below[:-1] <= 0.5) & (below[1:] >= 0.5))
+            told += 1
+            held += bool(found["low"] <= true[0] and true[-1] <= found["high"])
+            # The control: the same interval, moved beyond its own width.
+            moved = found["high"] - found["low"] + 1
+            held_when_moved += bool(found["low"] + moved <= true[0] and true[-1] <= found["high"] + moved)
 
     # Each is planned to fail with 0.05 at most with fewer users than these; 14 of 20 would be one in 10⁴ at 0.95.
     assert kept >= 14
+    assert told == (20 if strategy is QUANTILE else 0)
+    assert held >= 14 * told / 20
+    assert held_when_moved <= 6
 
 
 def test_the_error_of_a_quantile_is_nought_and_of_its_neighbours_their_distance() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 from askance_protocol import parameters as read
 from askance_protocol.parameters import Parameters
@@ -112,3 +112,36 @@ def histogram_of(example: Schema, strategy: Strategy) -> Strategy:
         return Hypothesis(text, {"cells": cells, "shares": shares, **sure_members(rows)})
 
     return answering(asking, strategy, question, hypothesis)
+
+
+Wanted = TypeVar("Wanted")
+"""What is wanted to be known of a column, as a strategy reads it from its parameters."""
+
+
+def running(ask: Callable[[Wanted], Asking], wanted: Callable[[Parameters], Wanted]) -> Callable[[Parameters], Asking]:
+    """Ask for what the parameters want."""
+    return lambda parameters: ask(wanted(parameters))
+
+
+def sharing(
+    portions: Callable[[Wanted], tuple[int, ...]] | None, wanted: Callable[[Parameters], Wanted]
+) -> Callable[[Parameters], tuple[int, ...]] | None:
+    """The portions of the rounds that this takes, where they are known."""
+    return None if portions is None else lambda parameters: portions(wanted(parameters))
+
+
+def asking_of(
+    strategy: Strategy,
+    example: Schema,
+    ask: Callable[[Wanted], Asking],
+    portions: Callable[[Wanted], tuple[int, ...]] | None,
+    wanted: Callable[[Parameters], Wanted],
+) -> Strategy:
+    """The strategy about a column of these examples: no error of it is known."""
+
+    def schema(parameters: Parameters) -> Schema:
+        wanted(parameters)
+        return example
+
+    run, shared = running(ask, wanted), sharing(portions, wanted)
+    return replace(strategy, schema=schema, run=run, portions_for=shared, error=None, examples=None)

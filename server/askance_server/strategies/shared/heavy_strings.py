@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ from askance_protocol.queries.query import MAX_NODES
 from askance_protocol.schema import BitsField, Schema
 from askance_protocol.text import counted
 from askance_server.core.strategy import Asking, Estimate, Hypothesis, Learnt, Parameters, Strategy
-from askance_server.strategies.shared.column import column
+from askance_server.strategies.shared.column import asking_of, column, running, sharing
 from askance_server.strategies.shared.sure import interval_members, interval_text
 
 WORD: Final = 52
@@ -111,18 +111,7 @@ def heavy_hitters(
             read.only(parameters, "column", "share")
             return Heavy.of(bits(column(parameters, example), example, most), parameters)
 
-        def schema_of(parameters: Parameters) -> Schema:
-            heavy_in(parameters)
-            return example
-
-        run, portions_for = running(heavy_in), sharing(heavy_in)
-        return replace(strategy, schema=schema_of, run=run, portions_for=portions_for, error=None, examples=None)
-
-    def running(heavy_in: Callable[[Parameters], Heavy]) -> Callable[[Parameters], Asking]:
-        return lambda parameters: ask(heavy_in(parameters))
-
-    def sharing(heavy_in: Callable[[Parameters], Heavy]) -> Callable[[Parameters], tuple[int, ...]] | None:
-        return None if (shared := portions) is None else lambda parameters: shared(heavy_in(parameters))
+        return asking_of(strategy, example, ask, portions, heavy_in)
 
     strategy = Strategy(
         name=name,
@@ -130,8 +119,8 @@ def heavy_hitters(
         interactive=rounds > 1,
         rounds=rounds,
         schema=schema,
-        run=running(heavy),
-        portions_for=sharing(heavy),
+        run=running(ask, heavy),
+        portions_for=sharing(portions, heavy),
         over=over,
         fields=fields,
         promise=promise,

@@ -27,7 +27,7 @@ from askance_server.core.strategy import (
     Parameters,
     Strategy,
 )
-from askance_server.strategies.shared.column import column
+from askance_server.strategies.shared.column import asking_of, column, running, sharing
 
 COARSEST: Final = Fraction(1, 4)
 HALVINGS: Final = 8
@@ -180,18 +180,7 @@ def quantile(
             read.only(parameters, "column", "q", "tolerance")
             return Target.of(numbers(column(parameters, example), example, most, gaps=gaps), parameters)
 
-        def schema_of(parameters: Parameters) -> Schema:
-            target_in(parameters)
-            return example
-
-        run, portions_for = running(target_in), sharing(target_in)
-        return replace(strategy, schema=schema_of, run=run, portions_for=portions_for, error=None, examples=None)
-
-    def running(target_in: Callable[[Parameters], Target]) -> Callable[[Parameters], Asking]:
-        return lambda parameters: ask(target_in(parameters))
-
-    def sharing(target_in: Callable[[Parameters], Target]) -> Callable[[Parameters], tuple[int, ...]] | None:
-        return None if (shared := portions) is None else lambda parameters: shared(target_in(parameters))
+        return asking_of(strategy, example, ask, portions, target_in)
 
     strategy = Strategy(
         name=name,
@@ -199,8 +188,8 @@ def quantile(
         interactive=rounds > 1,
         rounds=rounds,
         schema=schema,
-        run=running(target),
-        portions_for=sharing(target),
+        run=running(ask, target),
+        portions_for=sharing(portions, target),
         over=over,
         fields=fields,
         promise=promise,
