@@ -8,9 +8,10 @@ probability of failing that more users make less.
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from typing import Final
 
 from askance_lab.experiments.planned_users import plan_enrolment
@@ -61,10 +62,13 @@ def accuracy_with(
     example: Schema | None = None,
     *,
     digits: int = 3,
-    above: str = "0",
+    beyond: Target | None = None,
     tell: Tell = tell_nobody,
 ) -> Accuracy | None:
-    """The best accuracy that so many users can meet, above a value that they cannot; None: nothing can be planned."""
+    """The best accuracy that so many users can meet; None: nothing can be planned.
+
+    `beyond` is a value that they cannot meet: no better one is tried, and those near where it should be come first.
+    """
     runs = strategy if example is None else strategy.on(example)
     name = accuracy_parameter(runs, planning.strategy_parameters(parameters))
 
@@ -76,27 +80,62 @@ def accuracy_with(
             # What cannot be asked, or not so sharply.
             return None
 
-    return _least(name, users, enrol, digits, float(above))
+    return _Grid(name, users, enrol, digits).least(beyond)
 
 
-def _least(name: str, users: int, enrol: Callable[[str], int | None], digits: int, above: float) -> Accuracy | None:
-    decade = 9 * 10 ** (digits - 1)
-    at, last = partial(_decimal, digits=digits), _DECADES * decade - 1
-    # Some strategies refuse to be nearly always wrong.
-    ends = (last - decade * part // 9 for part in (0, 1, 4, 7))
-    found = next(((end, needed) for end in ends if (needed := enrol(at(end))) is not None), None)
-    if found is None:
-        return None
-    high, least = found
-    low = next((number for number in range(high) if float(at(number)) > above), high) - 1 if above else -1
-    while least <= users and high - low > 1:
-        middle = (low + high) // 2
-        needed = enrol(at(middle))
-        if needed is None or needed > users:
-            low = middle
-        else:
-            high, least = middle, needed
-    return Accuracy(name, at(high), least, least <= users)
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A value of a parameter, and the users that it takes."""
+
+    value: float
+    enrol: int
+
+
+@dataclass(slots=True)
+class _Grid:
+    """Decimals with so many digits, and what each takes."""
+
+    name: str
+    users: int
+    enrol: Callable[[str], int | None]
+    digits: int
+    _known: dict[int, int | None] = field(default_factory=dict[int, int | None])
+
+    def least(self, beyond: Target | None) -> Accuracy | None:
+        """The least value for which there are enough users."""
+        low, last = -1, _DECADES * 9 * 10 ** (self.digits - 1) - 1
+        if beyond is not None:
+            low = self._above(beyond.value, last) - 1
+            # Users go as 1/α², so the value is near where as many would do; on each side a step finds it.
+            near = self._above(min(0.99, beyond.value * math.sqrt(beyond.enrol / self.users)), last)
+            for number in sorted({max(low, near - 2), near, min(last, near + 2)} - {low}):
+                if self._enough(number):
+                    return self._between(low, number)
+                low = number
+        # Some strategies refuse to be nearly always wrong.
+        ends = (last - 10 ** (self.digits - 1) * part for part in (0, 1, 4, 7))
+        high = next((end for end in ends if end > low and self._needed(end) is not None), None)
+        return None if high is None else self._between(low, high)
+
+    def _between(self, low: int, high: int) -> Accuracy:
+        """The least of them, where `low` takes too many."""
+        while self._enough(high) and high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._enough(middle) else (middle, high)
+        return Accuracy(self.name, _decimal(high, self.digits), self._needed(high) or 0, self._enough(high))
+
+    def _enough(self, number: int) -> bool:
+        needed = self._needed(number)
+        return needed is not None and needed <= self.users
+
+    def _needed(self, number: int) -> int | None:
+        if number not in self._known:
+            self._known[number] = self.enrol(_decimal(number, self.digits))
+        return self._known[number]
+
+    def _above(self, value: float, last: int) -> int:
+        """The first of the grid that is larger."""
+        return bisect_right(range(last), value, key=lambda number: float(_decimal(number, self.digits)))
 
 
 def _decimal(number: int, digits: int) -> str:

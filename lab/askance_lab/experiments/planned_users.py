@@ -12,11 +12,10 @@ from askance_client.population import Population
 from askance_client.simulation.population.over_schema import over_schema
 from askance_lab.data.made_up import made_up, split_parameters
 from askance_lab.experiments.enrolment import users_as_needed, users_to_enrol
-from askance_lab.experiments.possible_runs import PossibleRuns, Targets, possible_runs
+from askance_lab.experiments.possible_runs import PossibleRuns, Targets, answers_to, possible_runs
 from askance_lab.theory.local import users_sq_simulation_repaired, users_sq_simulation_stated
 from askance_protocol.errors import UsageError
 from askance_protocol.progress import Tell, tell_nobody
-from askance_protocol.queries import CellQuery
 from askance_protocol.rounds import Cohort, RoundSpec, StudySpec, prepare_round
 from askance_protocol.schema import Schema
 from askance_server.core import planning
@@ -178,7 +177,7 @@ def _round(asks: Sequence[Ask], rounds: int, terms: planning.PlanTerms, targets:
     )
     parts = prepare_round(targets.study, draft).parts
     liars = tuple(max(same, key=lambda one: one.shift) for same in zip(*map(shifts, parts), strict=True))
-    queries = sum(len(ask.sums) or (ask.query.cells if isinstance(ask.query, CellQuery) else 1) for ask in asks)
+    queries = sum(answers_to(ask) for ask in asks)
     tolerance, epsilon, failure = min(ask.tolerance for ask in asks), terms.epsilon / 1e6, terms.beta / rounds
     stated = users_sq_simulation_stated(
         queries=queries, bound=1, tolerance=tolerance, epsilon=epsilon, failure=failure, constant=1

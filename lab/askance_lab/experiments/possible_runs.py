@@ -20,6 +20,7 @@ takes as many as it needs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import median_low
@@ -87,6 +88,13 @@ class Targets:
             self._known[kind] = self.demand(asks).target
         return self._known[kind]
 
+    def about(self, asks: Sequence[Ask]) -> float:
+        """What they go as, by Hoeffding's bound (KLNRS11, Thm A.2): to compare rounds of many parts, at little cost."""
+        failure = planning.terms_of(self.study.parameters).beta / self.rounds / (len(asks) + 1)
+        needs = [math.log(2 * answers_to(ask) / failure) / ask.tolerance**2 for ask in asks]
+        dealt = sum(ask.share for ask in asks)
+        return sum(needs) if not dealt else max(need * dealt / ask.share for need, ask in zip(needs, asks, strict=True))
+
     def demand(self, asks: Sequence[Ask]) -> planning.Demand:
         """What the server would plan for these asks."""
         try:
@@ -96,6 +104,11 @@ class Targets:
         except Exception as error:
             # A query that was not made by its class, for instance.
             raise raised(error) from error
+
+
+def answers_to(ask: Ask) -> int:
+    """Number of answers that have to be right."""
+    return len(ask.sums) or (ask.query.cells if isinstance(ask.query, CellQuery) else 1)
 
 
 def _needs_as(ask: Ask) -> Hashable:
@@ -131,14 +144,14 @@ def possible_runs(
         first = asked(strategy, own, exactly(population(1)))
         needs = tuple(map(targets.of, first))
         return PossibleRuns(first, needs, (needs,), 0)
-    followed = POPULATIONS if typical else int(strategy.longest is None)
+    followed = POPULATIONS if typical or strategy.longest is None else 0
     answers = [exactly(population(seed)) for seed in range(1, followed + 1)]
     usual = list[Asked]()
     for number, answer in enumerate(answers):
         tell("asking rounds of populations", number, followed)
         run = asked(strategy, own, answer) if not number else _borne(strategy, own, answer)
         usual += [] if run is None else [run]
-    needs = [tuple(map(targets.of, run)) for run in usual]
+    needs = [tuple(map(targets.of, run)) for run in usual if typical]
     longest = _longest(strategy, own)
     if longest is not None:
         return PossibleRuns(longest, tuple(map(targets.of, longest)), tuple(needs), 0)
@@ -239,7 +252,7 @@ def _noise(source: np.random.Generator) -> Answering:
 def _most(runs: Sequence[Asked], targets: Targets, rounds: int) -> Asked:
     """Of each round the asks that need the most; of a round that no run came to those of the largest round."""
     longest = max(map(len, runs))
-    found = [max((run[at] for run in runs if len(run) > at), key=targets.of) for at in range(longest)]
+    found = [max((run[at] for run in runs if len(run) > at), key=targets.about) for at in range(longest)]
     largest = max(found, key=targets.of)
     # A strategy that declares more rounds than it may ask queries is stopped before.
     room = (MAX_QUERIES - sum(map(len, found))) // len(largest)
