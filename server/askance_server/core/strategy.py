@@ -22,6 +22,7 @@ from askance_protocol.schema import Schema
 __all__ = [
     "LEVEL",
     "Answer",
+    "Answering",
     "Ask",
     "Asking",
     "Estimate",
@@ -139,6 +140,8 @@ class Reports(Protocol):
 
 
 Asking: TypeAlias = Generator[Sequence[Ask], Sequence[Answer], Hypothesis]
+Answering: TypeAlias = Callable[[Sequence[Ask]], Sequence[Answer]]
+"""Answers to the asks of one round."""
 
 
 class Features(Enum):
@@ -203,6 +206,9 @@ class Strategy:
 
     It is given the estimates of all rounds that were answered, in the order of the asks, at any level.
     """
+    longest: Literal["ones"] | Callable[[Parameters], Answering] | None = None
+    """Answers after which it asks the most: whatever else it is answered, none of its rounds takes more users than the
+    same round takes after these. "ones": 1, to whatever is asked. None: it does not say, and is tried out."""
     small: Parameters | None = None
     """Parameters for a small example, from which a table of all strategies is made; None: four dimensions."""
 

@@ -94,6 +94,7 @@ DECISION_LIST: Final = Strategy(
     rounds=ROUNDS,
     schema=schema,
     run=run,
+    longest="ones",
     predict=predict,
     promise=promise,
     error=error,

@@ -95,6 +95,7 @@ DECISION_TREE: Final = Strategy(
     rounds=ROUNDS,
     schema=schema,
     run=run,
+    longest="ones",
     predict=predict,
     error=error,
     examples="decision-list",

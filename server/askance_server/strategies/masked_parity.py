@@ -95,6 +95,7 @@ MASKED_PARITY: Final = Strategy(
     rounds=2,
     schema=schema,
     run=run,
+    longest="ones",
     predict=predict,
     promise=promise,
     error=error,

@@ -43,6 +43,7 @@ MASKED_PARITY_TWO_ROUNDS: Final = Strategy(
     rounds=2,
     schema=schema,
     run=run,
+    longest="ones",
     predict=predict,
     promise=promise,
     error=error,
