@@ -155,7 +155,8 @@ def planned_rounds(
 def _exactly(study: StudySpec, asks: Sequence[Ask], users: int, tell: Tell) -> int:
     """So many users or a few more, all of whom answer the one question of a study: exactly these suffice."""
     [part], [ask], terms = planning.prepared_parts(study, asks), asks, planning.terms_of(study.parameters)
-    while not reports_suffice(part, users, ask.tolerance, terms.beta, ask.sums):
+    # Of a row that leads more users are always better.
+    while not ask.row_lead and not reports_suffice(part, users, ask.tolerance, terms.beta, ask.sums):
         users += 1 + users // 1000
         tell("trying a number of users", users, 0)
     return users

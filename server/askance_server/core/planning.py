@@ -21,6 +21,9 @@ parts a t-th of the dealing's failure as its δ, and the round closes at N = max
 fewer than it needs. (More than it needs may, within one tooth of the exact tail's saw, be slightly worse, by a factor
 that tends to 1 with the tolerance: `bounds.planners`. And whether a user reports must not depend on her part.)
 
+*A row that leads.* An ask with a `row_lead` does not need its cells, but to know which of the rows has the largest
+mean, and `planners.users_for_leading_row` says how many reports that takes.
+
 *Cohort.* The least run of free slots in which enough users can still pay for the target, and 5 % more for users who
 never answer, where there are as many.
 
@@ -59,7 +62,7 @@ from askance_protocol.rounds import (
 from askance_protocol.rounds.spec import MAX_DOCUMENT, MAX_PARTS
 from askance_protocol.text import are, counted
 from askance_server.core.cell_channels import ALL_WEIGHTS, MAX_WEIGHTS, ReportsAt, channel_for
-from askance_server.core.sample_size import reports_needed
+from askance_server.core.sample_size import reports_for_row, reports_needed
 from askance_server.core.strategy import Ask, Parameters, SetsOfCells
 
 SLOTS: Final = 1 << 16
@@ -67,7 +70,7 @@ SLOTS: Final = 1 << 16
 MAX_ROWS: Final = 1 << 18
 """Hadamard rows in all parts of a round: their tallies have to fit into one entry of the bulletin."""
 
-_Question: TypeAlias = tuple[str, str, int, float, SetsOfCells]
+_Question: TypeAlias = tuple[str, str, int, float, SetsOfCells, float]
 _CHUNK: Final = 1 << 20
 _NAMES: Final = ("epsilon", "beta", "users", "deadline_seconds", "eta")
 
@@ -213,7 +216,7 @@ def _needs(parts: Sequence[PreparedPart], asks: Sequence[Ask], failure: float) -
         question = _question(part, ask)
         if question not in known:
             try:
-                known[question] = reports_needed(part, ask.tolerance, failure, ask.sums)
+                known[question] = _needed(part, ask, failure)
             except (ProtocolError, ArithmeticError) as error:
                 raise ProtocolError(
                     f"cannot be met: {error}", where=f"asks[{number}].tolerance", remedy="ask for one within (0, 1)"
@@ -221,16 +224,22 @@ def _needs(parts: Sequence[PreparedPart], asks: Sequence[Ask], failure: float) -
     return [known[_question(part, ask)] for part, ask in zip(parts, asks, strict=True)]
 
 
+def _needed(part: PreparedPart, ask: Ask, failure: float) -> int:
+    if ask.row_lead:
+        return reports_for_row(part, ask.row_lead, failure)
+    return reports_needed(part, ask.tolerance, failure, ask.sums)
+
+
 def _question(part: PreparedPart, ask: Ask) -> _Question:
     """Everything that the number of reports depends on, at one ε and one probability of failure."""
     channel, tolerance = part.part.channel.kind, ask.tolerance
     match part.query.query:
         case BooleanQuery():
-            return channel, "boolean", 0, tolerance, ()
+            return channel, "boolean", 0, tolerance, (), 0
         case RealQuery(denominator=denominator):
-            return channel, "real", denominator, tolerance, ()
+            return channel, "real", denominator, tolerance, (), 0
         case CellQuery(cells=cells):
-            return channel, "cell", cells, tolerance, ask.sums
+            return channel, "cell", cells, tolerance, ask.sums, ask.row_lead
 
 
 def shares_of(needs: Sequence[int]) -> list[int]:

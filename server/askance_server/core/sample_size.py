@@ -26,6 +26,13 @@ def reports_needed(part: PreparedPart, tolerance: float, failure: float, sums: S
     return max(_needed(part.channel, target, tolerance, each) for target in wanted)
 
 
+def reports_for_row(part: PreparedPart, lead: float, failure: float) -> int:
+    """Number of reports until the right row leads, with probability 1 − `failure`: see `strategy.Ask.row_lead`."""
+    ends = part.channel.proportions(POOLED)
+    assert ends is not None  # noqa: S101 - told the type checker: a pooled part is answered by one bit
+    return planners.users_for_leading_row(float(ends[1] - ends[0]), part.rows, lead, failure)
+
+
 def reports_suffice(part: PreparedPart, reports: int, tolerance: float, failure: float, sums: Sums = ()) -> bool:
     """Whether exactly so many reports are enough, if at least `reports_needed`: a few more than those may not be.
 

@@ -62,6 +62,12 @@ class Ask:
 
     The answer is the share of each cell, all the same.
     """
+    row_lead: float = 0
+    """Of a cell query by one bit, where only this is sought: the Hadamard row h with the largest Σ_j H[h, j]·cell_j.
+
+    So much it leads every other row, and there are users until it is the right one that leads, which are fewer than
+    for each cell within the tolerance. Oracles of other means keep the tolerance. 0: every cell is sought.
+    """
 
 
 @dataclass(frozen=True, slots=True)
