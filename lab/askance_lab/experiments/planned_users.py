@@ -20,7 +20,7 @@ from askance_protocol.queries import CellQuery
 from askance_protocol.rounds import Cohort, RoundSpec, StudySpec, prepare_round
 from askance_protocol.schema import Schema
 from askance_server.core import planning
-from askance_server.core.label_noise import corrected
+from askance_server.core.adapted import adapted
 from askance_server.core.liars import Shift, shifts
 from askance_server.core.run import Run, StrategyError, raised
 from askance_server.core.sample_size import reports_suffice
@@ -76,7 +76,6 @@ def plan_study(
         population = made_up(strategy, asked, _SEED, own, kind)
     else:
         asked, population = parameters, over_schema(example, _SEED)
-    strategy = strategy.on(population.schema, planning.reports_in(asked)).planned(planning.strategy_parameters(asked))
     study = study_of(
         strategies,
         strategy=name,
@@ -86,7 +85,7 @@ def plan_study(
         simulated=True,
         example=population.schema if strategy.over else example,
     )
-    strategy = corrected(strategy, planning.terms_of(asked).eta, study.example)
+    strategy = adapted(strategy, study)
     oracle = Exact(WeightedExamples(population.columns(range(_SAMPLE))))
     try:
         every = _asked(strategy, asked, oracle.answer, tell)

@@ -67,9 +67,12 @@ SLOTS: Final = 1 << 16
 MAX_ROWS: Final = 1 << 18
 """Hadamard rows in all parts of a round: their tallies have to fit into one entry of the bulletin."""
 
+MOST_SIMULATED: Final = 1_000_000_000
+"""Reports that a simulation makes up: beyond, its tolerances are below what double precision resolves."""
+
 _Question: TypeAlias = tuple[str, str, int, float, SetsOfCells]
 _CHUNK: Final = 1 << 20
-_NAMES: Final = ("epsilon", "beta", "users", "deadline_seconds", "eta")
+_NAMES: Final = ("epsilon", "beta", "users", "deadline_seconds", "eta", "simulated_reports")
 
 Affording = Callable[[range, int], Truths]
 Slots = Integers
@@ -103,6 +106,13 @@ class PlanTerms:
     deadline_seconds: int
     eta: Fraction = Fraction(0)
     """Probability with which a label is wrong: what is asked about labels undoes it (`core.label_noise`)."""
+    simulated_reports: int = 0
+    """Reports of the strategy's local protocol that are made up by statistical queries (`core.converse`); 0: none."""
+
+    @property
+    def reasks(self) -> bool:
+        """Whether others than the strategy's own questions are asked, whoever answers."""
+        return bool(self.simulated_reports)
 
 
 def terms_of(parameters: Parameters) -> PlanTerms:
@@ -116,7 +126,8 @@ def terms_of(parameters: Parameters) -> PlanTerms:
     seconds = read.whole(parameters, "deadline_seconds", 1, 10**9, default=3600)
     wanted = users if isinstance(users, int) else "all" if users == "all" else "needed"
     eta = read.decimal(parameters, "eta", "0", least="0", most="0.49")
-    return PlanTerms(_epsilon(parameters), beta, wanted, seconds, eta)
+    made_up = read.whole(parameters, "simulated_reports", 0, MOST_SIMULATED, default=0)
+    return PlanTerms(_epsilon(parameters), beta, wanted, seconds, eta, made_up)
 
 
 def _epsilon(parameters: Parameters) -> int:
