@@ -172,7 +172,7 @@ def _answer(strategy: str, parameters: dict[str, Any], epsilon: str, beta: str, 
         "epsilon": epsilon,
         "beta": beta,
         "rounds": [
-            {name: getattr(each, name) for name in ("queries", "tolerance", *names)}
+            {name: getattr(each, name) for name in ("queries", "tolerance", *names, "questions_each")}
             | {"liars": [{"share": one.share, "shift": one.shift} for one in each.liars]}
             for each in planned.rounds
         ],
@@ -196,6 +196,10 @@ def _echo(answer: dict[str, Any]) -> None:
     echo_table("\n".join((title, *lines)), columns, cells, title=title)
     enrol = counted(answer["enrol"], "user")
     _say(f"Enrol {enrol}: so many suffice, whether a study takes as many as it needs or all.")
+    each = [one["questions_each"] for one in answer["rounds"]]
+    if max(each) > 1:
+        said = " or ".join(f"{many}" for many in sorted(set(each)))
+        _say(f"One report, at the whole of ε, answers up to {said} yes/no questions of its round.")
     _say(_liars(answer["rounds"]))
 
 

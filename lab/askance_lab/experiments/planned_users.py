@@ -22,6 +22,7 @@ from askance_protocol.schema import Schema
 from askance_server.core import planning
 from askance_server.core.adapted import adapted
 from askance_server.core.liars import Shift, shifts
+from askance_server.core.questions_each import factors_of
 from askance_server.core.run import Run, StrategyError, raised
 from askance_server.core.sample_size import reports_suffice
 from askance_server.core.strategy import Answer, Ask, Hypothesis, Parameters, Strategy
@@ -45,6 +46,8 @@ class PlannedRound:
     planned: int
     liars: tuple[Shift, ...]
     """How far liars could shift the answers of this round, whatever its number of users."""
+    questions_each: int = 1
+    """The most questions that a user answers, in one report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,4 +184,5 @@ def _round(
     repaired = users_sq_simulation_repaired(
         queries=queries, bound=1, tolerance=tolerance, epsilon=epsilon, failure=failure
     )
-    return PlannedRound(queries, tolerance, stated, repaired, planned, liars)
+    each = max(len(factors_of(ask.query)) or 1 for ask in asks)
+    return PlannedRound(queries, tolerance, stated, repaired, planned, liars, each)
