@@ -246,7 +246,7 @@ def _answer(wanted: Wanted, own: Mapping[str, Any], tell: Tell) -> dict[str, Any
         "epsilon": wanted.terms["epsilon"],
         "beta": wanted.terms["beta"],
         "rounds": [
-            {name: getattr(each, name) for name in ("queries", "tolerance", *names)}
+            {name: getattr(each, name) for name in ("queries", "tolerance", *names, "questions_each")}
             | {"channels": list(each.channels), "liars": [asdict(one) for one in each.liars]}
             for each in planned.rounds
         ],
@@ -334,6 +334,10 @@ def _echo(answer: dict[str, Any]) -> None:
     if "accuracy" in answer:
         _say(_accuracy(**answer["accuracy"]))
     _say(_shuffled(answer["shuffled"], answer["epsilon"]))
+    each = [one["questions_each"] for one in answer["rounds"]]
+    if max(each) > 1:
+        said = " or ".join(f"{many}" for many in sorted(set(each)))
+        _say(f"One report, at the whole of ε, answers up to {said} yes/no questions of its round.")
     _say(_liars(answer["rounds"]))
     if "widths" in answer:
         _echo_widths(answer)

@@ -53,6 +53,7 @@ from askance_lab.engines import engine as engine_of
 from askance_lab.evaluation.proportion import CONFIDENCE
 from askance_lab.experiments.plan_of_run import PlanOfRun, plan_of_run
 from askance_lab.experiments.single_run import SingleRun, run_once
+from askance_lab.oracles.local import study_for
 from askance_lab.oracles.shared.bshouty_feldman import bshouty_feldman
 from askance_lab.oracles.shared.registry import oracle_named, oracle_names
 from askance_lab.oracles.shared.setting import OracleKind, OracleSetting
@@ -61,8 +62,10 @@ from askance_protocol.budget import to_text
 from askance_protocol.errors import UsageError
 from askance_protocol.parameters import Parameters
 from askance_protocol.progress import Tell
+from askance_protocol.schema import Schema
 from askance_protocol.text import counted, one_of, quoted
 from askance_server.core import planning
+from askance_server.core.adapted import reasked
 from askance_server.core.estimates import MOST_ESTIMATES
 from askance_server.core.strategy import Strategy
 from askance_server.strategies.registry import registry
@@ -162,6 +165,16 @@ def run(
         bool,
         typer.Option("--boolean", help="Ask Boolean queries only, in place of real-valued ones (Bshouty, Feldman)."),
     ] = False,
+    simulated_reports: Annotated[
+        int | None,
+        typer.Option(
+            "--simulated-reports",
+            min=1,
+            max=planning.MOST_SIMULATED,
+            help="Let nobody report to the strategy: make up so many reports of its local protocol by statistical "
+            "queries, which the oracle answers (KLNRS11, Thm 5.14).",
+        ),
+    ] = None,
     population: PopulationOption = None,
     engine: Annotated[
         str,
@@ -197,7 +210,8 @@ def run(
     """
     kind = oracle_named(oracle or ("local" if server is None else "http"))
     runs = _strategy(strategy, boolean=boolean, kind=kind)
-    own = {"d": d, "alpha": alpha, "beta": beta, "tolerance": tolerance, **parse_set(more or []), **parse_asks(ask)}
+    own = {"d": d, "alpha": alpha, "beta": beta, "tolerance": tolerance, "simulated_reports": simulated_reports}
+    own |= {**parse_set(more or []), **parse_asks(ask)}
     given = {name: value for name, value in own.items() if value is not None}
     # What users report is corrected by what their study says of their labels; the other oracles are told by `_setting`.
     noisy = {} if eta is None or kind.name not in _REPORTING else {"eta": eta}
@@ -268,7 +282,7 @@ def _setting(options: RunOptions, processes: Engine, tell: Tell) -> tuple[Oracle
         people = made_up(strategy, options.parameters, options.number, own, options.population)
         users = options.users or 0
         return OracleSetting(
-            strategy.on(people.schema),
+            _reasked(options, strategy.on(people.schema), people.schema),
             options.parameters,
             people,
             users,
@@ -284,10 +298,18 @@ def _setting(options: RunOptions, processes: Engine, tell: Tell) -> tuple[Oracle
     kept = size // _KEPT if strategy.error or strategy.cost or strategy.predict else 0
     strategy, users = strategy.on(table.population.schema), options.users or size - kept
     real = not options.not_private(table)
+    strategy = _reasked(options, strategy, table.population.schema)
     setting = OracleSetting(
         strategy, parameters, table.population, users, options.number, eta, processes, options.server, real_noise=real
     )
     return setting, replace(table, parameters=parameters)
+
+
+def _reasked(options: RunOptions, strategy: Strategy, example: Schema) -> Strategy:
+    """The strategy as the planner's parameters ask it, unless a study does that by itself."""
+    if options.oracle.name in _CORRECTED or not planning.terms_of(options.parameters).reasks:
+        return strategy
+    return reasked(strategy, study_for(strategy, options.parameters, options.number, example))
 
 
 def _server(url: str | None, operator: Path | None, enrolment: Path | None) -> LocalServer | None:

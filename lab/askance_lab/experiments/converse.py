@@ -4,6 +4,9 @@ Whatever a local algorithm learns, an SQ algorithm learns: it never sees a repor
 as often as R does on a random user, it draws w from R(0), asks the oracle how much more likely w is among the users,
 and accepts w with a probability that makes up for the difference: e^ε at most, as R is ε-private.
 
+Claim 5.9's B asks again after a refusal; `Simulation.reports_at_once` is the nonadaptive one (`core.converse` has its
+theory of operation, and a whole strategy that is simulated so).
+
 The probabilities of a randomizer are those of its channel's integer table, so R is transparent (Def. 5.13) to the last
 bit. What is simulated here is a distribution, and floats suffice.
 
@@ -20,10 +23,10 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from askance_protocol import checks
-from askance_protocol.arrays import Floats
+from askance_protocol.arrays import Floats, Integers
 from askance_protocol.channels import Channel
 from askance_protocol.errors import ProtocolError
+from askance_server.core.converse import SimulationAccuracy, acceptance, at_once, at_once_distribution, candidates
 
 LieSchedule: TypeAlias = Callable[[int], float]
 """By how many tolerances the answer to the k-th query is wrong: a number in [−1, 1]."""
@@ -77,27 +80,6 @@ class QueryOracle:
         return float(self.users @ g) + tau * self.lie(self.queries - 1)
 
 
-@dataclass(frozen=True, slots=True)
-class SimulationAccuracy:
-    """Statistical distance β allowed to the simulation of a local algorithm with t queries."""
-
-    t: int
-    beta: float
-
-    def __post_init__(self) -> None:
-        checks.count("t", self.t)
-        checks.require(0 < self.beta <= 1, "must be above 0 and at most 1", where="beta", remedy="try 0.1")
-
-    @property
-    def phi(self) -> float:
-        """φ = β/3t, the relative error allowed to p̃(w): Claim 5.9, (5)."""
-        return self.beta / (3 * self.t)
-
-    def tau(self, epsilon: float) -> float:
-        """τ = β/(3e^{2ε}t): Claim 5.9, step 2."""
-        return self.phi / math.exp(2 * epsilon)
-
-
 @dataclass(slots=True)
 class Simulation:
     """B_{R,ε}: simulates a local algorithm's reports by statistical queries."""
@@ -123,6 +105,21 @@ class Simulation:
             outputs.append(self._after(randomizer, past, spent))
             past = past * randomizer.probabilities[:, outputs[-1]]
         return outputs
+
+    def reports_at_once(self, randomizer: TransparentRandomizer, number: int) -> Integers:
+        """Simulated reports of so many users, by queries all of which are asked before the first answer is used.
+
+        Claim 5.9 calls its B nonadaptive, and repeats from step 1. Here the candidates of all its tries are drawn
+        beforehand, enough of them that none of a report's is accepted with a probability of 2β/3t at most, and what
+        is equal among them is asked about once.
+        """
+        q = randomizer.probabilities[0]
+        drawn = self.random.choice(len(q), (number, candidates(randomizer.epsilon, self.accuracy)), p=q / q.sum())
+        estimated = np.zeros(len(q))
+        for w in np.unique(drawn).tolist():
+            estimated[w] = estimate(randomizer, w, self.oracle, self.accuracy)
+        accept = acceptance(q, estimated, randomizer.epsilon, self.accuracy.phi)
+        return at_once(accept, drawn, self.random)
 
     def _after(self, randomizer: TransparentRandomizer, past: Floats, spent: float) -> int:
         """Report given the earlier ones, whose joint probability on each z is `past`."""
@@ -178,13 +175,13 @@ def output(
     return estimated / estimated.sum(), float(1 / terminate)
 
 
-def candidates(epsilon: float, accuracy: SimulationAccuracy) -> int:
-    """Number of w to draw at once so that all are refused with probability β/t at most: no loop, so nonadaptive.
-
-    Claim 5.9 calls its B nonadaptive and repeats from step 1; with the candidates drawn beforehand, it is.
-    """
-    accept = math.exp(-epsilon) * (1 - accuracy.phi) / (1 + accuracy.phi)
-    return math.ceil(math.log(accuracy.t / accuracy.beta) / -math.log1p(-accept)) if accept < 1 else 1
+def output_at_once(randomizer: TransparentRandomizer, oracle: QueryOracle, accuracy: SimulationAccuracy) -> Floats:
+    """The exact distribution of `reports_at_once`, for an oracle whose lie depends on the order of w only."""
+    outcomes = range(randomizer.probabilities.shape[1])
+    estimated = np.array([estimate(randomizer, w, oracle, accuracy) for w in outcomes])
+    q = randomizer.probabilities[0]
+    accept = acceptance(q, estimated, randomizer.epsilon, accuracy.phi)
+    return at_once_distribution(q, accept, candidates(randomizer.epsilon, accuracy))
 
 
 def distance(p: Floats, q: Floats) -> float:

@@ -19,8 +19,9 @@ from askance_protocol.progress import Tell, tell_nobody
 from askance_protocol.rounds import Cohort, RoundSpec, StudySpec, prepare_round
 from askance_protocol.schema import Schema
 from askance_server.core import planning
-from askance_server.core.label_noise import corrected
+from askance_server.core.adapted import adapted
 from askance_server.core.liars import Shift, shifts
+from askance_server.core.questions_each import factors_of
 from askance_server.core.run import StrategyError
 from askance_server.core.sample_size import reports_suffice
 from askance_server.core.strategy import Ask, Parameters, Strategy
@@ -49,6 +50,8 @@ class PlannedRound:
     """How far liars could shift the answers of this round, whatever its number of users."""
     one_bit: bool
     """Whether all its users answer one question by one bit, with no public row."""
+    questions_each: int = 1
+    """The most questions that a user answers, in one report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +123,6 @@ def _possible(
     if example is None:
         asked, own = split_parameters(strategy, parameters, kind)
     schema = over(_SEED).schema
-    runs = strategy.on(schema, planning.reports_in(asked)).planned(planning.strategy_parameters(asked))
     study = study_of(
         strategies,
         strategy=name,
@@ -130,7 +132,7 @@ def _possible(
         simulated=True,
         example=schema if strategy.over else example,
     )
-    runs = corrected(runs, planning.terms_of(asked).eta, study.example)
+    runs = adapted(strategy, study)
     try:
         return study, runs, possible_runs(study, runs, cache(over), tell, typical=typical)
     except StrategyError as error:
@@ -188,4 +190,5 @@ def _round(asks: Sequence[Ask], rounds: int, terms: planning.PlanTerms, targets:
     )
     channels = tuple(dict.fromkeys(part.channel.kind for part in demand.parts))
     one_bit = [(part.part.channel.kind, part.rows) for part in parts] == [("binary", 1)]
-    return PlannedRound(queries, tolerance, channels, stated, repaired, demand.target, liars, one_bit)
+    each = max(len(factors_of(ask.query)) or 1 for ask in asks)
+    return PlannedRound(queries, tolerance, channels, stated, repaired, demand.target, liars, one_bit, each)

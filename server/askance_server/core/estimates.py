@@ -10,14 +10,16 @@ A strategy may say more of its questions than their queries do (`Strategy.estima
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, TypeAlias
 
-from askance_protocol.queries import CellQuery
+from askance_protocol.queries import BooleanQuery, CellQuery, prepare
 from askance_protocol.queries.notation import CUT, questions
 from askance_protocol.rounds import PreparedPart, PreparedRound, StudySpec
 from askance_protocol.tally import Tally
 from askance_server.core import planning
 from askance_server.core.estimators import Sums, estimate, unanswered
+from askance_server.core.questions_each import factors_of, yes_cells
 from askance_server.core.run import guarded
 from askance_server.core.strategy import LEVEL, Estimate, Strategy, SumsOfCells
 
@@ -51,6 +53,8 @@ def estimates_of(
 
 def _of_part(part: PreparedPart, tally: Tally, level: float, sums: SumsOfCells, where: str) -> list[Estimate]:
     query = part.query.query
+    if isinstance(query, CellQuery) and not part.pooled and query not in sums and (tests := factors_of(query)):
+        return _of_tests(part, tally, level, query, tests, where)
     mine: Sums = sums.get(query, ()) if isinstance(query, CellQuery) else ()
     asked = questions(part.query)
     found = estimate(part, tally, level, mine) if tally.received else unanswered(part, level, mine)
@@ -65,6 +69,17 @@ def _of_part(part: PreparedPart, tally: Tally, level: float, sums: SumsOfCells, 
         name = f"{name} ({where})" if CUT in name else name
         records.append(Estimate(name, asked.told(value), low, high, level, tally.received))
     return records
+
+
+def _of_tests(
+    part: PreparedPart, tally: Tally, level: float, query: CellQuery, tests: Sequence[BooleanQuery], where: str
+) -> list[Estimate]:
+    """Estimates of yes/no questions that one report answers together: each by its own name."""
+    sums = dict.fromkeys((query,), yes_cells(len(tests)))
+    joint = _of_part(part, tally, level, sums, where)
+    names = [questions(prepare(test, part.query.schema)).name(0) for test in tests]
+    names = [f"{name} ({where})" if CUT in name else name for name in names]
+    return [replace(each, name=name) for each, name in zip(joint, names, strict=True)]
 
 
 def study_estimates(

@@ -70,9 +70,14 @@ SLOTS: Final = 1 << 16
 MAX_ROWS: Final = 1 << 18
 """Hadamard rows in all parts of a round: their tallies have to fit into one entry of the bulletin."""
 
+MOST_EACH: Final = 6
+"""Yes/no questions that one user answers: 64 joint answers."""
+MOST_SIMULATED: Final = 1_000_000_000
+"""Reports that a simulation makes up: beyond, its tolerances are below what double precision resolves."""
+
 _Question: TypeAlias = tuple[str, str, int, float, SetsOfCells, float]
 _CHUNK: Final = 1 << 20
-_NAMES: Final = ("epsilon", "beta", "users", "deadline_seconds", "eta")
+_NAMES: Final = ("epsilon", "beta", "users", "deadline_seconds", "eta", "simulated_reports", "questions_each")
 
 Affording = Callable[[range, int], Truths]
 Slots = Integers
@@ -106,6 +111,15 @@ class PlanTerms:
     deadline_seconds: int
     eta: Fraction = Fraction(0)
     """Probability with which a label is wrong: what is asked about labels undoes it (`core.label_noise`)."""
+    questions_each: int | Literal["best"] = 1
+    """Yes/no questions of a round that each user answers, in one report (`core.questions_each`)."""
+    simulated_reports: int = 0
+    """Reports of the strategy's local protocol that are made up by statistical queries (`core.converse`); 0: none."""
+
+    @property
+    def reasks(self) -> bool:
+        """Whether others than the strategy's own questions are asked, whoever answers."""
+        return bool(self.simulated_reports)
 
 
 def terms_of(parameters: Parameters) -> PlanTerms:
@@ -119,7 +133,16 @@ def terms_of(parameters: Parameters) -> PlanTerms:
     seconds = read.whole(parameters, "deadline_seconds", 1, 10**9, default=3600)
     wanted = users if isinstance(users, int) else "all" if users == "all" else "needed"
     eta = read.decimal(parameters, "eta", "0", least="0", most="0.49")
-    return PlanTerms(_epsilon(parameters), beta, wanted, seconds, eta)
+    made_up = read.whole(parameters, "simulated_reports", 0, MOST_SIMULATED, default=0)
+    each = "best" if parameters.get("questions_each") == "best" else _questions_each(parameters)
+    return PlanTerms(_epsilon(parameters), beta, wanted, seconds, eta, each, made_up)
+
+
+def _questions_each(parameters: Parameters) -> int:
+    try:
+        return read.whole(parameters, "questions_each", 1, MOST_EACH, default=1)
+    except ProtocolError as error:
+        raise read.refused("questions_each", error.what, f'{error.remedy}, or "best"') from None
 
 
 def _epsilon(parameters: Parameters) -> int:

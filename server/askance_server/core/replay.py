@@ -33,9 +33,9 @@ from askance_protocol.rounds import (
 from askance_protocol.tally import Tally
 from askance_protocol.text import counted
 from askance_server.core import planning
+from askance_server.core.adapted import adapted
 from askance_server.core.estimates import estimates_of
 from askance_server.core.estimators import estimated
-from askance_server.core.label_noise import corrected
 from askance_server.core.run import Run, StrategyError, raised, readable
 from askance_server.core.strategy import Answer, Ask, Estimating, Hypothesis, ReportedAnswers, Strategy
 
@@ -124,11 +124,8 @@ class Replay:
     def _begin(self) -> None:
         """Start the strategy, unless it is not even about such examples."""
         try:
-            reports = planning.reports_in(self.study.parameters)
-            self.strategy = self.strategy.on(self.study.example, reports)
-            own = planning.strategy_parameters(self.study.parameters)
-            schema, eta = self.strategy.schema(own), planning.terms_of(self.study.parameters).eta
-            self.strategy = corrected(self.strategy.planned(own), eta, self.study.example)
+            self.strategy = adapted(self.strategy, self.study)
+            schema = self.strategy.schema(planning.strategy_parameters(self.study.parameters))
         except (Exception, SystemExit) as error:
             self._failed = ReplayError(f"the strategy has no schema for this study any more: {raised(error).what}")
             return

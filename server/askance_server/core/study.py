@@ -191,6 +191,9 @@ def check_study(study: StudySpec, strategies: Strategies) -> None:
         raise ProtocolError(f"is {strategy.interactive} for {strategy.name!r}", where="interactive", remedy="say so")
     if planning.terms_of(study.parameters).eta:
         label_of(study.example)
+    if planning.terms_of(study.parameters).questions_each != 1 and strategy.estimates is not None:
+        what, remedy = f"is decided by {strategy.name!r} itself", "leave it out"
+        raise ProtocolError(what, where="parameters.questions_each", remedy=remedy)
     if epsilon > study.cap:
         what = f"{to_text(epsilon)} is above the study's cap of {to_text(study.cap)}"
         raise ProtocolError(what, where="parameters.epsilon", remedy="raise the cap, or ask for less")

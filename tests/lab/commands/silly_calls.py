@@ -239,6 +239,7 @@ run mean --users 10 --tolerance nan → --tolerance
 run mean --users 10 --eta 0.7 → --eta
 run mean --users 10 --eta nan → --eta
 run mean --users 10 --eta ½ → --eta
+run mean --users 10 --simulated-reports 0 → --simulated-reports
 run mean --users 10 --seed -1 → --seed
 run mean --users 10 --workers 0 → --workers
 audit --kind binary --epsilon 1 --samples 0 → --samples

@@ -28,6 +28,9 @@ def test_distance_and_tries_are_within_the_claim_whatever_the_oracle_says(lie: s
     assert found["tries"] <= found["tries_allowed"]
     assert (found["inputs"], found["outcomes"], found["sampled"]) == (4, 4, None)
     assert (found["distance"] < 1e-9) is (lie == "none")
+    # The rest of what is allowed is for candidates that all fail.
+    assert found["distance"] < found["distance_at_once"] <= 0.05
+    assert found["candidates_at_once"] == 8
 
 
 def test_reports_that_are_drawn_are_as_near_as_the_exact_figures_say() -> None:
