@@ -72,7 +72,7 @@ from askance_lab.remote.study_client import (
     ended,
     unwrap,
 )
-from askance_lab.theory.masked_parity import users_masked_parity_noninteractive, users_masked_parity_pooled
+from askance_lab.theory.masked_parity import users_mask_bit_enough, users_masked_parity_pooled
 from askance_protocol.budget import charge_from_text, to_text
 from askance_protocol.errors import AskanceError, UsageError
 from askance_protocol.rounds import StudyState
@@ -634,7 +634,7 @@ def planned_users() -> list[dict[str, int]]:
         {
             "d": d,
             "two_rounds": users_masked_parity_pooled(dimension=d, epsilon=1, failure=FAILURE),
-            "one_round": users_masked_parity_noninteractive(dimension=d, epsilon=1, failure=FAILURE),
+            "one_round": users_mask_bit_enough(dimension=d, epsilon=1, failure=FAILURE),
         }
         for d in _PLANNED
     ]

@@ -19,7 +19,7 @@ from askance_lab.experiments.checkpoint import Checkpoint
 from askance_lab.experiments.trials import Progress, Trial, in_silence, run_points
 from askance_lab.oracles.local import LocalReports, study_for
 from askance_lab.oracles.shared.oracle import run
-from askance_lab.theory.masked_parity import users_masked_parity_noninteractive, users_masked_parity_pooled
+from askance_lab.theory.masked_parity import users_mask_bit_enough, users_masked_parity_pooled
 from askance_protocol.budget import charge_from_text
 from askance_protocol.errors import UsageError
 from askance_protocol.text import counted, listed, one_of
@@ -41,7 +41,7 @@ WORST: Final = 0.75
 
 FORMULAS: Final[Mapping[str, Callable[..., int]]] = {
     INTERACTIVE: users_masked_parity_pooled,
-    NONINTERACTIVE: users_masked_parity_noninteractive,
+    NONINTERACTIVE: users_mask_bit_enough,
 }
 """By learner the users that it needs in d dimensions, at ε, but with the probability of failure."""
 
