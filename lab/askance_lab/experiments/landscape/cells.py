@@ -117,9 +117,7 @@ def _masked_rounds(d: int, targets: Targets) -> int:
 
 
 def _masked_at_once(d: int, targets: Targets) -> int:
-    return masked_parity.users_masked_parity_noninteractive(
-        dimension=d, epsilon=float(targets.epsilon), failure=targets.beta / 2
-    )
+    return masked_parity.users_mask_bit_enough(dimension=d, epsilon=float(targets.epsilon), failure=targets.beta / 2)
 
 
 def _masked_pooled(d: int, targets: Targets) -> int:
