@@ -287,7 +287,9 @@ def of_the_page(results: Mapping[str, Any]) -> dict[str, Any]:
     for cached in (separation.measured_users, separation.separation_users):
         cached.cache_clear()
     limits = separation.table(separation.DIMENSIONS, EPSILON)
-    return {**results, "limits": [each.to_json() for each in limits]}
+    return {name: value for name, value in results.items() if name != "needed"} | {
+        "limits": [each.to_json() for each in limits]
+    }
 
 
 def _edit(path: Path, change: Callable[[str], str]) -> None:
