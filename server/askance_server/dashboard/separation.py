@@ -47,7 +47,7 @@ class MeasuredPoint(BaseModel):
         return self.learner.endswith(_AT_ONCE)
 
 
-class MeasuredUsers(BaseModel):
+class RoundsMeasured(BaseModel):
     """Users with which a learner in rounds was right 19 times in 20."""
 
     model_config = ConfigDict(frozen=True)
@@ -56,7 +56,7 @@ class MeasuredUsers(BaseModel):
     seeds: Annotated[int, Field(ge=1)]
 
 
-class Limits(BaseModel):
+class UserLimits(BaseModel):
     """Users of one dimension whatever the learner, beside what was measured."""
 
     model_config = ConfigDict(frozen=True)
@@ -66,7 +66,7 @@ class Limits(BaseModel):
     at_once_limit: int
     """In the normal limit."""
     rounds_limit: int
-    measured: MeasuredUsers | None
+    measured: RoundsMeasured | None
     times_proved: float | None
     times_limit: float | None
 
@@ -77,7 +77,7 @@ class Results(BaseModel):
     model_config = ConfigDict(frozen=True)
     command: Annotated[str, Field(max_length=300)] = "askance separation"
     points: Annotated[tuple[MeasuredPoint, ...], Field(min_length=1, max_length=10_000)]
-    limits: Annotated[tuple[Limits, ...], Field(max_length=100)] = ()
+    limits: Annotated[tuple[UserLimits, ...], Field(max_length=100)] = ()
 
 
 def results(directory: Path) -> tuple[Results, bool]:
