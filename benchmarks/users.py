@@ -5,8 +5,8 @@
 - proved: enough for every population, by KLNRS11, Thm 5.7 with the constants that are proved;
 - planned: so many enrolled, by the server's plan; a strategy whose questions depend on answers is planned for one
   population (marked ~);
-- measured: the fewest with .95 of the studies right, of one population, from the files that other benchmarks keep
-  (`KEPT`); "not measured" where none has it;
+- measured: the fewest with .95 of the studies right, of one population, from whatever files of docs other benchmarks
+  keep; "not measured" where none has it;
 - limit: with fewer nobody keeps the promise over every population: a theorem's record, with what it assumes.
 
 The goal is at most twice the limit, of what was measured, or else of what is planned. What was planned and measured
@@ -41,8 +41,8 @@ ROOT: Final = Path(__file__).parents[1]
 DOCS: Final = ROOT / "docs"
 TIMES: Final = 2
 """A goal is so many times the limit."""
-KEPT: Final = ("masked-parity/measured.json", "telemetry/rounds.json", "learners/measured.json", "users/measured.json")
-"""What other benchmarks keep, in docs. Each row of theirs names a strategy, and what it was asked."""
+MASKED: Final = "masked-parity/measured.json"
+"""What benchmarks/masked_parity.py keeps, in docs."""
 BEFORE: Final = "users/before.json"
 TABLE: Final = "users/table.json"
 PACKAGE: Final = ROOT / "lab" / "askance_lab" / "experiments" / "separation" / "measured.json"
@@ -113,9 +113,14 @@ QUESTIONS: Final = (
 
 
 def kept_rows(docs: Path = DOCS) -> list[dict[str, Any]]:
-    """Every row of every file that is there: what names a strategy, users, and how many studies were right."""
-    there = [docs / name for name in KEPT if (docs / name).exists()]
-    return [row | {"kept": f"docs/{path.relative_to(docs)}"} for path in there for row in _rows(_read(path))]
+    """Every row at this ε of what other benchmarks keep: what names a strategy, users, and how many were right."""
+    there = sorted(path for path in docs.glob("*/*.json") if f"{path.relative_to(docs)}" not in (BEFORE, TABLE))
+    rows = ((path, value) for path in there if _epsilon(value := _read(path)) == EPSILON)
+    return [row | {"kept": f"docs/{path.relative_to(docs)}"} for path, value in rows for row in _rows(value)]
+
+
+def _epsilon(value: object) -> str:
+    return str(cast("dict[str, Any]", value).get("epsilon", EPSILON)) if isinstance(value, dict) else EPSILON
 
 
 def _rows(value: object) -> Iterator[dict[str, Any]]:
@@ -136,9 +141,18 @@ def _read(path: Path) -> Any:
 
 
 def measured(question: Question, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """The fewest users, of the kept rows of this question, with which .95 of the studies were right."""
+    """The fewest users, of the kept rows of this question, with which .95 of the studies were right.
+
+    Where a row says ε, or what the strategy was asked with, it has to be what is asked here.
+    """
     asked = {"strategy": question.strategy, **question.kept}
-    mine = [row for row in rows if all(row.get(name) == value for name, value in asked.items())]
+    others = {"epsilon": EPSILON, "eta": "0", **question.parameters}
+    mine = [
+        row
+        for row in rows
+        if all(row.get(name) == value for name, value in asked.items())
+        and all(str(row.get(name, value)) == str(value) for name, value in others.items())
+    ]
     enough = [row for row in mine if row["successes"] >= 0.95 * row["seeds"]]
     best = min(enough, key=lambda row: row["users"], default=None)
     return None if best is None else {name: best[name] for name in ("users", "successes", "seeds", "kept")}
@@ -248,7 +262,7 @@ def _users(number: int | None) -> str:
 def measured_in_rounds(more: object = None) -> list[separation.MeasuredUsers]:
     """What the package keeps of learners of MASKED-PARITY in rounds: the fewest users of each dimension."""
     strategies = [name for name, each in registry().items() if name.startswith("masked-parity") and each.interactive]
-    rows = [*_rows(_read(DOCS / KEPT[0])), *_rows(more)]
+    rows = [*_rows(_read(DOCS / MASKED)), *_rows(more)]
     return separation.fewest(rows, strategies, EPSILON)
 
 
@@ -287,7 +301,9 @@ def of_the_page(results: Mapping[str, Any]) -> dict[str, Any]:
     for cached in (separation.measured_users, separation.separation_users):
         cached.cache_clear()
     limits = separation.table(separation.DIMENSIONS, EPSILON)
-    return {**results, "limits": [each.to_json() for each in limits]}
+    return {name: value for name, value in results.items() if name != "needed"} | {
+        "limits": [each.to_json() for each in limits]
+    }
 
 
 def _edit(path: Path, change: Callable[[str], str]) -> None:

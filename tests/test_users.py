@@ -69,9 +69,11 @@ def test_a_file_that_another_benchmark_keeps_is_read_whatever_it_files_its_rows_
     """Learners are measured by another benchmark: a row names strategy, d, users, successes and seeds."""
     kept = {"strategy": "parity", "d": 8, "seeds": 100}
     rows = [kept | {"users": 30_000, "successes": 95}, kept | {"users": 20_000, "successes": 94}]
-    other = {"strategy": "parity", "d": 4, "users": 10, "successes": 100, "seeds": 100}
+    other = kept | {"users": 10, "successes": 100}
+    others = [other | {"d": 4}, other | {"epsilon": "2"}, other | {"eta": "0.1"}]
     (tmp_path / "learners").mkdir()
-    (tmp_path / "learners" / "measured.json").write_text(json.dumps({"deep": {"rows": [*rows, other]}}))
+    (tmp_path / "learners" / "measured.json").write_text(json.dumps({"deep": {"rows": [*rows, *others]}}))
+    (tmp_path / "learners" / "private.json").write_text(json.dumps({"epsilon": "2", "rows": [other]}))
     parity = next(each for each in users.QUESTIONS if each.strategy == "parity")
 
     assert users.measured(parity, users.kept_rows(tmp_path)) == {

@@ -1,7 +1,7 @@
 """`askance demo`: what a second round is worth, shown on many concepts; the last of them live, over HTTP.
 
 Two learners of MASKED-PARITY answer for the same users, each at ε = 1: A_MP, which asks in rounds, and the strongest
-learner we know that asks everything at once (KLNRS11, §5.3). One concept tells little, as a guess is right half of the
+strategy here that asks everything at once (KLNRS11, §5.3). One concept tells little, as a guess is right half of the
 time. So all concepts but one are learned in this process, by the server's own plans and the users' own channels; for
 the last there is a server, and client processes in which each user has a wallet of her own. With `--server` it conducts
 clients that run elsewhere.

@@ -38,8 +38,9 @@ def users_mean_limit(*, tolerance: float, epsilon: float, failure: float) -> int
 def users_shares_limit(*, cells: int, tolerance: float, epsilon: float, failure: float) -> int:
     """Users below which some share of K cells is not within τ but for β: z²V/τ², V the mean variance of a share.
 
-    Ye and Barg (2018): over uniform cells no channel has less variance, summed over the cells, than subset selection of
-    the best size m, ((K-1)²/K)·(me^ε+K-m)²/(m(K-m)(e^ε-1)²) a user; some cell has a K-th of it or more.
+    Over uniform cells an output with m cells in S has k²m(1-m/K)/(1+km/K)² of Fisher's information on the shares, in
+    all of the K-1 directions that there are. The variances sum to (K-1)² over the most of it, or more (means of
+    inverses): what subset selection attains (Ye and Barg 2018). Some share has a K-th of that sum.
     """
     checks.count("cells", cells, least=2)
     checks.positive("tolerance", tolerance)
@@ -124,7 +125,7 @@ THEOREMS: Final = (
     Theorem(
         name="histogram-limit",
         title="Users that no histogram can do without",
-        citation="Ye and Barg 2018, Thm IV.5",
+        citation="Ye and Barg 2018; derived here",
         says="The worst share of K cells takes the users of subset selection's variance, whatever the channel.",
         kind=Kind.LIMIT,
         gives="users",
@@ -132,7 +133,10 @@ THEOREMS: Final = (
         sharp=users_shares_limit,
         needs=f"{_ONE_REPORT}; uniform cells",
         assumes="the normal limit",
-        checked_by=("lab/theory/test_question_limits.py::test_two_cells_are_a_mean_of_half_the_width",),
+        checked_by=(
+            "lab/theory/test_question_limits.py::test_shares_have_the_variance_of_subset_selection",
+            "lab/theory/test_question_limits.py::test_no_channel_has_more_information_on_shares_than_subset_selection",
+        ),
     ),
     Theorem(
         name="quantile-limit",

@@ -163,6 +163,19 @@ def test_a_number_that_nobody_measured_is_a_dash_and_so_is_its_ratio() -> None:
     assert users.table([8], "24") == []
 
 
+def test_the_command_prints_the_table_and_measures_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    plain = CliRunner().invoke(app, ["separation", "--table"], catch_exceptions=False)
+    some = CliRunner().invoke(app, ["separation", "--table", "--d", "8,4", "--epsilon", "1.0", "--json"])
+    found = json.loads(some.stdout)["limits"]
+
+    assert all(line in plain.stdout for line in users.lines(users.table(users.DIMENSIONS, "1")))
+    assert "Nothing is assumed." in plain.stdout
+    assert [(each["d"], each["measured"] is None) for each in found] == [(4, True), (8, False)]
+    assert list(tmp_path.iterdir()) == []
+    assert isinstance(CliRunner().invoke(app, ["separation", "--table", "--epsilon", "0"]).exception, AskanceError)
+
+
 def test_what_was_measured_is_the_fewest_of_the_benchmark() -> None:
     """The file in the package is the one that `python benchmarks/users.py --remake` makes; a changed one is found."""
     made = remade.measured_in_rounds()

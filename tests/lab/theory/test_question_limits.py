@@ -64,6 +64,20 @@ def test_shares_have_the_variance_of_subset_selection() -> None:
     assert variance(1) > 1.2 * best
 
 
+@pytest.mark.parametrize(("cells", "epsilon"), [(3, 1.0), (8, 1.0), (8, 3.0)])
+def test_no_channel_has_more_information_on_shares_than_subset_selection(cells: int, epsilon: float) -> None:
+    """The trace of Fisher's information over uniform cells: a linear program over all sets of cells."""
+    k = math.expm1(epsilon)
+    sets = ((np.arange(2**cells)[:, None] >> np.arange(cells)) & 1).astype(float)
+    around = sets - sets.mean(axis=1, keepdims=True)
+    trace = k**2 * (around**2).sum(axis=1) / (1 + k * sets.mean(axis=1))
+    found = linprog(-trace, A_eq=(1 + k * sets).T, b_eq=np.ones(cells), method="highs")
+    assert found.fun is not None
+    limit = question_limits.users_shares_limit(cells=cells, tolerance=0.01, epsilon=epsilon, failure=0.05)
+
+    assert limit == pytest.approx((1.959964 / 0.01) ** 2 * (cells - 1) ** 2 / -found.fun / cells, rel=1e-3)
+
+
 def test_two_values_take_the_users_of_the_exact_test() -> None:
     users = question_limits.users_quantile_limit(tolerance=0.05, epsilon=1, failure=0.05)
     chance = 0.5 + 0.05 / shrinkage(epsilon=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -103,16 +104,16 @@ def _draw_learner(panel: Any, learner: str, points: Sequence[SeparationPoint], c
 _KINDS: Final = {
     NumberKind.MEASURED: ("", "measured"),
     NumberKind.ENOUGH: ("v", "enough, by a formula"),
-    NumberKind.LIMIT: ("^", "lower limit at once, proved"),
 }
 """Mark and words of each kind of number. A measured one has its learner's mark, and is full."""
+_LIMIT: Final = "at once: lower limit, proved"
 
 
 def _draw_needed(results: dict[str, Any]) -> Any:
     """Users against the dimension. A line joins what was measured; each other kind of number has a shape of its own."""
     figure = plots.figure(5.6, 4.2)
     [panel] = plots.panels_of(figure, 1, shared_y=False)
-    known = [each for each in results["needed"] if each["users"] is not None]
+    known = [each for each in results["needed"] if each["users"] is not None and each["kind"] != NumberKind.LIMIT]
     for learner, (colour, mark) in _looks(list(dict.fromkeys(each["learner"] for each in known))).items():
         for kind, (other, words) in _KINDS.items():
             mine = [each for each in known if (each["learner"], each["kind"]) == (learner, kind)]
@@ -125,11 +126,19 @@ def _draw_needed(results: dict[str, Any]) -> Any:
                     marker=mark if measured else other,
                     color=colour,
                     markerfacecolor=colour if measured else "white",
-                    label=f"{name_of(learner)}: {words}" if kind is not NumberKind.LIMIT else words,
+                    label=f"{name_of(learner)}: {words}",
                 )
+    limits = results["limits"]
+    if limits:
+        proved = [each["at_once_proved"] for each in limits]
+        panel.plot(
+            [each["d"] for each in limits], proved, "^:", color=plots.GUIDE, markerfacecolor="white", label=_LIMIT
+        )
     panel.set(xlabel="d", ylabel="users to be right 19 times in 20")
     plots.log_axes(panel, plots.plain(each["d"] for each in results["needed"]))
-    if known:
+    if known or limits:
+        low, high = (math.log10(each) for each in panel.get_ylim())
+        panel.set_ylim(10 ** math.floor(low), 10 ** math.ceil(high))
         figure.legend(loc="outside lower center", frameon=False, fontsize=9)
     else:
         panel.text(0.5, 0.5, "not enough at any number that was tried", transform=panel.transAxes, ha="center")
