@@ -73,7 +73,7 @@ class PossibleRuns:
 
 
 @dataclass(slots=True)
-class Targets:
+class RoundTargets:
     """Reports that a round needs until it closes, each round worked out once."""
 
     study: StudySpec
@@ -138,7 +138,7 @@ def possible_runs(
 
     StrategyError where it fails over the first population; a run of others that it cannot bear is left out.
     """
-    own, targets = planning.strategy_parameters(study.parameters), Targets(study, strategy.rounds)
+    own, targets = planning.strategy_parameters(study.parameters), RoundTargets(study, strategy.rounds)
     if strategy.rounds == 1:
         # Nothing is asked after an answer.
         first = asked(strategy, own, exactly(population(1)))
@@ -249,7 +249,7 @@ def _noise(source: np.random.Generator) -> Answering:
     ]
 
 
-def _most(runs: Sequence[RunAsks], targets: Targets, rounds: int) -> RunAsks:
+def _most(runs: Sequence[RunAsks], targets: RoundTargets, rounds: int) -> RunAsks:
     """Of each round the asks that need the most; of a round that no run came to those of the largest round."""
     longest = max(map(len, runs))
     found = [max((run[at] for run in runs if len(run) > at), key=targets.about) for at in range(longest)]
