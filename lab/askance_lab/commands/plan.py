@@ -116,7 +116,7 @@ def plan(
     own = {"d": d, "alpha": alpha, "tolerance": tolerance, "eta": eta, "width": width}
     own |= {**parse_set(parameter or []), **parse_asks(ask)}
     asked = {name: value for name, value in own.items() if value is not None}
-    several = [part.strip() for part in epsilon.split(",")]
+    several = [part.strip() for part in epsilon.split(",")] if "," in epsilon else [epsilon]
     if schema is not None and strategy != SURVEY.name:
         raise UsageError(f"does not go with {strategy}", where="--schema", remedy="leave it out, or plan a survey")
     if measure and (len(several) > 1 or schema is not None):
@@ -157,7 +157,8 @@ def _delta(text: str) -> float:
     try:
         return open_unit("--delta", float(text))
     except ValueError:
-        raise UsageError(f"{quoted(text)} is no number", where="--delta", remedy="write it as 0.000001") from None
+        what, remedy = f"{quoted(text)} is no number between 0 and 1", "write it as 0.000001"
+        raise UsageError(what, where="--delta", remedy=remedy) from None
 
 
 def _measure(wanted: Wanted, seeds: int, most: int) -> MeasuredUsers:

@@ -46,6 +46,7 @@ from askance_lab.commands.shared.table_options import (
     MissingOption,
     TableOptions,
 )
+from askance_lab.commands.shared.window import wrapped
 from askance_lab.data.made_up import made_up, split_parameters
 from askance_lab.data.table_population import OwnTable, table_population
 from askance_lab.engines import Engine, engine_names
@@ -385,7 +386,7 @@ def _text(strategy: Strategy, answer: Mapping[str, Any], ended: SingleRun, plann
         "no ε is claimed" if answer["not_private"] else _spent(answer["max_spent_micro_epsilon"]),
         f"{answer['seconds']:.1f} s",
     ]
-    lines = [answer["text"], " · ".join(parts), *([planned] if planned else [])]
+    lines = [answer["text"], " · ".join(parts), *(wrapped(planned) if planned else [])]
     lines += [f"Error unknown: {ended.error.why}."] if ended.error.why else []
     lines += [f"Not private: {reason}." for reason in answer["not_private"]]
     table = estimate_lines(ended.estimates, most=most_estimates(strategy))

@@ -29,7 +29,7 @@ _DECADES: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Accuracy:
+class MetAccuracy:
     """The least value of a parameter at which so many users suffice."""
 
     parameter: str
@@ -62,9 +62,9 @@ def accuracy_with(
     example: Schema | None = None,
     *,
     digits: int = 3,
-    beyond: Target | None = None,
+    beyond: UnmetValue | None = None,
     tell: Tell = tell_nobody,
-) -> Accuracy | None:
+) -> MetAccuracy | None:
     """The best accuracy that so many users can meet; None: nothing can be planned.
 
     `beyond` is a value that they cannot meet: no better one is tried, and those near where it should be come first.
@@ -84,7 +84,7 @@ def accuracy_with(
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class UnmetValue:
     """A value of a parameter, and the users that it takes."""
 
     value: float
@@ -101,7 +101,7 @@ class _Grid:
     digits: int
     _known: dict[int, int | None] = field(default_factory=dict[int, int | None])
 
-    def least(self, beyond: Target | None) -> Accuracy | None:
+    def least(self, beyond: UnmetValue | None) -> MetAccuracy | None:
         """The least value for which there are enough users."""
         low, last = -1, _DECADES * 9 * 10 ** (self.digits - 1) - 1
         if beyond is not None:
@@ -117,12 +117,12 @@ class _Grid:
         high = next((end for end in ends if end > low and self._needed(end) is not None), None)
         return None if high is None else self._between(low, high)
 
-    def _between(self, low: int, high: int) -> Accuracy:
+    def _between(self, low: int, high: int) -> MetAccuracy:
         """The least of them, where `low` takes too many."""
         while self._enough(high) and high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if self._enough(middle) else (middle, high)
-        return Accuracy(self.name, _decimal(high, self.digits), self._needed(high) or 0, self._enough(high))
+        return MetAccuracy(self.name, _decimal(high, self.digits), self._needed(high) or 0, self._enough(high))
 
     def _enough(self, number: int) -> bool:
         needed = self._needed(number)

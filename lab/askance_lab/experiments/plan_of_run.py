@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from askance_lab.experiments.accuracy import FAILURE, Accuracy, Target, accuracy_parameter, accuracy_with
+from askance_lab.experiments.accuracy import FAILURE, MetAccuracy, UnmetValue, accuracy_parameter, accuracy_with
 from askance_lab.experiments.planned_users import plan_enrolment
 from askance_protocol.errors import AskanceError
 from askance_protocol.parameters import Parameters
@@ -23,7 +23,7 @@ class PlanOfRun:
 
     enrol: int
     users: int
-    meets: Accuracy | None
+    meets: MetAccuracy | None
     """What these users can meet where they are too few; None: what was asked for, or nothing that can be said."""
 
     def to_json(self) -> dict[str, Any]:
@@ -42,7 +42,7 @@ class PlanOfRun:
             return f"{planned}: {self.users:,} are fewer."
         name = self.meets.parameter
         if not self.meets.met:
-            return f"{planned}: {self.users:,} are too few for any {name}, which takes {self.meets.enrol:,}."
+            return f"{planned}: {self.users:,} are below the {self.meets.enrol:,} that any {name} takes."
         return f"{planned}: {self.users:,} meet {name} = {self.meets.value}."
 
 
@@ -70,11 +70,11 @@ def plan_of_run(
 
 def _meets(
     strategy: Strategy, parameters: Parameters, users: int, enrol: int, kind: str | None, example: Schema | None
-) -> Accuracy | None:
+) -> MetAccuracy | None:
     """The accuracy, beyond what was asked for."""
     runs = strategy if example is None else strategy.on(example)
     name = accuracy_parameter(runs, planning.strategy_parameters(parameters))
     given = parameters.get(name, DEFAULT_FAILURE if name == FAILURE else None)
-    beyond = None if given is None else Target(float(given), enrol)
+    beyond = None if given is None else UnmetValue(float(given), enrol)
     digits = 1 if name == FAILURE else 2
     return accuracy_with(strategy, parameters, users, kind, example, digits=digits, beyond=beyond)

@@ -12,7 +12,7 @@ from askance_client.population import Population
 from askance_client.simulation.population.over_schema import over_schema
 from askance_lab.data.made_up import made_up, split_parameters
 from askance_lab.experiments.enrolment import users_as_needed, users_to_enrol
-from askance_lab.experiments.possible_runs import PossibleRuns, Targets, answers_to, possible_runs
+from askance_lab.experiments.possible_runs import PossibleRuns, RoundTargets, answers_to, possible_runs
 from askance_lab.theory.local import users_sq_simulation_repaired, users_sq_simulation_stated
 from askance_protocol.errors import UsageError
 from askance_protocol.progress import Tell, tell_nobody
@@ -89,7 +89,7 @@ def plan_study(
     `tell` hears how many rounds have been asked and planned.
     """
     study, strategy, runs = _possible(name, parameters, kind, example, tell, typical=True)
-    targets, terms = Targets(study, strategy.rounds), planning.terms_of(study.parameters)
+    targets, terms = RoundTargets(study, strategy.rounds), planning.terms_of(study.parameters)
     rounds = tuple(_round(asks, strategy.rounds, terms, targets) for asks in _told(runs.most, "planning rounds", tell))
     typical = Typical(runs.median(users_as_needed), len(runs.typical), median_low(map(len, runs.typical)))
     return StudyPlan(rounds, _enrol(study, strategy, runs, tell), typical, runs.tried)
@@ -172,7 +172,7 @@ def _told(every: Sequence[Sequence[Ask]], part: str, tell: Tell) -> Iterator[Seq
         tell(part, number, len(every))
 
 
-def _round(asks: Sequence[Ask], rounds: int, terms: planning.PlanTerms, targets: Targets) -> PlannedRound:
+def _round(asks: Sequence[Ask], rounds: int, terms: planning.PlanTerms, targets: RoundTargets) -> PlannedRound:
     """KLNRS11, Thm 5.7, on the queries of one round; β is shared by the rounds, as the planner shares it."""
     demand = targets.demand(asks)
     draft = RoundSpec(

@@ -50,7 +50,7 @@ _WRONG: Final = 2
 """Populations whose answers are wrong."""
 _NOISES: Final = 4
 
-Asked = tuple[Sequence[Ask], ...]
+RunAsks = tuple[Sequence[Ask], ...]
 """The asks of each round of one run."""
 
 
@@ -58,7 +58,7 @@ Asked = tuple[Sequence[Ask], ...]
 class PossibleRuns:
     """What a strategy may ask."""
 
-    most: Asked
+    most: RunAsks
     """Of each round the asks that need the most reports."""
     targets: tuple[int, ...]
     """Reports of these rounds."""
@@ -73,7 +73,7 @@ class PossibleRuns:
 
 
 @dataclass(slots=True)
-class Targets:
+class RoundTargets:
     """Reports that a round needs until it closes, each round worked out once."""
 
     study: StudySpec
@@ -138,7 +138,7 @@ def possible_runs(
 
     StrategyError where it fails over the first population; a run of others that it cannot bear is left out.
     """
-    own, targets = planning.strategy_parameters(study.parameters), Targets(study, strategy.rounds)
+    own, targets = planning.strategy_parameters(study.parameters), RoundTargets(study, strategy.rounds)
     if strategy.rounds == 1:
         # Nothing is asked after an answer.
         first = asked(strategy, own, exactly(population(1)))
@@ -146,7 +146,7 @@ def possible_runs(
         return PossibleRuns(first, needs, (needs,), 0)
     followed = POPULATIONS if typical or strategy.longest is None else 0
     answers = [exactly(population(seed)) for seed in range(1, followed + 1)]
-    usual = list[Asked]()
+    usual = list[RunAsks]()
     for number, answer in enumerate(answers):
         tell("asking rounds of populations", number, followed)
         run = asked(strategy, own, answer) if not number else _borne(strategy, own, answer)
@@ -163,7 +163,7 @@ def possible_runs(
     return PossibleRuns(most, tuple(map(targets.of, most)), tuple(needs), len(usual) + len(others))
 
 
-def asked(strategy: Strategy, own: Parameters, answer: Answering) -> Asked:
+def asked(strategy: Strategy, own: Parameters, answer: Answering) -> RunAsks:
     """The asks of a run that is answered so. It may end before it has asked all its rounds."""
     run, asks = Run(strategy, own), list[Sequence[Ask]]()
     said = run.step(None)
@@ -178,14 +178,14 @@ def exactly(population: Population) -> Answering:
     return Exact(WeightedExamples(population.columns(range(_SAMPLE)))).answer
 
 
-def _borne(strategy: Strategy, own: Parameters, answer: Answering) -> Asked | None:
+def _borne(strategy: Strategy, own: Parameters, answer: Answering) -> RunAsks | None:
     try:
         return asked(strategy, own, answer)
     except StrategyError:
         return None
 
 
-def _longest(strategy: Strategy, own: Parameters) -> Asked | None:
+def _longest(strategy: Strategy, own: Parameters) -> RunAsks | None:
     """The run that a strategy declares to be the longest."""
     match strategy.longest:
         case None:
@@ -249,7 +249,7 @@ def _noise(source: np.random.Generator) -> Answering:
     ]
 
 
-def _most(runs: Sequence[Asked], targets: Targets, rounds: int) -> Asked:
+def _most(runs: Sequence[RunAsks], targets: RoundTargets, rounds: int) -> RunAsks:
     """Of each round the asks that need the most; of a round that no run came to those of the largest round."""
     longest = max(map(len, runs))
     found = [max((run[at] for run in runs if len(run) > at), key=targets.about) for at in range(longest)]

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from askance_lab.experiments import accuracy, plan_of_run
-from askance_lab.experiments.accuracy import Target, accuracy_parameter, accuracy_with
+from askance_lab.experiments.accuracy import UnmetValue, accuracy_parameter, accuracy_with
 from askance_lab.experiments.plan_of_run import plan_of_run as planned
 from askance_lab.experiments.planned_users import plan_enrolment
 from askance_protocol.errors import ProtocolError
@@ -62,7 +62,7 @@ def test_beyond_a_value_the_same_is_found_with_fewer_plans(users: int, monkeypat
     monkeypatch.setattr(accuracy, "plan_enrolment", lambda *given: (tried.append(given), plan_enrolment(*given))[1])
     whole = accuracy_with(STRATEGIES["mean"], {"tolerance": "0.05"}, users, digits=2)
     many = len(tried)
-    beyond = Target(0.05, plan_enrolment("mean", {"tolerance": "0.05"}))
+    beyond = UnmetValue(0.05, plan_enrolment("mean", {"tolerance": "0.05"}))
 
     assert accuracy_with(STRATEGIES["mean"], {"tolerance": "0.05"}, users, digits=2, beyond=beyond) == whole
     assert len(tried) - many <= 5 < many
@@ -99,7 +99,7 @@ def test_a_run_with_too_few_for_anything_says_the_fewest() -> None:
     found = planned(STRATEGIES["conjunction"], {"d": 8, "epsilon": "1"}, 500)
 
     assert found is not None
-    assert "500 are too few for any alpha, which takes 21," in found.sentence
+    assert "500 are below the 21," in found.sentence
     assert found.to_json()["meets"] is None
 
 

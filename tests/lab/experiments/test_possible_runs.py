@@ -11,7 +11,7 @@ import pytest
 
 from askance_lab.data.made_up import made_up
 from askance_lab.experiments.planned_users import plan_enrolment, plan_study
-from askance_lab.experiments.possible_runs import Targets, asked, possible_runs
+from askance_lab.experiments.possible_runs import RoundTargets, asked, possible_runs
 from askance_lab.oracles.local import study_for
 from askance_protocol.queries import BooleanQuery, CellQuery
 from askance_protocol.queries.language import Bit
@@ -67,7 +67,7 @@ def longer(strategy: Strategy, parameters: Parameters, seed: int = 1) -> str | N
     own = planning.strategy_parameters(parameters)
     runs = strategy.on(population.schema).planned(own)
     most = possible_runs(study, runs, lambda _: population, lambda *_: None, typical=False)
-    targets = Targets(study, runs.rounds)
+    targets = RoundTargets(study, runs.rounds)
     assert not most.tried
     for answer in answers(seed):
         try:
@@ -120,7 +120,7 @@ def runs_of(strategy: Strategy) -> Any:
 
 
 def test_what_is_not_declared_is_tried_and_rounds_that_none_came_to_count_as_the_largest() -> None:
-    found, targets = runs_of(searching()), Targets(study_for(searching(), {}, 1), 5)
+    found, targets = runs_of(searching()), RoundTargets(study_for(searching(), {}, 1), 5)
     [first, second, third] = (
         targets.of([Ask(BooleanQuery(test=Bit(field="x", index=0)), tolerance)]) for tolerance in (0.2, 0.1, 0.05)
     )
