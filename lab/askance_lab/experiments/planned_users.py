@@ -76,6 +76,9 @@ def plan_study(
     strategy = strategy_named(strategies, name)
     if example is None:
         asked, own = split_parameters(strategy, parameters, kind)
+        if most := planning.terms_of(asked).eta_most:
+            # The more labels are wrong, the more hypotheses there may be to choose among.
+            own = {**own, "eta": str(float(most))}
         population = made_up(strategy, asked, _SEED, own, kind)
     else:
         asked, population = parameters, over_schema(example, _SEED)
