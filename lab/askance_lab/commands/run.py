@@ -140,6 +140,14 @@ def run(
     eta: Annotated[
         str | None, typer.Option("--eta", help="Share of the users' labels that are wrong, below 0.5: it is undone.")
     ] = None,
+    eta_most: Annotated[
+        str | None,
+        typer.Option(
+            "--eta-most",
+            help="Do not tell the strategy --eta, but that no more than this share of the labels is wrong: it learns "
+            "for each rate, and takes the hypothesis that the fewest labels disagree with.",
+        ),
+    ] = None,
     tolerance: ToleranceOption = None,
     ask: AskOption = None,
     more: SetOption = None,
@@ -212,10 +220,12 @@ def run(
     kind = oracle_named(oracle or ("local" if server is None else "http"))
     runs = _strategy(strategy, boolean=boolean, kind=kind)
     own = {"d": d, "alpha": alpha, "beta": beta, "tolerance": tolerance, "simulated_reports": simulated_reports}
+    own |= {"eta_most": eta_most}
     own |= {**parse_set(more or []), **parse_asks(ask)}
     given = {name: value for name, value in own.items() if value is not None}
     # What users report is corrected by what their study says of their labels; the other oracles are told by `_setting`.
-    noisy = {} if eta is None or kind.name not in _REPORTING else {"eta": eta}
+    told = eta is not None and eta_most is None and kind.name in _REPORTING
+    noisy = {"eta": eta} if told and eta is not None else {}
     study: Parameters = {"users": "all", "epsilon": epsilon, **noisy, **given}
     others: Parameters = {}
     if data is None:
@@ -277,7 +287,8 @@ def _check(options: RunOptions) -> None:
 def _setting(options: RunOptions, processes: Engine, tell: Tell) -> tuple[OracleSetting, OwnTable | None]:
     """Who is learned from; and the table, if they are its rows."""
     strategy = options.strategy
-    eta = 0.0 if options.eta is None else float(noise({"eta": options.eta}))
+    known = options.eta is not None and not planning.terms_of(options.parameters).eta_most
+    eta = float(noise({"eta": options.eta})) if known and options.eta is not None else 0.0
     if options.table.data is None:
         own = options.own if options.eta is None else {**options.own, "eta": options.eta}
         people = made_up(strategy, options.parameters, options.number, own, options.population)
@@ -308,7 +319,7 @@ def _setting(options: RunOptions, processes: Engine, tell: Tell) -> tuple[Oracle
 
 def _reasked(options: RunOptions, strategy: Strategy, example: Schema) -> Strategy:
     """The strategy as the planner's parameters ask it, unless a study does that by itself."""
-    if options.oracle.name in _CORRECTED or not planning.terms_of(options.parameters).reasks:
+    if options.oracle.name in _REPORTING or not planning.terms_of(options.parameters).reasks:
         return strategy
     return reasked(strategy, study_for(strategy, options.parameters, options.number, example))
 

@@ -122,6 +122,9 @@ def _possible(
     own: Parameters = {}
     if example is None:
         asked, own = split_parameters(strategy, parameters, kind)
+        if most := planning.terms_of(asked).eta_most:
+            # The more labels are wrong, the more hypotheses there may be to choose among.
+            own = {**own, "eta": str(float(most))}
     schema = over(_SEED).schema
     study = study_of(
         strategies,

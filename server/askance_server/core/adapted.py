@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from askance_protocol.rounds import StudySpec
 from askance_server.core import planning
+from askance_server.core.bounded_noise import chosen
 from askance_server.core.converse import simulated
 from askance_server.core.label_noise import corrected
 from askance_server.core.questions_each import together
@@ -22,4 +23,11 @@ def adapted(strategy: Strategy, study: StudySpec) -> Strategy:
 def reasked(strategy: Strategy, study: StudySpec) -> Strategy:
     """What of this is not about reports, and so is for every oracle: of a strategy over the study's examples."""
     terms = planning.terms_of(study.parameters)
-    return simulated(strategy, study, terms.simulated_reports) if terms.simulated_reports else strategy
+    if terms.simulated_reports:
+        strategy = simulated(strategy, study, terms.simulated_reports)
+    return chosen(strategy, terms.eta_most, study.example)
+
+
+def interactive(strategy: Strategy, terms: planning.PlanTerms) -> bool:
+    """Whether a study of the strategy asks again after it was answered."""
+    return strategy.interactive or bool(terms.eta_most)

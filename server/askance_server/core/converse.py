@@ -35,7 +35,8 @@ All candidates that there could be are asked about before any answer, and equal 
 function of w. Reports are then alike and independent, and their counts are drawn as a whole, from the exact
 distribution of a report (`made_up`).
 
-t reports are shared out as a study shares its users: rounds by their portions, the parts of a round by their shares.
+The local algorithm asks every question by one bit, or by k-ary response where its strategy wants that. t reports are
+shared out as a study shares its users: rounds by their portions, the parts of a round by their shares.
 B's own coins need not be secret: they come from the study's digest, so a replay makes up the same reports.
 """
 
@@ -54,6 +55,7 @@ from askance_protocol.channels import Channel
 from askance_protocol.errors import ProtocolError
 from askance_protocol.queries import CellQuery, RealQuery
 from askance_protocol.rounds import PreparedPart, StudySpec
+from askance_protocol.rounds.prepared import PreparedParts
 from askance_protocol.tally import Tally
 from askance_protocol.text import counted
 from askance_server.core import planning
@@ -203,7 +205,7 @@ def simulated(strategy: Strategy, study: StudySpec, reports: int) -> Strategy:
         number, left = 0, reports
         while True:
             try:
-                asks = list(asking.send(answers))
+                asks = [_by_one_bit(ask) for ask in asking.send(answers)]
             except StopIteration as learned:
                 return learned.value
             number += 1
@@ -211,7 +213,7 @@ def simulated(strategy: Strategy, study: StudySpec, reports: int) -> Strategy:
             left -= some
             parts = _parts(study, strategy, asks, some)
             said = yield [
-                replace(ask, tolerance=part.tolerance(accuracy), sums=()) for ask, part in zip(asks, parts, strict=True)
+                Ask(ask.query, part.tolerance(accuracy), share=ask.share) for ask, part in zip(asks, parts, strict=True)
             ]
             random = np.random.default_rng([number, seed])
             answers = [
@@ -224,7 +226,7 @@ def simulated(strategy: Strategy, study: StudySpec, reports: int) -> Strategy:
 def _parts(study: StudySpec, strategy: Strategy, asks: Sequence[Ask], reports: int) -> list[SimulatedPart]:
     """The questions of a round, and how many of its reports each has: by their shares, as the coin deals them."""
     planned = planning.demand(study, asks, strategy.rounds)
-    prepared = planning.prepared_parts(study, asks)
+    prepared = PreparedParts(planned.parts, study.example)
     shares = np.array([part.share for part in planned.parts], np.float64)
     dealt = np.floor(np.cumsum(shares) / shares.sum() * reports + 1e-9).astype(np.int64)
     each = np.diff(dealt, prepend=0)
@@ -232,6 +234,11 @@ def _parts(study: StudySpec, strategy: Strategy, asks: Sequence[Ask], reports: i
         what = f"are too few for {counted(len(asks), 'question')} of one round"
         raise ProtocolError(what, where="parameters.simulated_reports", remedy="simulate more")
     return [SimulatedPart.of(part, int(some)) for part, some in zip(prepared, each, strict=True)]
+
+
+def _by_one_bit(ask: Ask) -> Ask:
+    """How the local algorithm asks: every question by one bit, unless it wants the cells by name."""
+    return replace(ask, channel="kary" if ask.channel == "kary" else "binary")
 
 
 def _answer(part: SimulatedPart, tally: Tally) -> Answer:

@@ -18,7 +18,8 @@ one bit as of any other. Its answer has to be within τ(1 − 2η), if that of �
 - Of a cell query whose label is its sign alone, h is φ itself. Of any other, φ(x, y′) and φ(x, −y′) are asked apart.
 - What does not ask for the label is asked as it is.
 
-η has to be known: an η that is off by δ shifts an answer by as much as 2δ/(1 − 2η).
+η has to be known: an η that is off by δ shifts an answer by as much as 2δ/(1 − 2η). Of an η of which a bound is known
+`bounded_noise` makes use.
 """
 
 from __future__ import annotations
@@ -162,11 +163,11 @@ def corrected(strategy: Strategy, eta: Fraction, example: Schema) -> Strategy:
     return replace(strategy, run=run)
 
 
-def label_of(example: Schema) -> str:
+def label_of(example: Schema, parameter: str = "eta") -> str:
     """Name of the label."""
     if example.label is None:
         remedy = "leave it out: these examples have no label"
-        raise ProtocolError("says how noisy labels are", where="parameters.eta", remedy=remedy)
+        raise ProtocolError("says how noisy labels are", where=f"parameters.{parameter}", remedy=remedy)
     return example.label.name
 
 

@@ -77,7 +77,16 @@ MOST_SIMULATED: Final = 1_000_000_000
 
 _Question: TypeAlias = tuple[str, str, int, float, SetsOfCells, float]
 _CHUNK: Final = 1 << 20
-_NAMES: Final = ("epsilon", "beta", "users", "deadline_seconds", "eta", "simulated_reports", "questions_each")
+_NAMES: Final = (
+    "epsilon",
+    "beta",
+    "users",
+    "deadline_seconds",
+    "eta",
+    "eta_most",
+    "simulated_reports",
+    "questions_each",
+)
 
 Affording = Callable[[range, int], Truths]
 Slots = Integers
@@ -111,6 +120,8 @@ class PlanTerms:
     deadline_seconds: int
     eta: Fraction = Fraction(0)
     """Probability with which a label is wrong: what is asked about labels undoes it (`core.label_noise`)."""
+    eta_most: Fraction = Fraction(0)
+    """The same where it is not known: no more than this (`core.bounded_noise`)."""
     questions_each: int | Literal["best"] = 1
     """Yes/no questions of a round that each user answers, in one report (`core.questions_each`)."""
     simulated_reports: int = 0
@@ -119,7 +130,7 @@ class PlanTerms:
     @property
     def reasks(self) -> bool:
         """Whether others than the strategy's own questions are asked, whoever answers."""
-        return bool(self.simulated_reports)
+        return bool(self.simulated_reports or self.eta_most)
 
 
 def terms_of(parameters: Parameters) -> PlanTerms:
@@ -133,9 +144,12 @@ def terms_of(parameters: Parameters) -> PlanTerms:
     seconds = read.whole(parameters, "deadline_seconds", 1, 10**9, default=3600)
     wanted = users if isinstance(users, int) else "all" if users == "all" else "needed"
     eta = read.decimal(parameters, "eta", "0", least="0", most="0.49")
+    most = read.decimal(parameters, "eta_most", "0", least="0", most="0.49")
+    if eta and most:
+        raise read.refused("eta_most", "is for labels of which eta is not known", "leave out one of the two")
     made_up = read.whole(parameters, "simulated_reports", 0, MOST_SIMULATED, default=0)
     each = "best" if parameters.get("questions_each") == "best" else _questions_each(parameters)
-    return PlanTerms(_epsilon(parameters), beta, wanted, seconds, eta, each, made_up)
+    return PlanTerms(_epsilon(parameters), beta, wanted, seconds, eta, most, each, made_up)
 
 
 def _questions_each(parameters: Parameters) -> int:

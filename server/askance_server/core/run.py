@@ -21,6 +21,7 @@ from askance_protocol.coins import MAX_CHOICES
 from askance_protocol.errors import AskanceError, Code
 from askance_protocol.examples import Columns
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
+from askance_protocol.queries.language import AnyTest
 from askance_protocol.rounds.hypothesis import LearnedHypothesis, TooLargeError
 from askance_protocol.schema import Schema
 from askance_server.core.strategy import (
@@ -228,8 +229,13 @@ def _estimates(_: Sequence[object], found: object) -> tuple[Estimate, ...]:
     return cast("tuple[Estimate, ...]", records)
 
 
+def _test(_: Sequence[object], found: object) -> AnyTest:
+    return BooleanQuery(test=cast("AnyTest", found)).test
+
+
 _RETURNS: Final[Mapping[str, tuple[str, _Check[object]]]] = {
     "predict": ("a truth value for each example", _labels),
+    "positive": ("a test", _test),
     "promise": ("a finite number", _finite),
     "error": ("a finite number or None", _finite_or_none),
     "cost": ("a finite number", _finite),

@@ -17,6 +17,7 @@ from askance_protocol.arrays import Floats, Truths
 from askance_protocol.examples import Columns
 from askance_protocol.parameters import Parameters
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
+from askance_protocol.queries.language import AnyTest
 from askance_protocol.schema import Schema
 
 __all__ = [
@@ -197,6 +198,8 @@ class Strategy:
     """The portions of the rounds that these parameters take, where they are known and fewer than `rounds`."""
     predict: Callable[[Learnt, Columns], Truths] | None = None
     """Which examples a hypothesis labels +1; None: it labels none."""
+    positive: Callable[[Learnt], AnyTest] | None = None
+    """The same as a question: whether a hypothesis labels an example +1. None: it cannot be asked (`bounded_noise`)."""
     promise: Callable[[Parameters], float] | None = None
     """The largest error of a hypothesis, but with probability β; None: nothing is promised."""
     error: Callable[[Learnt, Learnt], Fraction | float | None] | None = None

@@ -52,6 +52,8 @@ from askance_protocol.schema import Schema
 from askance_protocol.tally import Tally
 from askance_protocol.text import counted, one_of, quoted
 from askance_server.core import planning
+from askance_server.core.adapted import interactive
+from askance_server.core.bounded_noise import chosen
 from askance_server.core.label_noise import label_of
 from askance_server.core.replay import Replay, ReplayError
 from askance_server.core.run import StrategyError, raised, readable
@@ -157,8 +159,8 @@ def study_of(
 
     The examples are the strategy's, unless it takes what there is: then those that are given.
     """
-    epsilon = planning.terms_of(parameters).epsilon
-    runs = strategy_named(strategies, strategy)
+    terms = planning.terms_of(parameters)
+    epsilon, runs = terms.epsilon, strategy_named(strategies, strategy)
     if epsilon > MOST_MICRO_EPSILON:
         what = f"{to_text(epsilon)} is more than channels are certified for, and would protect nobody"
         raise ProtocolError(what, where="parameters.epsilon", remedy=f"give {to_text(MOST_MICRO_EPSILON)} or less")
@@ -169,7 +171,7 @@ def study_of(
         example=runs.schema(planning.strategy_parameters(parameters)),
         strategy=strategy,
         parameters=parameters,
-        interactive=runs.interactive,
+        interactive=interactive(runs, terms),
         simulated=simulated,
         cap=epsilon if cap is None else cap,
         live=live,
@@ -184,24 +186,27 @@ def study_of(
 def check_study(study: StudySpec, strategies: Strategies) -> None:
     """Refuse a study that could not start, naming the parameter or member that is wrong."""
     strategy = strategy_named(strategies, study.strategy).on(study.example)
-    epsilon = planning.terms_of(study.parameters).epsilon
+    terms = planning.terms_of(study.parameters)
     if study.example != strategy.schema(planning.strategy_parameters(study.parameters)):
         raise ProtocolError(f"is not the schema of {strategy.name!r}", where="example", remedy="take the strategy's")
-    if study.interactive != strategy.interactive:
-        raise ProtocolError(f"is {strategy.interactive} for {strategy.name!r}", where="interactive", remedy="say so")
-    if planning.terms_of(study.parameters).eta:
+    if study.interactive != interactive(strategy, terms):
+        raise ProtocolError(f"is {not study.interactive} for {strategy.name!r}", where="interactive", remedy="say so")
+    if terms.eta:
         label_of(study.example)
-    if planning.terms_of(study.parameters).questions_each != 1 and strategy.estimates is not None:
+    chosen(strategy, terms.eta_most, study.example)
+    if terms.questions_each != 1 and strategy.estimates is not None:
         what, remedy = f"is decided by {strategy.name!r} itself", "leave it out"
         raise ProtocolError(what, where="parameters.questions_each", remedy=remedy)
-    if epsilon > study.cap:
-        what = f"{to_text(epsilon)} is above the study's cap of {to_text(study.cap)}"
+    if terms.epsilon > study.cap:
+        what = f"{to_text(terms.epsilon)} is above the study's cap of {to_text(study.cap)}"
         raise ProtocolError(what, where="parameters.epsilon", remedy="raise the cap, or ask for less")
 
 
 def check_answerable(study: StudySpec, strategies: Strategies) -> None:
     """Refuse a study that every client would refuse: the users of a round would be waited for in vain."""
-    rounds, epsilon = strategy_named(strategies, study.strategy).rounds, planning.terms_of(study.parameters).epsilon
+    terms = planning.terms_of(study.parameters)
+    # The choice among hypotheses is a round more.
+    rounds, epsilon = strategy_named(strategies, study.strategy).rounds + bool(terms.eta_most), terms.epsilon
     if rounds > MOST_ROUNDS:
         what = f"{study.strategy} asks up to {rounds} rounds, and clients answer {MOST_ROUNDS} of a study at most"
         raise ProtocolError(what, where="strategy", remedy="ask more queries in a round")

@@ -10,7 +10,7 @@ from askance_protocol.arrays import Truths
 from askance_protocol.concepts import ConjunctionConcept
 from askance_protocol.examples import Columns
 from askance_protocol.queries import BooleanQuery
-from askance_protocol.queries.language import And, Bit, Label, Not
+from askance_protocol.queries.language import And, AnyTest, Bit, Constant, Label, Not
 from askance_protocol.rounds.spec import MAX_PARTS
 from askance_protocol.schema import BitsField, LabelField, Schema
 from askance_server.core.strategy import (
@@ -53,6 +53,12 @@ def predict(value: Learnt, columns: Columns) -> Truths:
     return ConjunctionConcept(tuple(value["variables"])).positive(columns.arrays)
 
 
+def positive(value: Learnt) -> AnyTest:
+    """Whether all variables of the conjunction are 1; of none, always."""
+    kept = tuple(Bit(field="x", index=i) for i in value["variables"])
+    return And(of=kept) if kept else Constant(truth=True)
+
+
 def error(learned: Learnt, truth: Learnt) -> Fraction:
     """Probability that exactly one of the two holds: 2^−|A| + 2^−|B| − 2·2^−|A ∪ B|."""
     mine, right = set(learned["variables"]), set(truth["variables"])
@@ -72,6 +78,7 @@ CONJUNCTION: Final = Strategy(
     schema=schema,
     run=run,
     predict=predict,
+    positive=positive,
     promise=promise,
     error=error,
     examples="conjunction",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from fractions import Fraction
+from itertools import groupby
+from operator import itemgetter
 from typing import Final
 
 import numpy as np
@@ -12,7 +14,19 @@ from askance_protocol import parameters as read
 from askance_protocol.arrays import Truths
 from askance_protocol.concepts import DecisionListConcept
 from askance_protocol.examples import Columns
-from askance_protocol.queries.language import AnyNumber, AnyTest, Compare, Dot, If, Integer, Not
+from askance_protocol.queries.language import (
+    And,
+    AnyNumber,
+    AnyTest,
+    Bit,
+    Compare,
+    Constant,
+    Dot,
+    If,
+    Integer,
+    Not,
+    Or,
+)
 from askance_protocol.schema import Schema
 from askance_server.core.strategy import (
     Answer,
@@ -94,6 +108,16 @@ def predict(value: Learnt, columns: Columns) -> Truths:
     return concept(value).positive(columns.arrays)
 
 
+def positive(value: Learnt) -> AnyTest:
+    """Whether the first rule that holds says +1: run after run of rules with one label, from the last."""
+    said: AnyTest = Constant(truth=value["otherwise"] == 1)
+    for label, run_ in reversed([(label, list(rules)) for label, rules in groupby(value["rules"], itemgetter(2))]):
+        tests = [Bit(field="x", index=i) if v else Not(of=Bit(field="x", index=i)) for i, v, _ in run_]
+        holds = Or(of=tuple(tests))
+        said = Or(of=(holds, said)) if label == 1 else And(of=(Not(of=holds), said))
+    return said
+
+
 def error(learned: Learnt, truth: Learnt) -> Fraction | None:
     """Exact error over all values of the bits that either list tests, if these are few."""
     bits = {rule[0] for value in (learned, truth) for rule in value["rules"]}
@@ -114,6 +138,7 @@ DECISION_LIST: Final = Strategy(
     run=run,
     longest="ones",
     predict=predict,
+    positive=positive,
     promise=promise,
     error=error,
     examples="decision-list",

@@ -12,6 +12,7 @@ from askance_protocol import parameters as read
 from askance_protocol.arrays import Truths
 from askance_protocol.concepts import bit as bit_of
 from askance_protocol.examples import Columns
+from askance_protocol.queries.language import And, AnyTest, Bit, Constant, Not, Or
 from askance_protocol.schema import Schema
 from askance_server.core.strategy import (
     Answer,
@@ -87,6 +88,18 @@ def _predict(node: Learnt | int, columns: Columns) -> Truths:
     return np.where(bit_of(columns["x"], node["bit"]), one, zero)
 
 
+def positive(value: Learnt) -> AnyTest:
+    """Whether the leaf that is reached says +1."""
+    return _positive(value["tree"])
+
+
+def _positive(node: Learnt | int) -> AnyTest:
+    if isinstance(node, int):
+        return Constant(truth=node == 1)
+    bit = Bit(field="x", index=node["bit"])
+    return Or(of=(And(of=(bit, _positive(node["one"]))), And(of=(Not(of=bit), _positive(node["zero"])))))
+
+
 def error(learned: Learnt, truth: Learnt) -> Fraction | None:
     """Exact error against a decision list over all values of the tested bits, if these are few."""
     bits = {*tested_bits(learned["tree"]), *(rule[0] for rule in truth["rules"])}
@@ -111,6 +124,7 @@ DECISION_TREE: Final = Strategy(
     portions_for=lambda parameters: (1,) * levels(parameters),
     longest="ones",
     predict=predict,
+    positive=positive,
     error=error,
     examples="decision-list",
     features=Features.BITS,

@@ -18,7 +18,7 @@ from askance_protocol.arrays import Floats, Truths
 from askance_protocol.concepts import ParityConcept
 from askance_protocol.examples import Columns
 from askance_protocol.queries import CellQuery
-from askance_protocol.queries.language import Label, Slice
+from askance_protocol.queries.language import AnyTest, Label, Not, Parity, Slice
 from askance_protocol.schema import MAX_WIDTH, BitsField, LabelField, Schema
 from askance_server.core.strategy import (
     Ask,
@@ -77,6 +77,12 @@ def predict(value: Learnt, columns: Columns) -> Truths:
     return ParityConcept(value["r"]).positive(columns.arrays)
 
 
+def positive(value: Learnt) -> AnyTest:
+    """Whether an even number of the bits of r are 1: then (−1)^(r⊙x) is +1."""
+    # r is written with x_0 first, a mask with x_0 last.
+    return Not(of=Parity(field="x", mask=f"{int(value['r'][::-1], 2):x}"))
+
+
 def error(learned: Learnt, truth: Learnt) -> Fraction:
     """0 if the parities are the same, else ½."""
     return Fraction(int(learned["r"] != truth["r"]), 2)
@@ -95,6 +101,7 @@ PARITY: Final = Strategy(
     schema=schema,
     run=run,
     predict=predict,
+    positive=positive,
     promise=promise,
     error=error,
     examples="parity",

@@ -119,7 +119,7 @@ def _wrong_members(strategy: Strategy) -> str:
             return f"its {name} is a {type(value).__name__}, not a {kind.__name__}"
     if not all(isinstance(portion, int) for portion in cast("tuple[object, ...]", strategy.portions)):
         return "its portions are not whole numbers"
-    for name in ("schema", "run", "over", "fields", "portions_for", "predict", "promise", "error", "cost"):
+    for name in ("schema", "run", "over", "fields", "portions_for", "predict", "promise", "error", "cost", "positive"):
         value = getattr(strategy, name)
         if not callable(value) and (value is not None or name in {"schema", "run"}):
             return f"its {name} is a {type(value).__name__}, not a function"

@@ -240,6 +240,9 @@ run mean --users 10 --eta 0.7 → --eta
 run mean --users 10 --eta nan → --eta
 run mean --users 10 --eta ½ → --eta
 run mean --users 10 --simulated-reports 0 → --simulated-reports
+run mean --users 10 --eta-most 0.1 → --eta-most | no label
+run conjunction --d 4 --users 10 --eta-most 0.5 → --eta-most | 0.49
+run masked-parity --d 4 --users 10 --eta-most 0.1 → --eta-most | choose another strategy
 run mean --users 10 --seed -1 → --seed
 run mean --users 10 --workers 0 → --workers
 audit --kind binary --epsilon 1 --samples 0 → --samples
