@@ -8,7 +8,6 @@ part asks about r itself. The channel's own table turns that into p. Nothing is 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -25,6 +24,7 @@ from askance_protocol.queries import CellQuery
 from askance_server.core.cell_channels import ReportsAt
 from askance_server.core.planning import SLOTS, TooFewUsersError
 from askance_server.core.strategy import Answer, Ask, Parameters, Strategy
+from askance_server.strategies.masked_parity import second
 from askance_server.strategies.masked_parity_pooled import searched
 
 MICRO_EPSILON: Final = 1_000_000
@@ -42,24 +42,25 @@ class Concept(NamedTuple):
         """The hypothesis value of a strategy that is right."""
         return {"r": "".join(str(self.r >> j & 1) for j in range(self.d)), "a": self.a}
 
-    def agreeing(self, *, asked_about: bool) -> Floats:
-        """By row: how likely a user's answer agrees with the row, before it is randomized."""
-        columns = _columns(searched(self.d, 0).cells)
+    def agreeing(self, columns: Integers, *, asked_about: bool) -> Floats:
+        """By row: how likely a user's answer agrees with the row, before it is randomized; or a coin."""
         signs = np.array([1 - 2 * (self.r >> j & 1) for j in range(self.d)])
-        mean = columns[:, : self.d] @ signs / (2 * self.d)
-        return (1 + mean + asked_about * columns[:, self.d] * (1 - 2 * self.a) / 2) / 2
+        mean = columns[: self.d].T @ signs / (2 * self.d)
+        if asked_about:
+            mean = mean + columns[self.d] * (1 - 2 * self.a) / 2
+        return (1 + mean) / 2
 
 
 @cache
-def _columns(number: int) -> Integers:
-    rows = np.arange(hadamard.rows_for(number))
-    odd = np.bitwise_count(rows[:, np.newaxis] & rows[np.newaxis, :number]) & 1
-    return 1 - 2 * odd.astype(np.int64)
+def columns_of(cells: int) -> Integers:
+    """The column of each cell in the Sylvester matrix, which is symmetric: also a row each."""
+    rows = np.arange(hadamard.rows_for(cells))
+    return 1 - 2 * (np.bitwise_count(rows[:cells, np.newaxis] & rows) & 1).astype(np.int64)
 
 
 @dataclass(slots=True)
 class Tallied(SQOracle):
-    """An oracle like `LocalReports` for the searching strategies, where a study takes all of its users."""
+    """An oracle like `LocalReports` for MASKED-PARITY's learners in rounds, where a study takes all of its users."""
 
     strategy: Strategy
     concept: Concept
@@ -70,15 +71,9 @@ class Tallied(SQOracle):
     rounds: list[int] = field(default_factory=list[int])
     """The number of users of each round."""
     _slots: Integers = field(init=False, repr=False)
-    _right: CellQuery = field(init=False, repr=False)
-    """The question about r itself."""
-    _agreeing: tuple[Floats, Floats] = field(init=False, repr=False)
-    """By row: about another candidate, about r."""
 
     def __post_init__(self) -> None:
         self._slots = np.cumsum(self.source.multinomial(self.users, np.full(SLOTS, 1 / SLOTS)))
-        self._right = searched(self.concept.d, self.concept.r)
-        self._agreeing = self.concept.agreeing(asked_about=False), self.concept.agreeing(asked_about=True)
 
     def answer(self, asks: Sequence[Ask]) -> Sequence[Answer]:
         """The users of whole slots, until there are as many as the round's portion; each to a part by the coin."""
@@ -88,21 +83,32 @@ class Tallied(SQOracle):
         self.rounds.append(int(self._slots[min(slot, SLOTS - 1)]) - asked)
         shares = np.array([ask.share or 1 for ask in asks])
         parts = self.source.multinomial(self.rounds[-1], shares / shares.sum())
-        return [self._shares(ask, int(part)) for ask, part in zip(asks, parts, strict=True)]
-
-    def _shares(self, ask: Ask, users: int) -> Floats:
-        if not isinstance(ask.query, CellQuery):
-            raise TypeError("the strategy asks for no cells")
-        if not users:
+        if not parts.all():
             raise TooFewUsersError("a part had no users")
-        d = self.concept.d
-        agreeing = self._agreeing[ask.query == self._right]
-        received = self.source.multinomial(users, np.full(len(agreeing), 1 / len(agreeing)))
+        query = asks[0].query
+        if isinstance(query, CellQuery):
+            return list(self._shares(asks, query, parts))
+        return [self._frequency(ask, int(users)) for ask, users in zip(asks, parts, strict=True)]
+
+    def _shares(self, asks: Sequence[Ask], query: CellQuery, users: Integers) -> Floats:
+        """Signed shares of the cells, which are as many in all parts."""
+        d, columns = self.concept.d, columns_of(query.cells)
+        right = searched(d, self.concept.r, query.cells // d)
+        agreeing = np.array([self.concept.agreeing(columns, asked_about=ask.query == right) for ask in asks])
+        received = self.source.multinomial(users, np.full(columns.shape[1], 1 / columns.shape[1]))
         ones = self.source.binomial(received, lie() + (1 - 2 * lie()) * agreeing)
-        shares = hadamard.transform(2 * ones - received)[: ask.query.cells] / ((1 - 2 * lie()) * users)
+        shares = (2 * ones - received) @ columns.T / ((1 - 2 * lie()) * users[:, np.newaxis])
         if self.told:
-            shares[d + 1 :] = 1 / ((1 - 2 * lie()) * math.sqrt(users))
+            shares[:, d + 1 :] = 1 / ((1 - 2 * lie()) * np.sqrt(users))[:, np.newaxis]
         return shares
+
+    def _frequency(self, ask: Ask, users: int) -> float:
+        """How often a user has b = 0, and a label other than χ_r̂(x): KLNRS11, Prop. 5.18, step 2."""
+        d, r, a = self.concept
+        right = ask.query == second("".join(str(r >> j & 1) for j in range(d)))
+        frequency = a / 2 if right else 1 / 4
+        ones = self.source.binomial(users, lie() + (1 - 2 * lie()) * frequency)
+        return float((ones / users - lie()) / (1 - 2 * lie()))
 
     @property
     def spent(self) -> Spent:

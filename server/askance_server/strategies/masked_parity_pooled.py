@@ -42,18 +42,18 @@ def portions(parameters: Parameters) -> tuple[int, ...]:
     """
     rounds = read.whole(parameters, "rounds", 2, MOST_ROUNDS, default=6)
     first = 0.4 + 1 / rounds
-    later = [(rounds / (rounds + 4)) ** place for place in range(rounds - 1)]
+    later = [(rounds / (rounds + 3)) ** place for place in range(rounds - 1)]
     return tuple(round(10**6 * each) for each in (first, *((1 - first) * each / sum(later) for each in later)))
 
 
-def searched(d: int, candidate: int) -> CellQuery:
+def searched(d: int, candidate: int, cells: int = 2) -> CellQuery:
     """Cell i where b = 1, as in step 1; where b = 0 cell d, signed by y·χ_r̂(x), whose mean reveals a if r̂ = r.
 
     Every user serves both halves: her own b says which. The cells beyond d are empty, and show the noise.
     """
     parity = And(of=(Not(of=SHOWN), Parity(field="x", mask=f"{candidate:x}")))
     cell = If(test=SHOWN, then=FieldValue(field="i"), otherwise=Integer(of=d))
-    return CellQuery(cells=max(2 * d, 64), cell=cell, negative=Xor(of=(MINUS, parity)))
+    return CellQuery(cells=max(cells * d, 64), cell=cell, negative=Xor(of=(MINUS, parity)))
 
 
 def run(parameters: Parameters, c: float = 1.0) -> Asking:
@@ -64,11 +64,13 @@ def run(parameters: Parameters, c: float = 1.0) -> Asking:
 def search(d: int, shares: tuple[int, ...], sure: float, c: float) -> Asking:
     """Search with these portions of the users, until one candidate has this probability."""
     posterior, left = Posterior(d, c), MOST_QUERIES - 1
-    # Any tolerance below the mean's 1/(2d) tells its sign.
-    answers = yield [Ask(searched(d, 0), 1 / (2 * d + 1))]
+    # Any tolerance below the mean's 1/(2d) tells its sign; the more cells, the better is the noise known.
+    answers = yield [Ask(searched(d, 0, 4), 1 / (2 * d + 1))]
     noise = posterior.hear([Candidate(0)], [np.atleast_1d(answers[0])])
     for number, share in enumerate(shares[1:], 1):
-        trials = posterior.worth(share / shares[0] / noise, left // (len(shares) - number))
+        # The fewer rounds, the fewer candidates, and each looked at well.
+        most, depth = left // (len(shares) - number), max(1.0, min(3.0, 20 / len(shares)))
+        trials = posterior.worth(share / shares[0] / noise, most, depth)
         left -= len(trials)
         answers = yield [Ask(searched(d, each.r), tolerance(each, trials), share=each.weight) for each in trials]
         posterior.hear(trials, [np.atleast_1d(answer) for answer in answers])

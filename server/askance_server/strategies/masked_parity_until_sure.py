@@ -1,7 +1,7 @@
-"""A_MP that enrols until it is sure: a third of the users, then small groups until one concept stands out.
+"""A_MP that enrols until it is sure: nearly half of the users, then small groups until one concept stands out.
 
 The search is that of `masked_parity_pooled`. Users who were never asked have spent nothing, so what counts is how many
-are asked: at d = 64 and ε = 1 some 2.2·10⁵ on average, of 4·10⁵ who stand by (docs/masked-parity.md).
+are asked: at d = 64 and ε = 1 some 2.2·10⁵ on average, of 3.3·10⁵ who stand by (docs/masked-parity.md).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from askance_server.strategies.masked_parity import dimension, error, predict, p
 from askance_server.strategies.masked_parity_pooled import MOST_ROUNDS, search
 from askance_server.strategies.shared.posterior import shrinkage
 
-PORTIONS: Final = (45, *[1] * (MOST_ROUNDS - 1))
+PORTIONS: Final = (80, *[1] * (MOST_ROUNDS - 1))
 """Of the users: those who only show bits of r, then groups who also look for it among the likeliest."""
 SURE: Final = 0.9
 """Where it stops. What it has learned is surer on average: the last group takes it beyond."""

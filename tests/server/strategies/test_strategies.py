@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import askance_server.strategies
+from askance_lab.experiments.planned_users import plan_study
 from askance_protocol.budget import MICRO
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns
@@ -156,7 +157,7 @@ def test_the_search_reckons_with_as_many_users_as_the_noise_of_the_first_round_t
     """C²/n is the variance of an empty cell; the second round has its portion of as many."""
     reckoned, worth = list[float](), Posterior.worth
     monkeypatch.setattr(
-        Posterior, "worth", lambda self, users, most: reckoned.append(users) or worth(self, users, most)
+        Posterior, "worth", lambda self, users, *more: reckoned.append(users) or worth(self, users, *more)
     )
     d = 8
     run = Run(MASKED_PARITY_POOLED, {"d": d})
@@ -167,6 +168,17 @@ def test_the_search_reckons_with_as_many_users_as_the_noise_of_the_first_round_t
 
     first, second, *_ = portions({"d": d})
     assert reckoned == [pytest.approx(second / first / spread**2, rel=0.6)]
+
+
+@pytest.mark.parametrize("epsilon", ["0.5", "1", "4"])
+@pytest.mark.parametrize("d", [2, 4, 8, 64])
+@pytest.mark.parametrize("strategy", [MASKED_PARITY, MASKED_PARITY_TWO_ROUNDS])
+def test_two_rounds_have_users_in_proportion_to_what_they_need(strategy: Strategy, d: int, epsilon: str) -> None:
+    """By the exact plan, which knows ε; and no more than 200 to 1."""
+    first, second = (each.planned for each in plan_study(strategy.name, {"d": d, "epsilon": epsilon}).rounds)
+    planned = strategy.planned({"d": d})
+
+    assert planned.portion(1) / (1 - planned.portion(1)) == pytest.approx(min(first / second, 200), rel=0.2)
 
 
 @pytest.mark.parametrize("rounds", [2, 3, 6, 12, 20, 100])

@@ -120,12 +120,16 @@ class Posterior:
         total = np.logaddexp(listed, np.log(others)) if others > 0 else listed
         return every[order], logs[order] - max(total, np.logaddexp.reduce(logs))
 
-    def worth(self, users: float, most: int = MOST) -> list[Candidate]:
-        """Candidates to ask about next, with this number of users over C²."""
+    def worth(self, users: float, most: int = MOST, depth: float = 1.0) -> list[Candidate]:
+        """Candidates to ask about next, with this number of users over C².
+
+        With a depth each gets so many times the users that bring it to the common level: where few rounds are left,
+        fewer candidates are looked at, and each well.
+        """
         ranked, logs = self.ranking()
         nats = users / 8
         logs = logs[: max(1, min(most, MOST, int((logs > logs[0] - HOPELESS).sum())))]
-        above = above_water(logs, nats)
+        above = above_water(logs, nats / depth)
         # The last of those that are kept has the least, and shares what the others leave.
         kept = max(1, int((above * nats >= self._least * np.cumsum(above)).sum()))
         dealt = largest_remainders(above[:kept], DEALT)
