@@ -12,14 +12,7 @@ from askance_protocol.examples import Columns
 from askance_protocol.queries import BooleanQuery
 from askance_protocol.queries.language import And, Bit, Compare, FieldValue, Integer, Label, Not, Parity, Xor
 from askance_protocol.schema import BitsField, IntegerField, LabelField, Schema
-from askance_server.core.strategy import (
-    Ask,
-    Asking,
-    Hypothesis,
-    Learnt,
-    Parameters,
-    Strategy,
-)
+from askance_server.core.strategy import Ask, Asking, Hypothesis, Learnt, Parameters, Strategy
 from askance_server.strategies.shared.portions import by_need
 
 SHOWN: Final = Bit(field="b", index=0)
