@@ -94,7 +94,11 @@ class Tallied(SQOracle):
         """Signed shares of the cells, which are as many in all parts."""
         d, columns = self.concept.d, columns_of(query.cells)
         right = searched(d, self.concept.r, query.cells // d)
-        agreeing = np.array([self.concept.agreeing(columns, asked_about=ask.query == right) for ask in asks])
+        about_another = self.concept.agreeing(columns, asked_about=False)
+        agreeing = np.tile(about_another, (len(asks), 1))
+        for place, ask in enumerate(asks):
+            if ask.query == right:
+                agreeing[place] = self.concept.agreeing(columns, asked_about=True)
         received = self.source.multinomial(users, np.full(columns.shape[1], 1 / columns.shape[1]))
         ones = self.source.binomial(received, lie() + (1 - 2 * lie()) * agreeing)
         shares = (2 * ones - received) @ columns.T / ((1 - 2 * lie()) * users[:, np.newaxis])
