@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from askance_client.population import Population
-from askance_client.simulation.population import synthetic
 from askance_lab.data.made_up import made_up
 from askance_lab.engines import Engine, engine
 from askance_lab.evaluation.error import error_of
@@ -136,8 +135,7 @@ class StudyTrial:
 
     def __call__(self, users: int, seed: int) -> TrialOutcome:
         """Run one study over a population that the seed draws."""
-        own = planning.strategy_parameters(self.parameters)
-        population = synthetic(self.kind, own, seed)
+        population = made_up(self.strategy, self.parameters, seed, kind=self.kind)
         return study(self.strategy, {"users": "all", **self.parameters}, population, users, seed)
 
 
