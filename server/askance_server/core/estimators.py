@@ -9,10 +9,10 @@ nothing here asks which channel it is, only whether a score takes two values.
 
 The interval depends on nothing but what is certain.
 
-- Where f takes two values, as for every binary, Hadamard and k-ary part, the count of one of them is binomial:
-  reports of users drawn from the population are independent, and the public coin is independent of the data. The
-  interval is Clopper and Pearson's (1934), which covers for every n and every mean. So it is for a *sum of cells*: by
-  k-ary response one of the cells S is named with probability |S|·q + (p − q)·[the user's own is in S].
+- Where f takes two values, as for every binary, Hadamard and k-ary part and for buckets without signs, the count of one
+  of them is binomial: reports of users drawn from the population are independent, and the public coin is independent of
+  the data. The interval is Clopper and Pearson's (1934), which covers for every n and every mean. So it is for a *sum
+  of cells*: by k-ary response one of the cells S is named with probability |S|·q + (p − q)·[the user's own is in S].
 - Where f takes more values, the interval is the intersection of two that each hold with half the failure:
   Hoeffding's (1963, Thm 1, in its form with the relative entropy), which is narrow for means near the ends, and
   the empirical Bernstein bound of Maurer and Pontil (2009, Thm 4), which is narrow for small variances.
@@ -39,10 +39,11 @@ from askance_protocol.arrays import Floats, Integers
 from askance_protocol.channels import Channel
 from askance_protocol.channels.channel import EVEN
 from askance_protocol.errors import ProtocolError
+from askance_protocol.hashing import Buckets
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
 from askance_protocol.rounds import PreparedPart
 from askance_protocol.tally import Tally
-from askance_server.core import binomial
+from askance_server.core import binomial, hashed_cells
 
 Sums: TypeAlias = Sequence[Sequence[int]]
 """Sets of cells: of each, the sum of their shares is wanted."""
@@ -104,13 +105,15 @@ def wanted_of(part: PreparedPart, sums: Sums = ()) -> Floats:
     return wanted
 
 
-def _scores(part: PreparedPart, tally: Tally, sums: Sums) -> _TwoValued | _Several:
+def _scores(part: PreparedPart, tally: Tally, sums: Sums) -> _TwoValued | _Several | _Apart:
     if tally.counts.shape != (part.rows, part.channel.outcomes):
         raise ProtocolError("has not the rows and outcomes of its part", where="tally")
     if not tally.received:
         raise ProtocolError("nobody has reported", where="tally", remedy="wait for reports, or lower the target")
     query = part.query.query
     if isinstance(query, CellQuery) and part.pooled and not sums:
+        if isinstance(part.pooling, Buckets):
+            return _hashed(query, part.pooling, part.channel, tally)
         return _pooled(query, part.channel, tally)
     return _scored(wanted_of(part, sums), part.channel, tally)
 
@@ -122,6 +125,14 @@ def _pooled(query: CellQuery, channel: Channel, tally: Tally) -> _TwoValued:
     lowest = 0.0 if query.negative is None else -1.0
     differs, agrees = channel.scores(POOLED).tolist()
     return _TwoValued(agreeing, tally.received, (differs, agrees), (lowest, 1.0))
+
+
+def _hashed(query: CellQuery, buckets: Buckets, channel: Channel, tally: Tally) -> _TwoValued | _Apart:
+    """Scores of every cell at once: how many reports named its bucket, and with signs how many that of its opposite."""
+    counts, values = hashed_cells.counts(buckets, query.cells, tally), hashed_cells.law(buckets, channel).values
+    if not buckets.signed:
+        return _TwoValued(counts[1], tally.received, (float(values[0]), float(values[1])), (0.0, 1.0))
+    return _Apart(values, counts, (-1.0, 1.0))
 
 
 def _scored(wanted: Floats, channel: Channel, tally: Tally) -> _TwoValued | _Several:
@@ -204,6 +215,26 @@ class _Several:
         possible = min(max(value, domain[0]), domain[1])
         low, high = bounded_interval(possible, variance, received, (float(score.min()), float(score.max())), confidence)
         return error, max(low, domain[0]), min(high, domain[1])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Apart:
+    """Scores of the same values for each cell, and of each cell how many reports have them."""
+
+    values: Floats
+    counts: Integers
+    """A row for each value, a column for each cell."""
+    domain: tuple[float, float]
+
+    def means(self) -> Floats:
+        return self.values @ self.counts / self.counts.sum(axis=0)
+
+    def estimates(self, confidence: float) -> Estimates:
+        ends = np.array([self.domain[0]]), np.array([self.domain[1]])
+        cells = [_Several(self.values[np.newaxis], each, ends).estimates(confidence) for each in self.counts.T]
+        columns = zip(*((one.standard_errors, one.low, one.high) for one in cells), strict=True)
+        errors, low, high = (np.concatenate(column) for column in columns)
+        return Estimates(self.means(), errors, low, high, confidence, int(self.counts[:, 0].sum()))
 
 
 def clopper_pearson(ones: Integers, received: int, confidence: float) -> tuple[Floats, Floats]:
