@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from askance_protocol.arrays import Floats, Whole
 from askance_protocol.channels.ratio import WORD
 from askance_protocol.errors import ProtocolError
+from askance_protocol.hadamard import Answers, PublicRows
 from askance_protocol.queries import Query
 from askance_protocol.randomness import Leads, Positions, RandomSource, Words
 from askance_protocol.remembering import Remembered
@@ -185,6 +186,28 @@ class Channel(ABC):
             )
 
 
+class Pooling(Protocol):
+    """How a public row turns one of many cells into an input of a channel of few."""
+
+    @property
+    def rows(self) -> int:
+        """One more than the largest row that is dealt: a power of two."""
+        ...
+
+    @property
+    def first(self) -> int:
+        """The least row that is dealt: 0, or 1 where row 0 would tell nothing."""
+        ...
+
+    def encode(self, answer: Whole, row: int) -> Whole:
+        """The input for one answer, by the same steps for each."""
+        ...
+
+    def encode_all(self, answers: Answers, public_rows: PublicRows) -> NDArray[np.integer[Any]]:
+        """The inputs for many answers."""
+        ...
+
+
 class BaseChannelSpec(Value):
     """A channel as it is published: its kind, its numbers, and which channel it is for a query."""
 
@@ -207,9 +230,9 @@ class BaseChannelSpec(Value):
         """About how many microseconds it takes to build and to certify the channel, told without building it."""
         return 1
 
-    def pools(self, query: Query) -> bool:  # noqa: ARG002 - a channel that pools looks at it
-        """Whether a public Hadamard row turns the cell of this query into one bit, for a channel of inputs −, 0, +."""
-        return False
+    def pooling(self, query: Query, schema: Schema) -> Pooling | None:  # noqa: ARG002 - a channel that pools looks at them
+        """How a public row turns the cell of this query into an input; None: the answer says which input it is."""
+        return None
 
     def refuse(self, query: Query) -> ProtocolError:
         """The error for a query that this channel does not answer."""

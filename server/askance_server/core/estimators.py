@@ -9,10 +9,10 @@ nothing here asks which channel it is, only whether a score takes two values.
 
 The interval depends on nothing but what is certain: the channel's table, and the tally.
 
-- Where f takes two values, as for every binary, Hadamard and k-ary part, the count of one of them is binomial:
-  reports of users drawn from the population are independent, and the public coin is independent of the data. The
-  interval is Clopper and Pearson's (1934), which covers for every n and every mean. So it is for a *sum of cells*: by
-  k-ary response one of the cells S is named with probability |S|·q + (p − q)·[the user's own is in S].
+- Where f takes two values, as for every binary, Hadamard and k-ary part and for buckets without signs, the count of one
+  of them is binomial: reports of users drawn from the population are independent, and the public coin is independent of
+  the data. The interval is Clopper and Pearson's (1934), which covers for every n and every mean. So it is for a *sum
+  of cells*: by k-ary response one of the cells S is named with probability |S|·q + (p − q)·[the user's own is in S].
 - Where f takes more values, the reports' law is a mixture of the channel's rows, and the interval is where a mean of
   such a law may lie (`mixtures`): within a few per cent of the normal interval for a thousand reports, and the one of
   the worst population for a few.
@@ -41,10 +41,12 @@ from askance_protocol.arrays import Floats, Integers
 from askance_protocol.channels import Channel
 from askance_protocol.channels.channel import EVEN, matrix
 from askance_protocol.errors import ProtocolError
+from askance_protocol.hashing import Buckets
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
 from askance_protocol.rounds import PreparedPart
 from askance_protocol.tally import Tally
-from askance_server.core import binomial, mixtures
+from askance_server.core import binomial, hashed_cells, mixtures
+from askance_server.core.hashed_cells import CellLaw
 
 Sums: TypeAlias = Sequence[Sequence[int]]
 """Sets of cells: of each, the sum of their shares is wanted."""
@@ -116,7 +118,7 @@ def wanted_of(part: PreparedPart, sums: Sums = ()) -> Floats:
     return wanted
 
 
-def _scores(part: PreparedPart, tallies: Sequence[Tally], sums: Sums) -> _TwoValued | _Several:
+def _scores(part: PreparedPart, tallies: Sequence[Tally], sums: Sums) -> _TwoValued | _Several | _Apart:
     """Scores of one tally after the other."""
     if any(tally.counts.shape != (part.rows, part.channel.outcomes) for tally in tallies):
         raise ProtocolError("has not the rows and outcomes of its part", where="tally")
@@ -127,6 +129,8 @@ def _scores(part: PreparedPart, tallies: Sequence[Tally], sums: Sums) -> _TwoVal
         raise ProtocolError("have not equally many reports", where="tallies")
     query = part.query.query
     if isinstance(query, CellQuery) and part.pooled and not sums:
+        if isinstance(part.pooling, Buckets):
+            return _hashed(query, part.pooling, part.channel, tallies)
         return _pooled(query, part.channel, tallies)
     return _scored(wanted_of(part, sums), part.channel, tallies)
 
@@ -139,6 +143,15 @@ def _pooled(query: CellQuery, channel: Channel, tallies: Sequence[Tally]) -> _Tw
     lowest = 0.0 if query.negative is None else -1.0
     differs, agrees = channel.scores(POOLED).tolist()
     return _TwoValued(agreeing, received, (differs, agrees), (lowest, 1.0))
+
+
+def _hashed(query: CellQuery, buckets: Buckets, channel: Channel, tallies: Sequence[Tally]) -> _TwoValued | _Apart:
+    """Scores of every cell at once: how many reports named its bucket, and with signs how many that of its opposite."""
+    counts = np.concatenate([hashed_cells.counts(buckets, query.cells, tally) for tally in tallies], axis=1)
+    law = hashed_cells.law(buckets, channel)
+    if not buckets.signed:
+        return _TwoValued(counts[1], tallies[0].received, (float(law.values[0]), float(law.values[1])), (0.0, 1.0))
+    return _Apart(law, counts)
 
 
 def _scored(wanted: Floats, channel: Channel, tallies: Sequence[Tally]) -> _TwoValued | _Several:
@@ -227,6 +240,31 @@ class _Several:
         away = (scored - means[:, np.newaxis]) ** 2
         variance = (away * np.repeat(self.counts, len(self.scored), axis=0)).sum(axis=1) / (received - 1)
         return np.sqrt(variance / received)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Apart:
+    """Scores whose law is the same for each cell, and of each cell how many reports have each value."""
+
+    law: CellLaw
+    counts: Integers
+    """A row for each value, a column for each cell of each tally."""
+
+    @property
+    def received(self) -> int:
+        return int(self.counts[:, 0].sum())
+
+    def means(self) -> Floats:
+        return self.law.values @ self.counts / self.received
+
+    def estimates(self, confidence: float) -> Estimates:
+        means, values = self.means(), self.law.values
+        laws = mixtures.mixtures(self.law.table, values[np.newaxis], self.law.wanted[np.newaxis])
+        low, high = mixtures.interval(laws, np.ascontiguousarray(self.counts.T), confidence)
+        away = ((values[:, np.newaxis] - means) ** 2 * self.counts).sum(axis=0)
+        # One report shows no spread at all: then the largest possible one stands in.
+        spread = np.sqrt(away / (self.received - 1) / self.received) if self.received > 1 else np.ptp(values) / 2
+        return Estimates(means, np.broadcast_to(spread, means.shape), low, high, confidence, self.received)
 
 
 def clopper_pearson(ones: Integers, received: int, confidence: float) -> tuple[Floats, Floats]:

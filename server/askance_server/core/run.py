@@ -271,8 +271,8 @@ def _check_ask(where: str, ask: object) -> None:
     query, tolerance = cast("object", ask.query), cast("object", ask.tolerance)
     if not isinstance(query, BooleanQuery | RealQuery | CellQuery):
         raise StrategyError(f"{where} has a {type(query).__name__} for a query")
-    if ask.channel not in ("binary", "best", "kary"):
-        raise StrategyError(f"{where} has a channel that is neither binary nor best nor kary")
+    if ask.channel not in ("fewest", "best", "kary", "binary"):
+        raise StrategyError(f"{where} has a channel that is none of fewest, best, kary and binary")
     if ask.sums and not _has_cells(ask):
         raise StrategyError(f"{where} has sums that are not sets of cells of a query by the channel kary")
     if ask.row_lead and not _has_rows(ask):

@@ -53,9 +53,10 @@ class Ask:
 
     query: BooleanQuery | RealQuery | CellQuery
     tolerance: float
-    channel: Literal["binary", "best", "kary"] = "binary"
-    """Best: a cell query is asked through whichever channel estimates its cells best. Kary: by k-ary response, so that
-    sums of cells have exact intervals. Else one bit answers it."""
+    channel: Literal["fewest", "best", "kary", "binary"] = "fewest"
+    """Fewest: through whichever channel needs the fewest reports at this tolerance, for every population. Best: cells
+    through whichever channel has the least variance where their shares are even: for a strategy that takes the users it
+    gets. Kary: by k-ary response, so that sums of cells have exact intervals. Binary: by one bit."""
     share: int = 0
     """How the users of the round are dealt to its asks: in proportion to this. 0, of all: as their tolerances need."""
     sums: SetsOfCells = ()

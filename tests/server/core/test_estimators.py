@@ -15,6 +15,7 @@ from scipy import special, stats
 from askance_protocol.budget import MICRO
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns
+from askance_protocol.hashing import Buckets
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
 from askance_protocol.randomness import SimulatedRandom
 from askance_protocol.rounds import GeometricSpec, PreparedPart, TableSpec
@@ -36,8 +37,19 @@ def answers_of(one: PreparedPart) -> list[int]:
             return list(range(-denominator, denominator + 1))
         case CellQuery(cells=cells, negative=negative):
             positive = list(range(1, cells + 1))
-            none = [0] if one.pooled else []
+            none = [0] if one.pooled and not everybody_hashed(one) else []
             return none + positive + ([-answer for answer in positive] if negative is not None else [])
+
+
+def everybody_hashed(one: PreparedPart) -> bool:
+    """Whether a part hashes the cells of a partition in one of which everybody is."""
+    query = one.query.query
+    return isinstance(one.pooling, Buckets) and isinstance(query, CellQuery) and query.always_inside(SCHEMA)
+
+
+def rows_of(one: PreparedPart) -> range:
+    """The rows that are dealt."""
+    return range(0 if one.pooling is None else one.pooling.first, one.rows)
 
 
 def truth(one: PreparedPart, population: Floats) -> Floats:
@@ -55,11 +67,11 @@ def truth(one: PreparedPart, population: Floats) -> Floats:
 def report_probabilities(one: PreparedPart, population: Floats) -> Floats:
     """Pr[row, outcome] of a random user's report, from the channel's exact table."""
     table = np.array([[float(weight) for weight in row] for row in one.channel.table()]) / 2.0**64
-    answers = answers_of(one)
-    return (
-        np.array([population @ table[[int(one.encode(answer, row)) for answer in answers]] for row in range(one.rows)])
-        / one.rows
-    )
+    answers, dealt = answers_of(one), rows_of(one)
+    probabilities = np.zeros((one.rows, one.channel.outcomes))
+    for row in dealt:
+        probabilities[row] = population @ table[[int(one.encode(answer, row)) for answer in answers]] / len(dealt)
+    return probabilities
 
 
 def populations(one: PreparedPart) -> dict[str, Floats]:
