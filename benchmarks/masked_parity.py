@@ -1,8 +1,11 @@
 """Users that MASKED-PARITY takes until 95 % of the studies learn it exactly, at ε = 1. docs/masked-parity.md reads it.
 
-Prints one JSON object. Every study is in process, user by user, with the protocol's own rounds; all enrolled users
-count. Small d are searched; d = 64 is measured at its goals. Exits 6 where a goal is missed. What is measured is kept
-in a file, if one is given, and not measured again.
+Prints one JSON object. All enrolled users count, and how many were asked is told besides: of a learner that enrols
+until it is sure, that is what counts. Where it says "tallied", the users of a study are tallied and not drawn one by
+one (`masked_parity_tallies`, the same law); else every study is in process, user by user, with the protocol's own
+rounds. Exits 6 where a goal is missed. What is measured is kept in a file, if one is given, and not measured again.
+
+The goals at d = 64 are measured on seeds that nothing was tuned on, fixed here beforehand: `FRESH`.
 
     python benchmarks/masked_parity.py [seeds] [--workers N] [--keep FILE]
 """
@@ -12,8 +15,11 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
+from masked_parity_tallies import tallied
 from tasks import arguments, measured_tasks
 
 from askance_lab.experiments.sample_size import LearnerTrial, learner_of, measure, users_needed
@@ -21,13 +27,22 @@ from askance_lab.theory.masked_parity import users_masked_parity_repaired
 from askance_server.strategies.masked_parity_noninteractive import MASKED_PARITY_NONINTERACTIVE
 from askance_server.strategies.masked_parity_pooled import MASKED_PARITY_POOLED
 from askance_server.strategies.masked_parity_two_rounds import MASKED_PARITY_TWO_ROUNDS
+from askance_server.strategies.masked_parity_until_sure import MASKED_PARITY_UNTIL_SURE
 
 RATE: Final = 0.95
+FRESH: Final = range(20_000, 21_000)
 POOLED: Final = MASKED_PARITY_POOLED.name
 TWO_ROUNDS: Final = MASKED_PARITY_TWO_ROUNDS.name
+UNTIL_SURE: Final = MASKED_PARITY_UNTIL_SURE.name
 NONINTERACTIVE: Final = MASKED_PARITY_NONINTERACTIVE.name
 STRATEGIES: Final = {
-    each.name: each for each in (MASKED_PARITY_POOLED, MASKED_PARITY_TWO_ROUNDS, MASKED_PARITY_NONINTERACTIVE)
+    each.name: each
+    for each in (
+        MASKED_PARITY_POOLED,
+        MASKED_PARITY_TWO_ROUNDS,
+        MASKED_PARITY_UNTIL_SURE,
+        MASKED_PARITY_NONINTERACTIVE,
+    )
 }
 
 
@@ -37,65 +52,89 @@ class Goal(NamedTuple):
     strategy: str
     d: int
     users: int
+    rounds: int = 0
+    """How many a search may have; 0: as many as it has by itself."""
+    by_tallies: bool = True
+    asked: int = 0
+    """How many users are to be asked on average at most; 0: all of them."""
 
     @property
     def learner(self) -> LearnerTrial:
         """The strategy in this dimension."""
-        return learner_of(STRATEGIES[self.strategy], {"d": self.d})
+        parameters = {"d": self.d, **({"rounds": self.rounds} if self.rounds else {})}
+        return (tallied if self.by_tallies else learner_of)(STRATEGIES[self.strategy], parameters)
 
     def __str__(self) -> str:
-        return f"{self.strategy} at d = {self.d} with {self.users} users"
+        rounds = f" in {self.rounds} rounds" if self.rounds else ""
+        how = "tallied" if self.by_tallies else "user by user"
+        return f"{self.strategy}{rounds} at d = {self.d} with {self.users} users, {how}"
 
 
-GOALS: Final = (
-    Goal(NONINTERACTIVE, 8, 29_000),
-    Goal(POOLED, 16, 45_000),
-    Goal(POOLED, 64, 430_000),
-    Goal(POOLED, 64, 400_000),
+GOALS: Final = (Goal(POOLED, 64, 312_000, 100), Goal(UNTIL_SURE, 64, 325_000, asked=225_000))
+"""On `FRESH` seeds."""
+CURVE: Final = tuple(
+    Goal(POOLED, 64, users, rounds)
+    for rounds, users in ((2, 392_000), (3, 366_000), (6, 342_000), (12, 330_000), (20, 325_000), (100, 318_000))
 )
-COMPARED: Final = (Goal(POOLED, 64, 360_000), Goal(POOLED, 64, 345_000), Goal(TWO_ROUNDS, 64, 800_000))
+"""About where so many rounds do."""
+COMPARED: Final = (
+    Goal(TWO_ROUNDS, 64, 800_000),
+    Goal(NONINTERACTIVE, 8, 29_000, by_tallies=False),
+    Goal(UNTIL_SURE, 16, 14_000),
+    Goal(UNTIL_SURE, 16, 14_000, by_tallies=False),
+    Goal(POOLED, 16, 14_000),
+    Goal(POOLED, 16, 14_000, by_tallies=False),
+)
+"""At d = 16 both ways, which is to say the same."""
 STARTS: Final = (
-    Goal(POOLED, 8, 4_000),
-    Goal(POOLED, 16, 16_000),
-    Goal(POOLED, 32, 72_000),
+    Goal(UNTIL_SURE, 32, 66_000),
+    Goal(POOLED, 32, 68_000),
+    Goal(TWO_ROUNDS, 32, 165_000),
+    Goal(UNTIL_SURE, 16, 13_000),
+    Goal(POOLED, 16, 14_000),
+    Goal(TWO_ROUNDS, 16, 36_000),
+    Goal(UNTIL_SURE, 8, 3_000),
+    Goal(POOLED, 8, 3_200),
     Goal(TWO_ROUNDS, 8, 8_000),
-    Goal(TWO_ROUNDS, 16, 40_000),
-    Goal(TWO_ROUNDS, 32, 170_000),
-    Goal(NONINTERACTIVE, 8, 14_000),
+    Goal(NONINTERACTIVE, 8, 14_000, by_tallies=False),
 )
-"""Where each search begins."""
+"""Where each search in small dimensions begins."""
 
 
 class GoalTask(NamedTuple):
     """What one worker does."""
 
     goal: Goal
-    seeds: int
-    search: bool
+    seeds: range
+    search: bool = False
 
     @property
     def key(self) -> str:
         """Names it among the results."""
-        return f"{'search from' if self.search else 'measure'} {self.goal} seeds={self.seeds}"
+        of = f"{self.seeds.start} to {self.seeds.stop - 1}"
+        return f"{'search from' if self.search else 'measure'} {self.goal} seeds={of}"
 
 
 def main() -> int:
     """Measure, print, compare with the goals."""
     chosen = arguments(__doc__, seeds=200)
     begin = time.perf_counter()
-    tasks = [GoalTask(goal, chosen.seeds, search=False) for goal in GOALS + COMPARED]
-    tasks += [GoalTask(goal, chosen.seeds, search=True) for goal in STARTS]
-    rows = measured_tasks(row, {task.key: task for task in tasks}, chosen)
-    goals, compared = rows[: len(GOALS)], rows[len(GOALS) : len(GOALS + COMPARED)]
-    missed = [str(goal) for goal, found in zip(GOALS, goals, strict=True) if found["rate"] < RATE]
+    few, more = range(chosen.seeds), range(3 * chosen.seeds // 2)
+    groups: dict[str, Sequence[GoalTask]] = {
+        "goals": [GoalTask(goal, FRESH) for goal in GOALS],
+        "curve": [GoalTask(goal, more) for goal in CURVE],
+        "searched": [GoalTask(goal, few, search=True) for goal in STARTS],
+        "compared": [GoalTask(goal, few) for goal in COMPARED],
+    }
+    tasks = {task.key: task for group in groups.values() for task in group}
+    found = dict(zip(tasks, measured_tasks(row, tasks, chosen), strict=True))
+    rows = {name: [found[task.key] for task in group] for name, group in groups.items()}
+    missed = [str(goal) for goal, each in zip(GOALS, rows["goals"], strict=True) if is_missed(goal, each)]
     result = {
-        "schema_version": 1,
+        "schema_version": 2,
         "epsilon": "1",
         "rate": RATE,
-        "seeds": chosen.seeds,
-        "goals": goals,
-        "compared": compared,
-        "searched": rows[len(GOALS + COMPARED) :],
+        **rows,
         "by_the_bound": {str(d): bound(d) for d in (8, 16, 32, 64)},
         "missed": missed,
         "seconds": round(time.perf_counter() - begin),
@@ -104,14 +143,21 @@ def main() -> int:
     return 6 if missed else 0
 
 
+def is_missed(goal: Goal, found: dict[str, Any]) -> bool:
+    """Whether too few studies were right, or too many users asked."""
+    return found["rate"] < RATE or bool(goal.asked and found["mean_asked"] > goal.asked)
+
+
 def row(task: GoalTask) -> dict[str, Any]:
     """The rate at the goal's users; of a search, at the fewest users with which enough studies were right."""
-    goal, seeds = task.goal, range(task.seeds)
+    goal, seeds = task.goal, task.seeds
     if task.search:
-        found = users_needed(goal.learner, seeds, goal.users).measured
+        found = users_needed(goal.learner, seeds, goal.users, step=Fraction(1, 40)).measured
     else:
         found = measure(goal.learner, goal.users, seeds)
-    return {"strategy": goal.strategy, "d": goal.d, **found.to_json()}
+    most = STRATEGIES[goal.strategy].planned({"d": goal.d, **({"rounds": goal.rounds} if goal.rounds else {})}).rounds
+    how = {"most_rounds": most, "tallied": goal.by_tallies, "first_seed": seeds.start}
+    return {"strategy": goal.strategy, "d": goal.d, **how, **found.to_json()}
 
 
 def bound(d: int) -> int:

@@ -73,3 +73,9 @@ def choices(coins: Words, count: int) -> NDArray[np.uint32]:
 def rows(coins: Words, last: int | NDArray[np.uint16]) -> NDArray[np.uint16]:
     """One of the rows 0 .. last from the low end, where last + 1 is a power of two (or one such last for each coin)."""
     return coins.astype(np.uint16) & np.asarray(last, np.uint16)
+
+
+def rows_from_one(coins: Words, last: int | NDArray[np.uint16]) -> NDArray[np.uint16]:
+    """One of the rows 1 .. last from the low half: 1 + ⌊low · last / 2³²⌋, each to within 2⁻³²."""
+    low = coins & np.uint64((1 << 32) - 1)
+    return (low * np.asarray(last, np.uint64) >> np.uint64(32)).astype(np.uint16) + np.uint16(1)

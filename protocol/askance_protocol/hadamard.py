@@ -7,12 +7,16 @@ reports a fair coin. H is orthogonal, so the mean over users of report · H[r, j
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from askance_protocol.arrays import Integers, Whole
+
+Answers: TypeAlias = NDArray[np.signedinteger[Any]]
+PublicRows: TypeAlias = NDArray[np.uint16]
 
 NEITHER = 1
 """Input of a binary response with two steps: 0 stands for −1, 1 for "in no cell", 2 for +1."""
@@ -29,13 +33,33 @@ def encode(answer: Whole, row: int) -> Whole:
     return NEITHER + (answer != 0) * (1 - 2 * odd)
 
 
-def encode_all(answers: NDArray[np.signedinteger[Any]], public_rows: NDArray[np.uint16]) -> NDArray[np.uint8]:
+def encode_all(answers: Answers, public_rows: PublicRows) -> NDArray[np.uint8]:
     """The inputs of binary response for many answers: sign bit, parity of row ∧ cell, and none in the middle."""
     cells = (np.abs(answers) - 1).astype(np.uint16)
     odd = np.bitwise_count(cells & public_rows) & np.uint8(1) ^ (answers < 0).view(np.uint8)
     inputs = (odd ^ np.uint8(1)) << np.uint8(1)
     np.copyto(inputs, NEITHER, where=answers == 0)
     return inputs
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """How a part pools cells by these rows."""
+
+    rows: int
+
+    @property
+    def first(self) -> int:
+        """The least row that is dealt."""
+        return 0
+
+    def encode(self, answer: Whole, row: int) -> Whole:
+        """The input for one answer."""
+        return encode(answer, row)
+
+    def encode_all(self, answers: Answers, public_rows: PublicRows) -> NDArray[np.integer[Any]]:
+        """The inputs for many answers."""
+        return encode_all(answers, public_rows)
 
 
 def transform(column: Integers) -> Integers:

@@ -7,6 +7,7 @@
 // doubles hold exactly (`Cuts`).
 
 import { refuse } from "./errors.mjs";
+import { MAX_BITS } from "./hashing.mjs";
 import { MIN_WEIGHT, SCALE, WORD, certified, expLower, expScaled, tooLarge, wholeEpsilon } from "./ratio.mjs";
 import { MICRO_EPSILON, kinds, list, matching, oneOf, record, whole } from "./values.mjs";
 
@@ -15,7 +16,8 @@ import { MICRO_EPSILON, kinds, list, matching, oneOf, record, whole } from "./va
  * @typedef {{readonly kind: "binary" | "kary" | "geometric" | "laplace", readonly micro_epsilon: number}} EpsilonSpec
  */
 /** @typedef {{readonly kind: "table", readonly weights: readonly (readonly string[])[]}} TableSpec */
-/** @typedef {EpsilonSpec | TableSpec} ChannelSpec */
+/** @typedef {{readonly kind: "hash", readonly micro_epsilon: number, readonly bits: number}} HashSpec */
+/** @typedef {EpsilonSpec | TableSpec | HashSpec} ChannelSpec */
 /**
  * @typedef {object} Channel
  * @property {string} kind
@@ -35,6 +37,7 @@ export const CHANNEL = kinds("kind", {
   kary: record({ kind: oneOf("kary"), micro_epsilon: MICRO_EPSILON }),
   geometric: record({ kind: oneOf("geometric"), micro_epsilon: MICRO_EPSILON }),
   laplace: record({ kind: oneOf("laplace"), micro_epsilon: MICRO_EPSILON }),
+  hash: record({ kind: oneOf("hash"), micro_epsilon: MICRO_EPSILON, bits: whole(1, MAX_BITS) }),
   table: record({
     kind: oneOf("table"),
     weights: list(2, Infinity, list(0, Infinity, matching(/^(0|[1-9][0-9]{0,19})$/))),

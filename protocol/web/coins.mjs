@@ -54,3 +54,10 @@ export const choice = (coin, count) => Math.floor((coin.high * count) / 2 ** 32)
  * @param {number} rows
  */
 export const rowOf = (coin, rows) => coin.low % rows;
+
+/**
+ * One of the rows 1 .. rows − 1, from the low half. The product is exact: there are at most 2^16.
+ * @param {Tossed} coin
+ * @param {number} rows
+ */
+export const rowFromOne = (coin, rows) => 1 + Math.floor((coin.low * (rows - 1)) / 2 ** 32);

@@ -217,6 +217,23 @@ export function prepare(query, schema) {
 }
 
 /**
+ * Between which numbers the cell of a query lies.
+ * @param {Extract<Query, {kind: "cell"}>} query
+ * @param {Schema} schema
+ */
+const boundsOfCell = (query, schema) => bounder(schema)(query.cell, "cell") ?? [0n, 0n];
+
+/**
+ * Whether each example lies in a cell.
+ * @param {Extract<Query, {kind: "cell"}>} query
+ * @param {Schema} schema
+ */
+export function alwaysInside(query, schema) {
+  const [low, high] = boundsOfCell(query, schema);
+  return low >= 0n && high < BigInt(query.cells);
+}
+
+/**
  * The number of inputs of a channel that has one for each answer. Refused where a cell query may name no cell.
  * @param {Query} query
  * @param {Schema} schema
@@ -224,8 +241,8 @@ export function prepare(query, schema) {
 export function inputsOf(query, schema) {
   if (query.kind === "boolean") return 2;
   if (query.kind === "real") return 2 * query.denominator + 1;
-  const [low, high] = bounder(schema)(query.cell, "cell") ?? [0n, 0n];
-  if (low < 0n || high >= BigInt(query.cells)) {
+  if (!alwaysInside(query, schema)) {
+    const [low, high] = boundsOfCell(query, schema);
     refuse(
       "",
       `the cell lies in ${low} .. ${high}, not always in 0 .. ${query.cells - 1}`,

@@ -6,10 +6,11 @@
 
 import { digest } from "./canonical.mjs";
 import { binary, geometric, kary, laplace, tabulated } from "./channels.mjs";
-import { Coin, choice, rowOf } from "./coins.mjs";
+import { Coin, choice, rowFromOne, rowOf } from "./coins.mjs";
 import { ProtocolError, refuse } from "./errors.mjs";
 import { encode, rowsFor } from "./hadamard.mjs";
-import { inputsOf, measure, prepare } from "./queries.mjs";
+import { MAX_COLUMNS, hasher, outcomesOf as bucketsIn, rowsOf as rowsOfBuckets } from "./hashing.mjs";
+import { alwaysInside, inputsOf, measure, prepare } from "./queries.mjs";
 
 /** @typedef {import("./channels.mjs").Channel} Channel */
 /** @typedef {import("./channels.mjs").ChannelSpec} ChannelSpec */
@@ -21,7 +22,7 @@ import { inputsOf, measure, prepare } from "./queries.mjs";
 /** @typedef {import("./spec.mjs").Round} Round */
 /** @typedef {import("./spec.mjs").Study} Study */
 /**
- * What one user is asked: a part of the round and, where it pools cells, a Hadamard row.
+ * What one user is asked: a part of the round and, where it pools cells, a public row.
  * @typedef {{readonly part: number, readonly row: number}} Question
  */
 /**
@@ -52,7 +53,7 @@ export class PreparedRound {
     this.study = study;
     this.spec = spec;
     this.id = digest(spec);
-    this.rows = spec.parts.map(rowsOf);
+    this.rows = spec.parts.map((part) => rowsOrNone(part, study.example));
     this.#shares = spec.parts.reduce((sum, { share }) => sum + share, 0);
     Object.freeze(this);
   }
@@ -80,11 +81,12 @@ export class PreparedRound {
    * @returns {Question}
    */
   question(user) {
-    if (this.rows.length === 1 && this.rows[0] === 1) return { part: 0, row: 0 };
+    if (this.rows.length === 1 && this.rows[0].rows === 1) return { part: 0, row: 0 };
     const coin = new Coin(this.id).toss(user);
     let drawn = choice(coin, this.#shares);
     const part = this.rows.length === 1 ? 0 : this.spec.parts.findIndex(({ share }) => (drawn -= share) < 0);
-    return { part, row: rowOf(coin, this.rows[part]) };
+    const { rows, first } = this.rows[part];
+    return { part, row: first ? rowFromOne(coin, rows) : rowOf(coin, rows) };
   }
 
   /**
@@ -150,8 +152,45 @@ function workOf({ query, channel }) {
  */
 const pools = (channel, query) => channel.kind === "binary" && query.kind === "cell";
 
-/** @param {Part} part */
-const rowsOf = ({ query, channel }) => (query.kind === "cell" && pools(channel, query) ? rowsFor(query.cells) : 1);
+/**
+ * How many public rows a part has, one where it needs none, and the least that is dealt.
+ * @param {Part} part
+ * @param {Schema} schema
+ * @returns {{readonly rows: number, readonly first: number}}
+ */
+function rowsOf({ query, channel }, schema) {
+  if (channel.kind === "hash") return rowsOfBuckets(bucketsOf(channel, query, schema));
+  return { rows: query.kind === "cell" && pools(channel, query) ? rowsFor(query.cells) : 1, first: 0 };
+}
+
+/**
+ * The same; a part that is unsound has no rows: whoever is dealt it refuses it, and others go on.
+ * @param {Part} part
+ * @param {Schema} schema
+ */
+function rowsOrNone(part, schema) {
+  try {
+    return rowsOf(part, schema);
+  } catch (error) {
+    if (error instanceof ProtocolError) return { rows: 1, first: 0 };
+    throw error;
+  }
+}
+
+/**
+ * The buckets of a query's cells.
+ * @param {import("./channels.mjs").HashSpec} channel
+ * @param {Query} query
+ * @param {Schema} schema
+ * @returns {import("./hashing.mjs").Buckets}
+ */
+function bucketsOf(channel, query, schema) {
+  if (query.kind !== "cell") return notAnswered(channel, query);
+  const [outside, signed] = [!alwaysInside(query, schema), query.negative !== undefined];
+  const columns = query.cells + Number(outside && !signed);
+  if (columns > MAX_COLUMNS) refuse("", `has ${columns} columns, one for examples in no cell`, "use a binary channel");
+  return { bits: channel.bits, columns, signed, apart: outside && signed };
+}
 
 /**
  * @param {ChannelSpec} channel
@@ -172,6 +211,8 @@ function outcomesOf({ query, channel }, schema) {
       return 2;
     case "kary":
       return query.kind === "cell" ? inputsOf(query, schema) : notAnswered(channel, query);
+    case "hash":
+      return bucketsIn(bucketsOf(channel, query, schema));
     case "geometric":
       return query.kind === "real" ? 2 * query.denominator + 1 : notAnswered(channel, query);
     case "laplace":
@@ -197,6 +238,8 @@ export function buildChannel(spec, query, schema) {
       );
     case "kary":
       return query.kind === "cell" ? kary(spec.micro_epsilon, inputsOf(query, schema)) : notAnswered(spec, query);
+    case "hash":
+      return kary(spec.micro_epsilon, bucketsIn(bucketsOf(spec, query, schema)));
     case "geometric":
       return query.kind === "real" ? geometric(spec.micro_epsilon, 2 * query.denominator) : notAnswered(spec, query);
     case "laplace":
@@ -212,12 +255,13 @@ export function buildChannel(spec, query, schema) {
 
 /**
  * How an answer becomes an input: by the same steps for each.
- * @param {Query} query
- * @param {boolean} pooled
+ * @param {Part} part
+ * @param {Schema} schema
  * @returns {(answer: number, row: number) => number}
  */
-function encoder(query, pooled) {
-  if (pooled) return encode;
+function encoder({ query, channel }, schema) {
+  if (channel.kind === "hash") return hasher(bucketsOf(channel, query, schema));
+  if (pools(channel, query)) return encode;
   if (query.kind === "boolean") return (answer) => answer;
   if (query.kind === "real") return (answer) => answer + query.denominator;
   if (query.negative === undefined) return (answer) => answer - 1;
@@ -272,7 +316,7 @@ function preparePart(part, schema) {
     part,
     query,
     channel,
-    rows: rowsOf(part),
-    encode: encoder(part.query, pools(part.channel, part.query)),
+    rows: rowsOf(part, schema).rows,
+    encode: encoder(part, schema),
   });
 }

@@ -76,6 +76,7 @@ PARAMETERS: Final[dict[str, Callable[[random.Random], dict[str, Any]]]] = {
     "masked-parity-noninteractive": lambda source: {"d": source.choice([2, 4])},
     "masked-parity-pooled": lambda source: {"d": source.choice([2, 4, 8])},
     "masked-parity-two-rounds": lambda source: {"d": source.choice([2, 4, 8])},
+    "masked-parity-until-sure": lambda source: {"d": source.choice([2, 4, 8])},
     "masked-parity-weak": lambda source: {"d": source.choice([2, 4, 8])},
     "mean": lambda source: {"tolerance": source.choice(["0.9", "0.3"]), "denominator": source.choice([1, 10, 1000])},
     "parity": lambda source: {"d": source.randint(1, 8)},

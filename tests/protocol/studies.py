@@ -11,6 +11,7 @@ from askance_protocol.rounds import (
     BinarySpec,
     Cohort,
     GeometricSpec,
+    HashSpec,
     KarySpec,
     LaplaceSpec,
     Part,
@@ -43,6 +44,7 @@ MASKED_CELL = CellQuery(
     negative=Label(sign=-1),
 )
 WHICH = CellQuery(cells=D, cell=FieldValue(field="i"))
+SOME = CellQuery(cells=D - 3, cell=FieldValue(field="i"))
 WHICH_SIGNED = CellQuery(cells=D, cell=Clamp(of=FieldValue(field="i"), low=0, high=D - 1), negative=Label(sign=-1))
 
 # A table for a boolean question, which keeps the truth for three words of four: ε = ln 3.
@@ -67,6 +69,10 @@ PARTS = {
     "real, laplace": part(HEIGHT, LaplaceSpec(micro_epsilon=MICRO)),
     "cell, Hadamard": part(MASKED_CELL),
     "cell, Hadamard, unsigned": part(WHICH),
+    "cell, hash": part(WHICH, HashSpec(micro_epsilon=MICRO, bits=2)),
+    "cell, hash, some": part(SOME, HashSpec(micro_epsilon=2 * MICRO, bits=2), 2 * MICRO),
+    "cell, hash, signed": part(WHICH_SIGNED, HashSpec(micro_epsilon=2 * MICRO, bits=3), 2 * MICRO),
+    "cell, hash, signed, some": part(MASKED_CELL, HashSpec(micro_epsilon=2 * MICRO, bits=2), 2 * MICRO),
     "cell, kary": part(WHICH, KarySpec(micro_epsilon=MICRO)),
     "cell, kary, signed": part(WHICH_SIGNED, KarySpec(micro_epsilon=MICRO)),
 }

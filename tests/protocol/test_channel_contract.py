@@ -18,7 +18,15 @@ import pytest
 from askance_protocol import canonical
 from askance_protocol.arrays import Floats, Whole
 from askance_protocol.budget import MICRO
-from askance_protocol.channels import CHANNELS, BaseChannelSpec, Channel, ChannelKind, KaryResponse, TabulatedChannel
+from askance_protocol.channels import (
+    CHANNELS,
+    BaseChannelSpec,
+    Channel,
+    ChannelKind,
+    HashSpec,
+    KaryResponse,
+    TabulatedChannel,
+)
 from askance_protocol.channels.channel import Inputs, Outcomes
 from askance_protocol.channels.ratio import WORD, within
 from askance_protocol.errors import ProtocolError
@@ -29,7 +37,7 @@ from askance_protocol.values import read
 from tests.protocol.steps import ways
 from tests.protocol.studies import HEIGHT, MASKED_BIT, MASKED_CELL, SCHEMA, TABLE, WHICH, WHICH_SIGNED, prepared
 
-SPECS: Final[Mapping[str, BaseChannelSpec]] = {"table": TABLE}
+SPECS: Final[Mapping[str, BaseChannelSpec]] = {"table": TABLE, "hash": HashSpec(micro_epsilon=MICRO, bits=2)}
 QUERIES: Final[Mapping[str, Query]] = {
     "a boolean": MASKED_BIT,
     "a real": HEIGHT,

@@ -47,7 +47,7 @@ def test_a_bad_parameter_is_refused_in_words(call: Callable[[], object]) -> None
 def test_a_bound_too_large_for_a_float_is_refused_clearly() -> None:
     """2^5000 users is an answer no study can use, not an OverflowError."""
     with pytest.raises(ProtocolError, match="larger than any number"):
-        masked_parity.users_masked_parity_noninteractive(dimension=5000, epsilon=1, failure=0.05)
+        masked_parity.users_mask_bit_enough(dimension=5000, epsilon=1, failure=0.05)
 
 
 def test_hypothesis_classes_may_be_larger_than_any_float() -> None:

@@ -89,6 +89,13 @@ const checksOf = (of, load) => {
 
   const hadamard = { good: ({ row, answer }) => ({ row, answer, input: of.encode(answer, row) }) };
 
+  const hashing = {
+    good: ({ bits, columns, apart, rows, answers }) => {
+      const bucket = (answer, row) => of.hash({ bits, columns, apart, signed: apart }, answer, row);
+      return { bits, columns, apart, rows, answers, inputs: rows.map((row) => answers.map((answer) => bucket(answer, row))) };
+    },
+  };
+
   const reports = {
     good: ({ form, body, outcomes, outcome, simulated }) => {
       if (form === "single") return { form, outcomes, outcome: of.decodeSingle(body, outcomes), body: of.encodeSingle(outcome, outcomes) };
@@ -157,7 +164,7 @@ const checksOf = (of, load) => {
 
   return {
     "chains.json": chains, "gaps.json": queries, "channels.json": channels, "coins.json": coins, "dealings.json": dealings,
-    "digests.json": digests, "hadamard.json": hadamard, "queries.json": queries, "reports.json": reports, "rounds.json": rounds,
+    "digests.json": digests, "hadamard.json": hadamard, "hashing.json": hashing, "queries.json": queries, "reports.json": reports, "rounds.json": rounds,
   };
 };
 

@@ -32,6 +32,7 @@ def files() -> dict[str, Any]:
         "digests.json": {"vectors": list(parts.digests())},
         "reports.json": {"vectors": list(parts.reports())},
         "hadamard.json": {"vectors": list(parts.encodings())},
+        "hashing.json": {"vectors": list(parts.hashings())},
         "rounds.json": {"study": whole.STUDY.to_json(), "vectors": list(whole.rounds())},
         "dealings.json": {"studies": whole.studies(), "rounds": whole.published(), "vectors": list(whole.dealings())},
         "chains.json": {"vectors": list(whole.chains())},

@@ -24,6 +24,7 @@ from askance_protocol.channels import (
 from askance_protocol.coins import MAX_USER, Coin, choices, rows
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Example
+from askance_protocol.hashing import Buckets
 from askance_protocol.queries import measure, prepare, read_query
 from askance_protocol.reports import ReportBatch, decode_columns, decode_raw, decode_report, encode_raw, encode_report
 from askance_protocol.rounds import (
@@ -551,3 +552,21 @@ def encodings() -> Iterator[Vector]:
     """How answers become inputs of a pooled part: 0 for −1, 1 for in no cell, 2 for +1."""
     for row, answer in ((0, 1), (0, -1), (5, 4), (5, -4), (6, 4), (127, 128), (127, 0)):
         yield {"row": row, "answer": answer, "input": hadamard.encode(answer, row), "success": True}
+
+
+def hashings() -> Iterator[Vector]:
+    """How answers become buckets, in the field of each degree: for each row, in a cell and in none."""
+    for degree in range(1, 17):
+        # Without signs and with, by turns.
+        cells, bits, apart = (1 << degree) - (1 << degree >> 2), min(degree, 2 + degree % 8), degree % 2 == 0
+        buckets = Buckets(bits, cells, apart, 1 << bits if apart else None)
+        rows_, answers = (1, 3 * (1 << degree) // 5, (1 << degree) - 1), (0, 1 + cells // 2, -cells if apart else cells)
+        yield {
+            "bits": bits,
+            "columns": cells,
+            "apart": apart,
+            "rows": rows_,
+            "answers": answers,
+            "inputs": [[int(buckets.encode(answer, row)) for answer in answers] for row in rows_],
+            "success": True,
+        }

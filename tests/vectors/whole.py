@@ -15,6 +15,7 @@ from askance_protocol.channels import (
     BinarySpec,
     ChannelSpec,
     GeometricSpec,
+    HashSpec,
     KarySpec,
     LaplaceSpec,
     TableSpec,
@@ -71,6 +72,8 @@ def _query(document: Any) -> Query:
 BOOLEAN = _query({"kind": "boolean", "test": {"op": "and", "of": [B_SET, {"op": "label", "sign": -1}]}})
 REAL = _query({"kind": "real", "denominator": 2, "numerator": {"op": "affine", "constant": -3, "terms": [{"weight": 1, "of": FIELD_I}]}})  # fmt: skip
 CELLS = _query({"kind": "cell", "cells": 8, "cell": FIELD_I})
+SOME_CELLS = _query({"kind": "cell", "cells": 5, "cell": FIELD_I})
+SIGNED_CELLS = _query({"kind": "cell", "cells": 8, "cell": FIELD_I, "negative": {"op": "label", "sign": -1}})
 SIGNED = _query(GOOD_QUERIES["all d queries of step 1 as cells"])
 TABLE = TableSpec(weights=((str(3 * CERTAIN), str(CERTAIN)), (str(CERTAIN), str(3 * CERTAIN))))
 """Warner's randomized response with truth at 3/4: ε = ln 3, certified at 1,098,613 millionths."""
@@ -106,6 +109,18 @@ ROUNDS: dict[str, RoundSpec] = {
         _part(CELLS, BinarySpec(micro_epsilon=MICRO), MICRO),
         study=AT_ONCE,
         cohort=Cohort(first_user=(1 << 48) - 64, users=64, slots=2, first_slot=1, slot_count=1),
+    ),
+    "cells in four buckets": _round(
+        7, _part(CELLS, HashSpec(micro_epsilon=MICRO, bits=2), MICRO), cohort=Cohort(users=12)
+    ),
+    "rows of every kind": _round(
+        8,
+        _part(SIGNED_CELLS, HashSpec(micro_epsilon=MICRO, bits=4), MICRO, 3),
+        _part(SIGNED, BinarySpec(micro_epsilon=MICRO), MICRO, 2),
+        _part(SOME_CELLS, HashSpec(micro_epsilon=500_000, bits=2), 500_000, 4),
+        _part(SIGNED, HashSpec(micro_epsilon=2 * MICRO, bits=3), 2 * MICRO, 4),
+        _part(BOOLEAN, BinarySpec(micro_epsilon=MICRO), MICRO, 1),
+        cohort=Cohort(first_user=10, users=18),
     ),
 }
 USERS = (0, 1, 9, *range(10, 30), 509, 510, 999, 1000, *range((1 << 48) - 8, 1 << 48))
@@ -180,6 +195,7 @@ def _with_part(spec: RoundSpec, **members: Any) -> Json:
 def bad_rounds() -> dict[str, Json]:
     """Rounds that nobody may answer, by what is wrong with them."""
     bit, cells, table = (ROUNDS[name] for name in ("one bit", "a cell by k-ary response", "a table, charged one millionth more than it costs"))  # fmt: skip
+    hashed = ROUNDS["cells in four buckets"]
     pooled, many = ROUNDS["a pooled partition"], ROUNDS["five parts of unequal shares, charges and lengths, in three of seven slots"]  # fmt: skip
     short = {
         f"{name}: charged one millionth short": _with_part(spec, charge=spec.parts[0].charge - short)
@@ -188,6 +204,7 @@ def bad_rounds() -> dict[str, Json]:
             ("binary in five steps", ROUNDS["a value in five steps"], 1),
             ("pooled", pooled, 1),
             ("k-ary", cells, 1),
+            ("hash", ROUNDS["cells in four buckets"], 1),
             ("table", table, 2),
         )
     }
@@ -214,6 +231,18 @@ def bad_rounds() -> dict[str, Json]:
         "shares of more than 2^20 in all": several,
         "work of more than 2^23 in all": beyond,
         "k-ary response to a boolean query": _with_part(bit, channel={"kind": "kary", "micro_epsilon": MICRO}),
+        "buckets of a boolean query": _with_part(bit, channel={"kind": "hash", "micro_epsilon": MICRO, "bits": 2}),
+        "buckets of no bits": _with_part(hashed, channel={"kind": "hash", "micro_epsilon": MICRO, "bits": 0}),
+        "buckets of ten bits": _with_part(hashed, channel={"kind": "hash", "micro_epsilon": MICRO, "bits": 10}),
+        "buckets without their bits": _with_part(hashed, channel={"kind": "hash", "micro_epsilon": MICRO}),
+        "buckets of too many columns": _with_part(
+            hashed,
+            query={
+                "kind": "cell",
+                "cells": 1 << 16,
+                "cell": {"op": "affine", "constant": -1, "terms": [{"weight": 1, "of": FIELD_I}]},
+            },
+        ),
         "geometric noise on a cell": _with_part(cells, channel={"kind": "geometric", "micro_epsilon": MICRO}),
         "a table with a row too few": _with_part(bit, query=REAL.to_json(), channel=TABLE.to_json()),
         "an unknown channel": _with_part(bit, channel={"kind": "exact"}),

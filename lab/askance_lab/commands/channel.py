@@ -1,4 +1,4 @@
-"""`askance channel`: look at a randomizer's exact table, and draw from it as a user's device would."""
+"""`askance channel`: a randomizer's exact table, outcomes as a user's device draws them, and what each would need."""
 
 from __future__ import annotations
 
@@ -18,11 +18,15 @@ from askance_lab.commands.shared.channels import (
     build,
 )
 from askance_lab.commands.shared.options import JsonOption, examples
-from askance_protocol import budget
+from askance_lab.commands.shared.tables import echo_table
+from askance_protocol import budget, checks
+from askance_protocol.budget import limit_from_text
 from askance_protocol.channels import Channel
 from askance_protocol.channels.ratio import WORD
 from askance_protocol.errors import UsageError
+from askance_protocol.queries.query import MAX_CELLS
 from askance_protocol.randomness import OsRandom
+from askance_server.core.channel_needs import compare
 
 SCHEMA_VERSION: Final = 1
 
@@ -36,6 +40,7 @@ app = typer.Typer(
         "askance channel describe --kind kary --epsilon 1 --k 3",
         "askance channel describe --kind geometric --epsilon 0.5 --range 20 --json",
         "askance channel sample --kind binary --epsilon 1 --input 1 --n 1000 --raw",
+        "askance channel compare --cells 16 --epsilon 4",
     ),
 )
 
@@ -100,6 +105,72 @@ def sample(
         else:
             sys.stdout.write("".join(f"{outcome}\n" for outcome in piece.tolist()))
     sys.stdout.flush()
+
+
+@app.command(
+    name="compare",
+    epilog=examples(
+        "askance channel compare --cells 4 --epsilon 1",
+        "askance channel compare --cells 16 --epsilon 4 --tolerance 0.01",
+        "askance channel compare --cells 200 --epsilon 2 --beta 0.001 --json",
+    ),
+)
+def compared(
+    cells: Annotated[
+        int,
+        typer.Option(
+            "--cells", min=2, max=MAX_CELLS, help="Number of cells of a partition, of which each user is in one."
+        ),
+    ],
+    epsilon: ChannelEpsilonOption,
+    tolerance: Annotated[
+        float, typer.Option("--tolerance", help="Error that is allowed in the share of a cell.")
+    ] = 0.05,
+    beta: Annotated[
+        float, typer.Option("--beta", help="Probability with which some share may be further off than that.")
+    ] = 0.05,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare how many reports each channel needs for the share of every cell, for every population.
+
+    A study is planned with the first of those that are offered.
+    """
+    for where, value in (("--tolerance", tolerance), ("--beta", beta)):
+        checks.open_unit(where, value)
+    needs = compare(cells, limit_from_text(epsilon), tolerance, beta)
+    if as_json:
+        lines = [
+            {
+                "name": each.name,
+                "reports": each.reports,
+                "times": each.times,
+                "offered": each.offered,
+                "source": each.source,
+            }
+            for each in needs
+        ]
+        asked = {"cells": cells, "epsilon": epsilon, "tolerance": tolerance, "beta": beta}
+        typer.echo(json.dumps({"schema_version": SCHEMA_VERSION, **asked, "channels": lines}))
+        return
+    rows = [
+        (each.name, f"{each.reports:,}", f"{each.times:.2f}", each.source + ("" if each.offered else " (to compare)"))
+        for each in needs
+    ]
+    title = f"{cells:,} cells at ε = {epsilon}, each within {tolerance:g} with probability {1 - beta:g}"
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    plain = "\n".join(
+        f"  {name:<{widths[0]}}  {reports:>{widths[1]}}  {times:>{widths[2]}}  {source}"
+        for name, reports, times, source in rows
+    )
+    taken = next(each.name for each in needs if each.offered)
+    below = [f"A study is planned with {taken}: it needs the fewest reports, whatever the shares are."]
+    echo_table(
+        "\n".join([title, plain, *below]),
+        ("channel", "reports", "times", "described by"),
+        rows,
+        title=title,
+        below=below,
+    )
 
 
 def description(channel: Channel, kind: str) -> dict[str, object]:

@@ -1,28 +1,31 @@
-"""`askance plan`: the number of users that a strategy needs, by the papers' bound and by our own plan.
+"""`askance plan`: the number of users that a strategy needs, as proved, as planned and as measured.
 
-To plan a study one wants to see both: the bound of KLNRS11, Thm 5.7, as the text states it (with c = 1) and with the
-constants that are proved, and the users that the server's planner would ask.
+To plan a study one wants to see all of it: the bound of KLNRS11, Thm 5.7, as the text states it (with c = 1) and with
+the constants that are proved; the users that the server's planner would ask; what sufficed in simulation; the accuracy
+that users there are can meet; and all of this against ε.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
 from askance_client.tables import read_schema
+from askance_lab.commands.shared.exit_codes import say
 from askance_lab.commands.shared.options import (
     AlphaOption,
     AskOption,
     DimensionOption,
-    EpsilonOption,
     JsonOption,
     PopulationOption,
     SetOption,
     StrategyArgument,
+    ToleranceOption,
     examples,
     parse_asks,
 )
@@ -30,15 +33,26 @@ from askance_lab.commands.shared.parse_set import parse_set
 from askance_lab.commands.shared.progress import ProgressBar
 from askance_lab.commands.shared.tables import echo_table
 from askance_lab.commands.shared.window import wrapped
-from askance_lab.experiments.planned_users import StudyPlan, plan_study
+from askance_lab.experiments import measured_users
+from askance_lab.experiments.accuracy import accuracy_with
+from askance_lab.experiments.measured_users import MeasuredUsers, Measurement
+from askance_lab.experiments.planned_users import plan_study
+from askance_lab.experiments.shuffled_reports import shuffled
 from askance_lab.experiments.survey_plan import ExpectedSurvey
+from askance_protocol.checks import open_unit
 from askance_protocol.errors import UsageError
+from askance_protocol.parameters import Parameters
 from askance_protocol.progress import Tell
-from askance_protocol.text import counted
+from askance_protocol.schema import Schema
+from askance_protocol.text import counted, quoted
+from askance_server.core.study import strategy_named
+from askance_server.strategies.registry import registry
 from askance_server.strategies.shared.survey_asks import gain
 from askance_server.strategies.survey import SURVEY
 
 SCHEMA_VERSION: Final = 1
+PROVED: Final = "KLNRS11, Thm 5.7, with the constants that are proved"
+EXACT: Final = "the server's plan, by exact binomial tails"
 
 app = typer.Typer()
 
@@ -46,17 +60,26 @@ app = typer.Typer()
 @app.command(
     epilog=examples(
         "askance plan masked-parity --d 64",
-        "askance plan mean --epsilon 0.5 --set tolerance=0.02",
+        "askance plan conjunction --d 8 --users 100000 --epsilon 0.5,1,2",
+        "askance plan decision-list --d 4 --measure --seeds 40",
         'askance plan survey --ask "share(country)" --ask "mean(minutes, 0, 120)" --width 0.05',
-        "askance plan conjunction --d 8 --alpha 0.1 --beta 0.01 --json",
     )
 )
 def plan(
     strategy: StrategyArgument,
     d: DimensionOption = None,
-    epsilon: EpsilonOption = "1",
+    epsilon: Annotated[
+        str,
+        typer.Option(
+            "--epsilon", metavar="E,…", help="Privacy parameter ε of each user's report; several for a row of each."
+        ),
+    ] = "1",
     alpha: AlphaOption = None,
     beta: Annotated[str, typer.Option("--beta", help="Probability with which the study may fail.")] = "0.05",
+    tolerance: ToleranceOption = None,
+    eta: Annotated[
+        str | None, typer.Option("--eta", help="Share of the users' labels that are wrong, below 0.5: it is undone.")
+    ] = None,
     ask: AskOption = None,
     width: Annotated[
         str | None,
@@ -66,7 +89,8 @@ def plan(
         ),
     ] = None,
     users: Annotated[
-        int | None, typer.Option("--users", min=1, help="Of a survey: say how wide the intervals of so many users are.")
+        int | None,
+        typer.Option("--users", min=1, help="Say what so many users can meet: the best accuracy; of a survey, widths."),
     ] = None,
     schema: Annotated[
         Path | None,
@@ -76,29 +100,76 @@ def plan(
     ] = None,
     parameter: SetOption = None,
     population: PopulationOption = None,
+    delta: Annotated[
+        str, typer.Option("--delta", help="δ of what a trusted shuffler would make of the reports.")
+    ] = "0.000001",
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Search by simulation for the number of users that suffice: no bound.")
+    ] = False,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Number of simulated studies with --measure.")] = 40,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Folder that keeps what --measure has found, and goes on with.")
+    ] = Path("askance-plan"),
     as_json: JsonOption = False,
 ) -> None:
-    """Say how many users a strategy needs: by the papers' bound, as stated and as repaired, and as the server plans."""
-    own = {"d": d, "alpha": alpha, "width": width, **parse_set(parameter or []), **parse_asks(ask)}
+    """Say how many users a strategy needs: as proved, exactly as the server plans, and as measured."""
+    own = {"d": d, "alpha": alpha, "tolerance": tolerance, "eta": eta, "width": width}
+    own |= {**parse_set(parameter or []), **parse_asks(ask)}
     asked = {name: value for name, value in own.items() if value is not None}
-    survey, example = strategy == SURVEY.name, None if schema is None else read_schema(schema)
-    for option, given in {"--users": users, "--schema": schema}.items():
-        if given is not None and not survey:
-            raise UsageError(f"does not go with {strategy}", where=option, remedy="leave it out, or plan a survey")
-    terms = {**asked, "epsilon": epsilon, "beta": beta}
+    several = [part.strip() for part in epsilon.split(",")] if "," in epsilon else [epsilon]
+    if schema is not None and strategy != SURVEY.name:
+        raise UsageError(f"does not go with {strategy}", where="--schema", remedy="leave it out, or plan a survey")
+    if measure and (len(several) > 1 or schema is not None):
+        raise UsageError("measures one ε, over made-up users", where="--measure", remedy="leave out the others")
+    example = None if schema is None else read_schema(schema)
+    wanted = [
+        Wanted(strategy, {**asked, "epsilon": one, "beta": beta}, population, example, users, _delta(delta), out)
+        for one in several
+    ]
     with ProgressBar("planning", quiet=True) as bar:
-        planned = plan_study(strategy, terms, population, example, bar.tell)
-        answer = _answer(strategy, asked, epsilon, beta, planned)
-        if survey:
-            bar.begin("working out intervals")
-            expected = ExpectedSurvey.of(terms, population, example)
-            answer |= _widths(expected, float(asked.get("width", "0.1")), users, bar.tell)
+        answers = [_answer(each, asked, bar.tell) for each in wanted]
+    if measure:
+        answers[0]["measured"] = _measure(wanted[0], seeds, answers[0]["enrol"]).to_json()
+    answer = answers[0] if len(answers) == 1 else _by_epsilon(answers)
     if as_json:
         typer.echo(json.dumps(answer))
-        return
-    _echo(answer)
-    if survey:
-        _echo_widths(answer)
+    elif len(answers) > 1:
+        _echo_by_epsilon(answers)
+    else:
+        _echo(answer)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is planned."""
+
+    strategy: str
+    terms: Parameters
+    """The study's parameters, and those of its users."""
+    population: str | None
+    example: Schema | None
+    users: int | None
+    delta: float
+    out: Path
+
+
+def _delta(text: str) -> float:
+    try:
+        return open_unit("--delta", float(text))
+    except ValueError:
+        what, remedy = f"{quoted(text)} is no number between 0 and 1", "write it as 0.000001"
+        raise UsageError(what, where="--delta", remedy=remedy) from None
+
+
+def _measure(wanted: Wanted, seeds: int, most: int) -> MeasuredUsers:
+    measurement = Measurement.of(wanted.strategy, wanted.terms, wanted.population)
+    trial = measurement.trial(wanted.population)
+    try:
+        with ProgressBar("simulated studies") as bar:
+            return measured_users.measure(measurement, trial, seeds, most, wanted.out, bar.at)
+    except KeyboardInterrupt:
+        say(f"{wanted.out} keeps what was measured: the same call goes on with it")
+        raise
 
 
 def _widths(survey: ExpectedSurvey, width: float, users: int | None, tell: Tell) -> dict[str, Any]:
@@ -163,44 +234,164 @@ def _in_several(gains: dict[str, float]) -> str:
     return f"Each user answers one question. {several} would do with {times} of them: ask in {best} surveys, one each."
 
 
-def _answer(strategy: str, parameters: dict[str, Any], epsilon: str, beta: str, planned: StudyPlan) -> dict[str, Any]:
+def _answer(wanted: Wanted, own: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
+    """What `plan --json` prints, of one ε."""
+    planned = plan_study(wanted.strategy, wanted.terms, wanted.population, wanted.example, tell)
     names = ("stated", "repaired", "planned")
-    return {
+    users = {name: sum(getattr(each, name) for each in planned.rounds) for name in names}
+    holds = f"for the {planned.tried} runs that were tried" if planned.tried else "for every run"
+    answer = {
         "schema_version": SCHEMA_VERSION,
-        "strategy": strategy,
-        "parameters": parameters,
-        "epsilon": epsilon,
-        "beta": beta,
+        "strategy": wanted.strategy,
+        "parameters": dict(own),
+        "epsilon": wanted.terms["epsilon"],
+        "beta": wanted.terms["beta"],
         "rounds": [
             {name: getattr(each, name) for name in ("queries", "tolerance", *names, "questions_each")}
-            | {"liars": [{"share": one.share, "shift": one.shift} for one in each.liars]}
+            | {"channels": list(each.channels), "liars": [asdict(one) for one in each.liars]}
             for each in planned.rounds
         ],
-        "users": {name: sum(getattr(each, name) for each in planned.rounds) for name in names},
+        "users": users,
         "enrol": planned.enrol,
+        "proved": {"users": users["repaired"], "by": PROVED, "holds": f"{holds}, over every population"},
+        "exact": {"users": users["planned"], "enrol": planned.enrol, "by": EXACT, "holds": holds},
+        "measured": _kept(wanted),
+        "typical": None if planned.typical is None else asdict(planned.typical),
+        "worst": {"users": planned.enrol, "holds": holds, "tried": planned.tried or None},
+        "shuffled": asdict(shuffled(planned, wanted.terms, wanted.delta)),
     }
+    if wanted.strategy == SURVEY.name:
+        tell("working out intervals", 0, 0)
+        expected = ExpectedSurvey.of(wanted.terms, wanted.population, wanted.example)
+        answer |= _widths(expected, float(str(wanted.terms.get("width", "0.1"))), wanted.users, tell)
+    elif wanted.users is not None:
+        strategy = strategy_named(registry(), wanted.strategy)
+        found = accuracy_with(strategy, wanted.terms, wanted.users, wanted.population, tell=tell)
+        answer["accuracy"] = {"users": wanted.users} | ({} if found is None else asdict(found))
+    return answer
+
+
+def _kept(wanted: Wanted) -> dict[str, Any] | None:
+    """What was measured before, of the same."""
+    if wanted.example is not None:
+        return None
+    found = measured_users.kept(Measurement.of(wanted.strategy, wanted.terms, wanted.population), wanted.out)
+    return None if found is None else found.to_json()
+
+
+def _by_epsilon(answers: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    common = ("schema_version", "strategy", "parameters", "beta")
+    return {name: answers[0][name] for name in common} | {"epsilons": list(answers)}
+
+
+def _echo_by_epsilon(answers: Sequence[dict[str, Any]]) -> None:
+    """A row for each ε."""
+    met = [_met(answer) for answer in answers]
+    columns = ("epsilon", "T5.7, proved", "exact", "enrol", *(["with these users"] if any(met) else []))
+    cells = [
+        [
+            f"ε = {answer['epsilon']}",
+            *(f"{count:,}" for count in (answer["users"]["repaired"], answer["users"]["planned"], answer["enrol"])),
+            *([told] if any(met) else []),
+        ]
+        for answer, told in zip(answers, met, strict=True)
+    ]
+    lines = [
+        f"{first:<12}{proved:>19}{exact:>15}{enrol:>15}{''.join(f'   {each}' for each in rest)}"
+        for first, proved, exact, enrol, *rest in (columns, *cells)
+    ]
+    title = f"{answers[0]['strategy']} at β = {answers[0]['beta']}: users needed"
+    echo_table("\n".join((title, *(line.rstrip() for line in lines))), columns, cells, title=title)
+
+
+def _met(answer: Mapping[str, Any]) -> str:
+    """What users there are can meet, in a few words; empty where nobody asked."""
+    if "widths" in answer:
+        return f"width {max(row['share_of_range'] for row in answer['widths']['questions']):.4g}"
+    found = answer.get("accuracy", {})
+    if "value" not in found:
+        return "none" if found else ""
+    return f"{found['parameter']} = {found['value']}" if found["met"] else "too few"
 
 
 def _echo(answer: dict[str, Any]) -> None:
-    columns = ("round", "queries", "tolerance", "T5.7, c = 1", "T5.7, proved", "planned")
+    columns = ("round", "queries", "tolerance", "channel", "T5.7, c = 1", "T5.7, proved", "exact")
     cells = [
-        [str(number), str(each["queries"]), f"{each['tolerance']:.4g}", *_users(each)]
+        [str(number), str(each["queries"]), f"{each['tolerance']:.4g}", "/".join(each["channels"]), *_users(each)]
         for number, each in enumerate(answer["rounds"], 1)
     ]
-    cells.append(["in all", "", "", *_users(answer["users"])])
+    cells.append(["in all", "", "", "", *_users(answer["users"])])
     lines = [
-        f"{number:<7}{queries:>8}{tolerance:>11}{stated:>16}{repaired:>18}{planned:>14}"
-        for number, queries, tolerance, stated, repaired, planned in (columns, *cells)
+        f"{number:<6}{queries:>8}{tolerance:>11}{channel:>9}{stated:>15}{repaired:>17}{planned:>14}"
+        for number, queries, tolerance, channel, stated, repaired, planned in (columns, *cells)
     ]
     title = f"{answer['strategy']} at ε = {answer['epsilon']}, β = {answer['beta']}: users needed"
     echo_table("\n".join((title, *lines)), columns, cells, title=title)
-    enrol = counted(answer["enrol"], "user")
-    _say(f"Enrol {enrol}: so many suffice, whether a study takes as many as it needs or all.")
+    _say(_enrol(answer))
+    if len(answer["rounds"]) > 1 and answer["typical"] is not None:
+        _say(_typical(**answer["typical"]))
+    if answer["measured"] is not None:
+        _say(_measured(answer["measured"]))
+    if "accuracy" in answer:
+        _say(_accuracy(**answer["accuracy"]))
+    _say(_shuffled(answer["shuffled"], answer["epsilon"]))
     each = [one["questions_each"] for one in answer["rounds"]]
     if max(each) > 1:
         said = " or ".join(f"{many}" for many in sorted(set(each)))
         _say(f"One report, at the whole of ε, answers up to {said} yes/no questions of its round.")
     _say(_liars(answer["rounds"]))
+    if "widths" in answer:
+        _echo_widths(answer)
+
+
+def _enrol(answer: Mapping[str, Any]) -> str:
+    """How many have to enrol, and for which runs that is enough."""
+    enough = (
+        f"Enrol {counted(answer['enrol'], 'user')}: so many suffice, whether a study takes as many as it needs or all"
+    )
+    if len(answer["rounds"]) == 1:
+        return f"{enough}."
+    tried = answer["worst"]["tried"]
+    if tried is None:
+        return f"{enough}, and whatever the answers are."
+    return f"{enough}, in each of {tried} runs that were tried; what this strategy asks in others nobody has proved."
+
+
+def _typical(users: int, populations: int, rounds: int) -> str:
+    return (
+        f"A typical study takes {users:,} of them, in {counted(rounds, 'round')}: the median of "
+        f"{counted(populations, 'made-up population')}, where it takes as many as it needs."
+    )
+
+
+def _measured(found: Mapping[str, Any]) -> str:
+    low, high = (f"{100 * end:.1f}" for end in found["interval"])
+    rate = f"in {found['successes']:,} of {found['seeds']:,} fresh simulated studies ({low} to {high} % at 95 %)"
+    over = f"{found['population']} users, version {found['version']}: no bound"
+    if not found["sufficed"]:
+        return f"Measured: no number up to {found['users']:,} sufficed; that did {rate}. {over}."
+    return f"Measured: {found['users']:,} users sufficed {rate}. Made-up {over}."
+
+
+def _accuracy(users: int, parameter: str = "", value: str = "", enrol: int = 0, *, met: bool = False) -> str:
+    if not parameter:
+        return f"{counted(users, 'user')}: nothing can be planned for them."
+    if not met:
+        fewest = f"the fewest that suffice are {enrol:,}, at {parameter} = {value}"
+        return f"{counted(users, 'user')} cannot meet any {parameter}: {fewest}."
+    return f"{counted(users, 'user')} meet {parameter} = {value}, for which {enrol:,} suffice."
+
+
+def _shuffled(found: Mapping[str, Any], epsilon: str) -> str:
+    how = {
+        "blanket": "by the exact blanket of binary response",
+        "clones": "by clones, if who was asked what were hidden, too",
+        "closed": "by a closed form, if who was asked what were hidden, too",
+    }[found["method"]]
+    return (
+        f"A trusted shuffler would make ({found['epsilon']:.3g}, {found['delta']:g}) of ε = {epsilon}, in a round of "
+        f"{found['users']:,} reports, {how}. There is none here: reports go straight to the aggregator."
+    )
 
 
 def _say(sentence: str) -> None:

@@ -46,11 +46,13 @@ from askance_lab.commands.shared.table_options import (
     MissingOption,
     TableOptions,
 )
+from askance_lab.commands.shared.window import wrapped
 from askance_lab.data.made_up import made_up, split_parameters
 from askance_lab.data.table_population import OwnTable, table_population
 from askance_lab.engines import Engine, engine_names
 from askance_lab.engines import engine as engine_of
 from askance_lab.evaluation.proportion import CONFIDENCE
+from askance_lab.experiments.plan_of_run import PlanOfRun, plan_of_run
 from askance_lab.experiments.single_run import SingleRun, run_once
 from askance_lab.oracles.local import study_for
 from askance_lab.oracles.shared.bshouty_feldman import bshouty_feldman
@@ -73,8 +75,8 @@ SCHEMA_VERSION: Final = 2
 """Version 2: `error_known` is exactly, held-out or null, and never of examples that were learned from."""
 _KEPT: Final = 5
 """One row in this many of a table is kept from the learner, to measure the error on."""
-_CORRECTED: Final = ("local", "http")
-"""Oracles whose answers are made of a study's reports, which undoes noise of the labels that it is told of."""
+_REPORTING: Final = ("local", "http")
+"""Oracles whose answers are made of a study's reports: it is planned, and undoes noise of labels that it is told of."""
 
 app = typer.Typer()
 
@@ -222,7 +224,7 @@ def run(
     own |= {**parse_set(more or []), **parse_asks(ask)}
     given = {name: value for name, value in own.items() if value is not None}
     # What users report is corrected by what their study says of their labels; the other oracles are told by `_setting`.
-    told = eta is not None and eta_most is None and kind.name in _CORRECTED
+    told = eta is not None and eta_most is None and kind.name in _REPORTING
     noisy = {"eta": eta} if told and eta is not None else {}
     study: Parameters = {"users": "all", "epsilon": epsilon, **noisy, **given}
     others: Parameters = {}
@@ -240,7 +242,10 @@ def run(
         bar.begin("users")
         ended = run_once(replace(setting, tell=_telling(bar, setting.users)), kind)
     answer = _answer(options, setting, ended, table) | {"seconds": round(time.perf_counter() - begin, 3)}
-    typer.echo(json.dumps(answer) if as_json else _text(runs, answer, ended))
+    planned = _planned(options, setting, boolean=boolean)
+    answer["planned"] = None if planned is None else planned.to_json()
+    told = "" if planned is None else planned.sentence
+    typer.echo(json.dumps(answer) if as_json else _text(runs, answer, ended, told))
     raise typer.Exit(Exit.OK if ended.code is None else EXIT_OF[ended.code])
 
 
@@ -274,7 +279,7 @@ def _check(options: RunOptions) -> None:
         raise UsageError("are no rows of a table", where="--population", remedy="leave out one of it and --data")
     if options.users is None and data is None and options.oracle.asks_users:
         raise UsageError("is missing", where="--users", remedy="say how many users are asked")
-    if data is not None and options.eta is not None and options.oracle.name not in {*_CORRECTED, "samples"}:
+    if data is not None and options.eta is not None and options.oracle.name not in {*_REPORTING, "samples"}:
         remedy = "for a table it says how noisy the labels are, and this oracle does not undo that"
         raise UsageError(f"does not go with --oracle {options.oracle.name}", where="--eta", remedy=remedy)
 
@@ -314,7 +319,7 @@ def _setting(options: RunOptions, processes: Engine, tell: Tell) -> tuple[Oracle
 
 def _reasked(options: RunOptions, strategy: Strategy, example: Schema) -> Strategy:
     """The strategy as the planner's parameters ask it, unless a study does that by itself."""
-    if options.oracle.name in _CORRECTED or not planning.terms_of(options.parameters).reasks:
+    if options.oracle.name in _REPORTING or not planning.terms_of(options.parameters).reasks:
         return strategy
     return reasked(strategy, study_for(strategy, options.parameters, options.number, example))
 
@@ -371,9 +376,18 @@ def _answer(options: RunOptions, setting: OracleSetting, ended: SingleRun, table
     }
 
 
-def _text(strategy: Strategy, answer: Mapping[str, Any], ended: SingleRun) -> str:
+def _planned(options: RunOptions, setting: OracleSetting, *, boolean: bool) -> PlanOfRun | None:
+    """What was planned for the users who were asked, as a server asks them; None for other oracles."""
+    if boolean or options.oracle.name not in _REPORTING:
+        return None
+    if options.table.data is None:
+        return plan_of_run(options.strategy, {**setting.parameters, **options.own}, setting.users, options.population)
+    return plan_of_run(options.strategy, setting.parameters, setting.users, example=setting.population.schema)
+
+
+def _text(strategy: Strategy, answer: Mapping[str, Any], ended: SingleRun, planned: str = "") -> str:
     if ended.state != "finished":
-        return f"{answer['strategy']}: {ended.state}: {ended.reason}"
+        return "\n".join(filter(None, (f"{answer['strategy']}: {ended.state}: {ended.reason}", planned)))
     # Who only asks has nothing to be wrong by but the intervals.
     judged = bool(strategy.error or strategy.cost or strategy.predict) or not ended.estimates
     parts = [
@@ -383,7 +397,7 @@ def _text(strategy: Strategy, answer: Mapping[str, Any], ended: SingleRun) -> st
         "no ε is claimed" if answer["not_private"] else _spent(answer["max_spent_micro_epsilon"]),
         f"{answer['seconds']:.1f} s",
     ]
-    lines = [answer["text"], " · ".join(parts)]
+    lines = [answer["text"], " · ".join(parts), *(wrapped(planned) if planned else [])]
     lines += [f"Error unknown: {ended.error.why}."] if ended.error.why else []
     lines += [f"Not private: {reason}." for reason in answer["not_private"]]
     table = estimate_lines(ended.estimates, most=most_estimates(strategy))

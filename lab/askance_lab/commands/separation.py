@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -21,9 +21,12 @@ from askance_lab.commands.shared.options import (
 )
 from askance_lab.commands.shared.resuming import measuring
 from askance_lab.commands.shared.tables import echo_table
+from askance_lab.commands.shared.window import wrapped
 from askance_lab.engines import engine
+from askance_lab.experiments.separation import users as limits
 from askance_lab.experiments.separation.measurement import (
     LEARNERS,
+    SCHEMA_VERSION,
     SeparationPoint,
     measure,
     results_of,
@@ -31,22 +34,31 @@ from askance_lab.experiments.separation.measurement import (
     verdict,
 )
 from askance_lab.experiments.separation.report import HEAD, rows, write
+from askance_protocol.budget import charge_from_text, to_text
 from askance_protocol.errors import UsageError
+
+_DIMENSIONS: Final = "4,8,16"
 
 app = typer.Typer()
 
 
 @app.command(
     epilog=examples(
-        "askance separation",
+        "askance separation --table",
         "askance separation --d 4,8 --learner masked-parity --learner masked-parity-pooled --workers 2",
         "askance separation --d 8 --users 3000,4000 --out eight --resume",
     )
 )
 def separation(
     d: Annotated[
-        str, typer.Option("--d", metavar="D,…", help="Dimensions to measure, powers of two with commas between.")
-    ] = "4,8,16",
+        str,
+        typer.Option(
+            "--d",
+            metavar="D,…",
+            help="Dimensions to measure, powers of two with commas between.  [default: 4,8,16; of --table 8,16,32,64]",
+            show_default=False,
+        ),
+    ] = _DIMENSIONS,
     epsilon: EpsilonOption = "1",
     users: Annotated[
         str,
@@ -71,12 +83,23 @@ def separation(
     ] = Path("askance-separation"),
     workers: WorkersOption = 1,
     resume: ResumeOption = False,
+    table: Annotated[
+        bool,
+        typer.Option(
+            "--table",
+            help="Measure nothing: print the limits for every learner at once beside what was measured in rounds.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Measure how often MASKED-PARITY is learned in two rounds, and how often at once, from the same numbers of users.
 
     KLNRS11, §5.3: what two rounds learn from few users takes one round exponentially many.
     """
+    if table:
+        dimensions = limits.DIMENSIONS if d == _DIMENSIONS else sorted({*read_numbers(d, "--d", least=1)})
+        _echo_limits(limits.table(dimensions, to_text(charge_from_text(epsilon))), as_json=as_json)
+        return
     measured = out / "measured.json"
     if measured.exists() and not resume:
         raise UsageError("has results already", where=f"--out {out}", remedy="go on with --resume, or choose another")
@@ -92,6 +115,15 @@ def separation(
         typer.echo(json.dumps(results))
     else:
         _echo(points, out)
+
+
+def _echo_limits(users: Sequence[limits.SeparationUsers], *, as_json: bool) -> None:
+    if as_json:
+        found = {"schema_version": SCHEMA_VERSION, "limits": [each.to_json() for each in users]}
+        typer.echo(json.dumps(found))
+        return
+    words = [line for each in limits.WORDS for line in wrapped(each)]
+    echo_table("\n".join([*limits.lines(users), *words]), limits.HEAD, limits.rows(users), below=words)
 
 
 def _echo(points: Sequence[SeparationPoint], out: Path) -> None:

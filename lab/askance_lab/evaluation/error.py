@@ -23,6 +23,7 @@ from askance_protocol.arrays import Truths
 from askance_protocol.concepts import Concept
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns
+from askance_protocol.schema import BitsField
 from askance_server.core.strategy import Learnt, Strategy
 
 FRESH: Final = 1 << 18
@@ -78,7 +79,11 @@ def error_on(strategy: Strategy, learned: Learnt, columns: Columns, confidence: 
 def _is_uniform(population: Population) -> bool:
     """Whether all bits of the examples are fair, as the formulas assume."""
     features = population.features if isinstance(population, Synthetic) else ()
-    return all(feature.digits == (True,) for feature in features if isinstance(feature, BitsFeature))
+    return all(
+        isinstance(feature, BitsFeature) and feature.digits == (True,)
+        for feature in features
+        if any(isinstance(field, BitsField) for field in feature.fields)
+    )
 
 
 def _of_labels(predicted: Predicted, population: Population, asked: int) -> KnownError:

@@ -12,10 +12,8 @@ all users divides them by its strategy's portions, which are fixed before anybod
   `fullest_slot` users, so the sum of these, over the rounds before the last, is what the last has to go without.
 - *All.* A round takes its portion of those who are left, up to the end of a slot; that has to be its target at least.
 
-A strategy may ask more or fewer rounds, and more or less in them, as its answers are. Two runs stand for all that it
-may ask: one over a population that it is shown on, and one to which every answer is 1, which keeps whatever splits,
-searches or goes on as long as there is something left at it to the end. Enough for the second is only asked where each
-round takes what it needs: of portions a later round gets some in any case.
+A strategy may ask more or fewer rounds, and more or less in them, as its answers are: what each round may need at the
+most is found by `possible_runs`. A shorter run leaves users over, and a round that needs less takes less.
 """
 
 from __future__ import annotations
@@ -33,10 +31,11 @@ _FAILURE: Final = 2.0**-40
 
 def users_to_enrol(strategy: Strategy, targets: Sequence[int], most: Sequence[int] = ()) -> int:
     """Least number of users with whom rounds of these targets have enough; with `most`, those of a longer run, too."""
-    return max(_as_needed(targets), _as_needed(most or targets), _of_all(strategy, targets))
+    return max(users_as_needed(targets), users_as_needed(most or targets), _of_all(strategy, targets))
 
 
-def _as_needed(targets: Sequence[int]) -> int:
+def users_as_needed(targets: Sequence[int]) -> int:
+    """Least number of users with whom rounds of these targets have enough, where each takes as many as it needs."""
     taken = sum(map(with_spare, targets))
     users, lost = taken, 0
     # The more users, the fuller are the slots; but only one in 65,536 is in each, so this ends after a few steps.

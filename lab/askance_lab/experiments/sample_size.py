@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from askance_client.population import Population
-from askance_client.simulation.population import synthetic
 from askance_lab.data.made_up import made_up
 from askance_lab.engines import Engine, engine
+from askance_lab.evaluation.error import error_of
+from askance_lab.evaluation.exact import is_kept
 from askance_lab.evaluation.proportion import Proportion
 from askance_lab.experiments.trials import Trial, run_trials
 from askance_lab.oracles.local import LocalReports, study_for
@@ -133,8 +135,7 @@ class StudyTrial:
 
     def __call__(self, users: int, seed: int) -> TrialOutcome:
         """Run one study over a population that the seed draws."""
-        own = planning.strategy_parameters(self.parameters)
-        population = synthetic(self.kind, own, seed)
+        population = made_up(self.strategy, self.parameters, seed, kind=self.kind)
         return study(self.strategy, {"users": "all", **self.parameters}, population, users, seed)
 
 
@@ -151,17 +152,21 @@ class PromiseTrial:
     parameters: Parameters
     own: Parameters
     """The population's own parameters."""
+    kind: str | None = None
+    """Of the made-up users; None: whom the strategy is shown on."""
 
     def __call__(self, users: int, seed: int) -> TrialOutcome:
         """Run one study over a population that the seed draws."""
-        population = made_up(self.strategy, self.parameters, seed, self.own)
-        return study(self.strategy, {"users": "all", **self.parameters}, population, users, seed, self._kept)
+        population = made_up(self.strategy, self.parameters, seed, self.own, self.kind)
+        parameters, right = {"users": "all", **self.parameters}, partial(self._kept, population)
+        return study(self.strategy.on(population.schema), parameters, population, users, seed, right)
 
-    def _kept(self, learned: Learnt, truth: Learnt) -> bool:
-        error = None if self.strategy.error is None else self.strategy.error(learned, truth)
-        if error is None or self.strategy.promise is None:
+    def _kept(self, population: Population, learned: Learnt, truth: Learnt) -> bool:  # noqa: ARG002 - the population's
+        own = planning.strategy_parameters(self.parameters)
+        kept = is_kept(self.strategy, own, error_of(self.strategy, learned, population).value)
+        if kept is None:
             raise StrategyError("promises nothing whose error is known", where=self.strategy.name)
-        return error <= self.strategy.promise(planning.strategy_parameters(self.parameters))
+        return kept
 
 
 def exactly(learned: Learnt, truth: Learnt) -> bool:

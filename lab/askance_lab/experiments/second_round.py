@@ -15,17 +15,17 @@ from askance_lab.data.made_up import made_up
 from askance_lab.evaluation.exact import exact_error
 from askance_lab.evaluation.proportion import Proportion, difference_interval
 from askance_lab.experiments.separation.measurement import BLIND, LEARNERS, SeparationPoint
+from askance_lab.experiments.separation.users import FAILURE, measured_users
 from askance_lab.oracles.local import LocalReports, study_for
 from askance_lab.oracles.shared.oracle import run
-from askance_lab.theory.limits import users_at_once_limit
+from askance_lab.theory.limits import users_at_once_proved
 from askance_lab.theory.masked_parity import users_masked_parity_pooled
+from askance_protocol.budget import charge_from_text, to_text
 from askance_protocol.errors import AskanceError, Code, ProtocolError
 from askance_protocol.parameters import Parameters
 from askance_server.core.study import check_answerable
 from askance_server.strategies.registry import registry
 
-FAILURE: Final = 0.05
-"""Who succeeds is right 19 times in 20."""
 HIGHER: Final = (16, 32, 64)
 """Dimensions that are told beside the one that was shown."""
 
@@ -106,9 +106,10 @@ class RoundsAndLimit:
 
     d: int
     in_rounds: int
-    """By the formula of the learner in two rounds, `users_masked_parity_pooled`: enough, not the least."""
+    measured: bool
+    """Whether `in_rounds` was measured (`separation.users`); otherwise it is enough by a formula, and not the least."""
     at_once_limit: int | None
-    """By `users_at_once_limit`, for every learner with one report of each user; None where ε is too large for it."""
+    """By `users_at_once_proved`, for every learner with one report of each user; None where ε is too large for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,12 +171,13 @@ def _right(point: SeparationPoint) -> Proportion:
 
 def users_needed(d: int, epsilon: str) -> RoundsAndLimit:
     """Users for one dimension, to be right 19 times in 20."""
-    enough = users_masked_parity_pooled(dimension=d, epsilon=float(epsilon), failure=FAILURE)
+    measured, level = measured_users().get((d, to_text(charge_from_text(epsilon)))), float(epsilon)
+    formula = users_masked_parity_pooled(dimension=d, epsilon=level, failure=FAILURE)
     try:
-        limit = users_at_once_limit(dimension=d, epsilon=float(epsilon), failure=FAILURE)
-    except ProtocolError:  # its search for the best channel ends at some ε, where nothing is private any more
+        limit = users_at_once_proved(dimension=d, epsilon=level, failure=FAILURE)
+    except ProtocolError:  # beyond some ε nothing is private any more
         limit = None
-    return RoundsAndLimit(d, enough, limit)
+    return RoundsAndLimit(d, formula if measured is None else measured.users, measured is not None, limit)
 
 
 def conclude(task: ConceptTask, results: Sequence[ConceptResult]) -> SecondRound | None:

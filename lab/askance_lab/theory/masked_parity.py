@@ -89,8 +89,10 @@ def users_masked_parity_pooled(*, dimension: int, epsilon: float, failure: float
     return checks.whole(2 * math.log(dimension / failure) / signal**2)
 
 
-def users_masked_parity_noninteractive(*, dimension: int, epsilon: float, failure: float) -> int:
-    """Users of the mask bit in one round, by the strongest way known: n = 2^d·4C²·2ln(1/β). docs/theory.md#at-once.
+def users_mask_bit_enough(*, dimension: int, epsilon: float, failure: float) -> int:
+    """So many users are enough for the mask bit at once, by Hoeffding: n = 2^d·4C²·2ln(1/β). docs/theory.md#at-once.
+
+    No limit, and no need: 2ln(1/β) is 2.2 times the z² of the normal law at β = .05. `theory.limits` has the limits.
 
     All answer y·B(x) for one bent function B: the signal is µ = 2^{-d/2-1}/C for every r (even d). Or each answers for
     a parity χ_s of her own and those with s = r are kept: the same count on average, at every d. The other half, r,
@@ -235,15 +237,14 @@ THEOREMS: Final = (
     ),
     Theorem(
         name="masked-parity-at-once",
-        title="The strongest known learner of the mask bit in one round",
+        title="Users that are enough for the mask bit in one round",
         citation="derived here, against KLNRS11, Thm 5.16",
         says="2^d·4C²·2ln(1/β) users who answer y·B(x), for a bent B, tell the mask bit for every r.",
         kind=Kind.ENOUGH,
         gives="users",
         parameters=(DIMENSION, EPSILON, FAILURE),
-        sharp=users_masked_parity_noninteractive,
-        differs="A planning formula by Hoeffding: some 2.2 times what was measured. What no learner at once goes "
-        "below is "
+        sharp=users_mask_bit_enough,
+        differs="By Hoeffding, some 2.2 times what was measured. What no learner at once goes below: at-once-proved, "
         "at-once-limit.",
         checked_by=("lab/theory/test_masked_parity.py::test_the_noninteractive_learner_costs_what_theory_says",),
     ),

@@ -17,6 +17,7 @@ from askance_protocol import discovery
 from askance_protocol.channels.binary import BinaryResponse, BinarySpec
 from askance_protocol.channels.channel import BaseChannelSpec, Channel, ChannelKind, Sample
 from askance_protocol.channels.geometric import GeometricSpec, TwoSidedGeometric
+from askance_protocol.channels.hashed import HashSpec
 from askance_protocol.channels.kary import KaryResponse, KarySpec
 from askance_protocol.channels.laplace import DiscreteLaplace, LaplaceSpec
 from askance_protocol.channels.tabulated import TableSpec, TabulatedChannel
@@ -31,6 +32,7 @@ __all__ = [
     "ChannelSpec",
     "DiscreteLaplace",
     "GeometricSpec",
+    "HashSpec",
     "KaryResponse",
     "KarySpec",
     "LaplaceSpec",

@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from askance_protocol.arrays import Floats, Whole
 from askance_protocol.channels.ratio import WORD
 from askance_protocol.errors import ProtocolError
+from askance_protocol.hadamard import Answers, PublicRows
 from askance_protocol.queries import Query
 from askance_protocol.randomness import Leads, Positions, RandomSource, Words
 from askance_protocol.remembering import Remembered
@@ -143,9 +144,9 @@ class Channel(ABC):
         Where a channel knows no formula: the shortest solution by least squares over its table. Refused where the
         table does not determine what is asked.
         """
-        matrix = _matrix(self)
-        solution: Floats = np.linalg.lstsq(matrix, target, rcond=None)[0].astype(np.float64)
-        if not np.allclose(matrix @ solution, target, rtol=0, atol=1e-9 * max(1.0, float(np.abs(solution).max()))):
+        table = matrix(self)
+        solution: Floats = np.linalg.lstsq(table, target, rcond=None)[0].astype(np.float64)
+        if not np.allclose(table @ solution, target, rtol=0, atol=1e-9 * max(1.0, float(np.abs(solution).max()))):
             raise ProtocolError(
                 "does not determine what is asked",
                 where="channel",
@@ -185,6 +186,28 @@ class Channel(ABC):
             )
 
 
+class Pooling(Protocol):
+    """How a public row turns one of many cells into an input of a channel of few."""
+
+    @property
+    def rows(self) -> int:
+        """One more than the largest row that is dealt: a power of two."""
+        ...
+
+    @property
+    def first(self) -> int:
+        """The least row that is dealt: 0, or 1 where row 0 would tell nothing."""
+        ...
+
+    def encode(self, answer: Whole, row: int) -> Whole:
+        """The input for one answer, by the same steps for each."""
+        ...
+
+    def encode_all(self, answers: Answers, public_rows: PublicRows) -> NDArray[np.integer[Any]]:
+        """The inputs for many answers."""
+        ...
+
+
 class BaseChannelSpec(Value):
     """A channel as it is published: its kind, its numbers, and which channel it is for a query."""
 
@@ -207,9 +230,9 @@ class BaseChannelSpec(Value):
         """About how many microseconds it takes to build and to certify the channel, told without building it."""
         return 1
 
-    def pools(self, query: Query) -> bool:  # noqa: ARG002 - a channel that pools looks at it
-        """Whether a public Hadamard row turns the cell of this query into one bit, for a channel of inputs −, 0, +."""
-        return False
+    def pooling(self, query: Query, schema: Schema) -> Pooling | None:  # noqa: ARG002 - a channel that pools looks at them
+        """How a public row turns the cell of this query into an input; None: the answer says which input it is."""
+        return None
 
     def refuse(self, query: Query) -> ProtocolError:
         """The error for a query that this channel does not answer."""
@@ -249,7 +272,8 @@ def _matrix_of(channel: Channel) -> Floats:
     return np.array([[float(weight) for weight in row] for row in channel.table()]) / 2.0**64
 
 
-_matrix: Final = Remembered(_matrix_of, lambda matrix: matrix.nbytes, most=32 << 20)
+matrix: Final = Remembered(_matrix_of, lambda table: table.nbytes, most=32 << 20)
+"""A channel's table in floats: Pr[w|u], a row for each input."""
 
 
 def extremes(columns: Iterator[Sequence[int]]) -> Iterator[tuple[int, int]]:

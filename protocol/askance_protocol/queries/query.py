@@ -145,10 +145,15 @@ class CellQuery(_AnyQuery):
         answers = np.where((cell >= 0) & (cell < self.cells), cell + 1, 0)
         return answers if self.negative is None else np.where(self.negative.column(columns), -answers, answers)
 
+    def always_inside(self, schema: Schema) -> bool:
+        """Whether each example lies in a cell."""
+        low, high = self.cell.bounds(schema)
+        return low >= 0 and high < self.cells
+
     def inputs(self, schema: Schema) -> int:
         """The number of inputs of a channel that names cells. It has none for an example that lies in no cell."""
-        low, high = self.cell.bounds(schema)
-        if low < 0 or high >= self.cells:
+        if not self.always_inside(schema):
+            low, high = self.cell.bounds(schema)
             raise ProtocolError(
                 f"the cell lies in {low} .. {high}, not always in 0 .. {self.cells - 1}",
                 where="query.cell",

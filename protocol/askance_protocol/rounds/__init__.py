@@ -1,6 +1,6 @@
 """Rounds: what is published, what it means, and what may follow what."""
 
-from askance_protocol.channels import BinarySpec, GeometricSpec, KarySpec, LaplaceSpec, TableSpec
+from askance_protocol.channels import BinarySpec, GeometricSpec, HashSpec, KarySpec, LaplaceSpec, TableSpec
 from askance_protocol.rounds.answerable import LEAST_CHARGE, MOST_ROUNDS
 from askance_protocol.rounds.bulletin import (
     Bulletin,
@@ -56,6 +56,7 @@ __all__ = [
     "Entry",
     "GeometricSpec",
     "GrowingBulletin",
+    "HashSpec",
     "KarySpec",
     "LaplaceSpec",
     "LearnedHypothesis",

@@ -28,21 +28,18 @@ from typing import Any, Final, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from askance_protocol import hadamard
 from askance_protocol.arrays import Truths, Whole
 from askance_protocol.channels import Channel, Sample
-from askance_protocol.coins import Coin, Users, choices, rows
+from askance_protocol.channels.channel import Pooling
+from askance_protocol.coins import Coin, Users, choices, rows, rows_from_one
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns, Example
-from askance_protocol.queries import CellQuery, PreparedQuery, measure, prepare
+from askance_protocol.hadamard import Answers, PublicRows
+from askance_protocol.queries import PreparedQuery, measure, prepare
 from askance_protocol.randomness import RandomSource
 from askance_protocol.rounds.spec import Part, RoundSpec, StudySpec
 from askance_protocol.schema import Schema
 from askance_protocol.text import counted
-
-Answers = NDArray[np.signedinteger[Any]]
-Rows = NDArray[np.uint16]
-
 
 MAX_WORK: Final = 1 << 23
 """Microseconds, about, that it takes to prepare all parts of a round. 4,096 parts of Laplace noise on twentieths, or a
@@ -56,26 +53,31 @@ class PreparedPart:
     part: Part
     query: PreparedQuery
     channel: Channel
-    rows: int
-    """Hadamard rows; one where the part needs none."""
+    pooling: Pooling | None
+    """How a public row turns a cell into an input; None where the part needs no row."""
 
     @property
     def pooled(self) -> bool:
-        """Whether a public Hadamard row turns a cell into one bit."""
-        return self.part.channel.pools(self.query.query)
+        """Whether a public row turns a cell into an input of few."""
+        return self.pooling is not None
+
+    @property
+    def rows(self) -> int:
+        """Public rows; one where the part needs none."""
+        return 1 if self.pooling is None else self.pooling.rows
 
     def encode(self, answer: Whole, row: int) -> Whole:
         """The channel's input for one answer."""
-        return hadamard.encode(answer, row) if self.pooled else self.query.query.input_of(answer)
+        return self.query.query.input_of(answer) if self.pooling is None else self.pooling.encode(answer, row)
 
-    def encode_all(self, answers: Answers, rows: Rows) -> NDArray[np.integer[Any]]:
+    def encode_all(self, answers: Answers, rows: PublicRows) -> NDArray[np.integer[Any]]:
         """The channel's inputs for many answers."""
-        return hadamard.encode_all(answers, rows) if self.pooled else self.query.query.input_of(answers)
+        return self.query.query.input_of(answers) if self.pooling is None else self.pooling.encode_all(answers, rows)
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What one user is asked: a part of the round and, where it pools cells, a Hadamard row."""
+    """What one user is asked: a part of the round and, where it pools cells, a public row."""
 
     part: int
     row: int
@@ -129,8 +131,8 @@ class PreparedRound:
 
     @cached_property
     def rows(self) -> tuple[int, ...]:
-        """The number of Hadamard rows of each part; one where it needs none."""
-        return tuple(map(_rows_of, self.spec.parts))
+        """The number of public rows of each part; one where it needs none."""
+        return tuple(1 if pooling is None else pooling.rows for pooling in self._poolings)
 
     @property
     def outcomes(self) -> int:
@@ -169,15 +171,20 @@ class PreparedRound:
         dealt, public_rows = self.questions(range(user, user + 1))
         return Question(int(dealt[0]), int(public_rows[0]))
 
-    def questions(self, users: Users) -> tuple[NDArray[np.intp], Rows]:
+    def questions(self, users: Users) -> tuple[NDArray[np.intp], PublicRows]:
         """The part and the row of each of these users. The row is that of the part, 0 where it has none."""
         if len(self.rows) == 1 and self.rows[0] == 1:
             return np.zeros(len(users), np.intp), np.zeros(len(users), np.uint16)
         coins = self._round_coin.toss(users)
         if len(self.rows) == 1:
-            return np.zeros(len(users), np.intp), rows(coins, self.rows[0] - 1)
-        dealt = np.searchsorted(self._shares, choices(coins, int(self._shares[-1])), side="right")
-        return dealt, rows(coins, self._last_rows[dealt])
+            dealt = np.zeros(len(users), np.intp)
+        else:
+            dealt = np.searchsorted(self._shares, choices(coins, int(self._shares[-1])), side="right")
+        last = self._last_rows[0] if len(self.rows) == 1 else self._last_rows[dealt]
+        found = rows(coins, last)
+        if self._from_one.any():
+            np.copyto(found, rows_from_one(coins, last), where=self._from_one[dealt])
+        return dealt, found
 
     def respond(self, user: int, example: Example, source: RandomSource) -> int:
         """One user's report (KLNRS11, Def. 5.2): find her question, answer it, randomize once."""
@@ -213,6 +220,15 @@ class PreparedRound:
     @cached_property
     def _shares(self) -> NDArray[np.uint32]:
         return np.array(list(accumulate(part.share for part in self.spec.parts)), np.uint32)
+
+    @cached_property
+    def _poolings(self) -> tuple[Pooling | None, ...]:
+        return tuple(_pooling_of(part, self.study.example) for part in self.spec.parts)
+
+    @cached_property
+    def _from_one(self) -> Truths:
+        """Of which parts the rows begin at 1."""
+        return np.array([pooling is not None and pooling.first == 1 for pooling in self._poolings])
 
     @cached_property
     def _last_rows(self) -> NDArray[np.uint16]:
@@ -260,10 +276,12 @@ def check_work(spec: RoundSpec) -> None:
         )
 
 
-def _rows_of(part: Part) -> int:
-    if isinstance(part.query, CellQuery) and part.channel.pools(part.query):
-        return hadamard.rows_for(part.query.cells)
-    return 1
+def _pooling_of(part: Part, schema: Schema) -> Pooling | None:
+    """How a part pools cells. One that is unsound has no rows: whoever is dealt it refuses it, and others go on."""
+    try:
+        return part.channel.pooling(part.query, schema)
+    except ProtocolError:
+        return None
 
 
 def _prepare_part(part: Part, schema: Schema) -> PreparedPart:
@@ -275,4 +293,4 @@ def _prepare_part(part: Part, schema: Schema) -> PreparedPart:
             where="charge",
             remedy="charge what the channel costs, or more",
         )
-    return PreparedPart(part, query, channel, _rows_of(part))
+    return PreparedPart(part, query, channel, part.channel.pooling(part.query, schema))

@@ -1,4 +1,4 @@
-"""Which channel asks for the cells of a partition best: k-ary response, sets of cells, or one bit and a public row.
+"""Which channel asks for the cells of a partition best: k-ary response, sets of cells, or buckets by a public row.
 
 Theory of operation
 -------------------
@@ -25,7 +25,10 @@ p − r more if the user's own is among them: again a score of two values (`sum_
 Subset selection attains the least mean squared error that any ε-local randomizer has for even shares, up to terms of
 lower order (Ye and Barg, Thm V.1), with about one cell in e^ε + 1 in a set. But a channel is published as a table with
 a row for each cell and a column for each set, so it is taken as long as that has at most `MAX_WEIGHTS` weights: of a
-geometry up to sixty-seven cells. Beyond, the bit is: at ε = 1 its variance is 1.27 times as large.
+geometry up to sixty-seven cells.
+
+Beyond, and where an example may lie in no cell or count against its own, a public row hashes the cells into 2^t buckets
+(`hashed_cells`): one bit at small ε, more buckets at larger. For small shares they come close to the least error, too.
 
 The weights are integers, as those of every channel, and certified as every table is.
 """
@@ -36,37 +39,68 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations, product
+from itertools import combinations, product, takewhile
 from typing import Final, TypeAlias
 
 from askance_protocol.budget import MICRO
-from askance_protocol.channels import BinaryResponse, BinarySpec, ChannelSpec, KarySpec, TableSpec
+from askance_protocol.channels import BinaryResponse, BinarySpec, ChannelSpec, HashSpec, KarySpec, TableSpec
 from askance_protocol.channels.kary import MAX_CATEGORIES
 from askance_protocol.channels.ratio import MIN_WEIGHT, SCALE_BITS, WORD, exp_lower, within
 from askance_protocol.errors import ProtocolError
+from askance_protocol.hadamard import rows_for
+from askance_protocol.hashing import MAX_BITS
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
-from askance_protocol.schema import Schema
+from askance_protocol.queries.language import FieldValue
+from askance_protocol.schema import IntegerField, Schema
+from askance_server.core.hashed_cells import CellLaw, law
 
 MAX_WEIGHTS: Final = 1 << 13
 """Weights of a table that a round publishes for one question: about 200 KB."""
+MAX_COUNTS: Final = 1 << 19
+"""Counts in the tallies of a round: they have to fit into one entry of the bulletin."""
 ALL_WEIGHTS: Final = 1 << 16
 """Weights of all tables of a round: 1.6 MB, for a document has to be below 2."""
 
+CLEARLY: Final = 0.98
+"""A hash is taken for its variance where it has less than this part of what names cells: that is easier to explain."""
+
 
 def channel_for(
-    query: BooleanQuery | RealQuery | CellQuery, example: Schema, epsilon: int, most: int = MAX_WEIGHTS
+    query: BooleanQuery | RealQuery | CellQuery,
+    example: Schema,
+    epsilon: int,
+    most: int = MAX_WEIGHTS,
+    counts: int = MAX_COUNTS,
 ) -> ChannelSpec:
-    """The channel of at most so many weights that estimates the cells of a query best; else binary response.
+    """The channel that estimates even shares of the cells of a query best; else binary response.
 
-    Only binary response has an answer for an example without a cell, or that counts against its cell.
+    It is published with so many weights at most, and tallied by so many counts; one bit always may be.
     """
-    if not isinstance(query, CellQuery) or query.negative is not None:
+    if not isinstance(query, CellQuery):
         return BinarySpec(micro_epsilon=epsilon)
-    try:
-        cells = query.inputs(example)
-    except ProtocolError:
-        return BinarySpec(micro_epsilon=epsilon)
-    return _best(cells, epsilon, most)
+    if query.negative is None and query.always_inside(example):
+        return _best(query.cells, epsilon, most, counts)
+    # Of an example in no cell, or that counts against its own, only a bit or a bucket tells.
+    bit = float(BinaryResponse(epsilon).scale) ** 2
+    laws = [(law.variance(1 / query.cells), spec) for spec, law in hash_laws(query, example, epsilon, counts)]
+    variance, spec = min(laws, key=lambda each: each[0], default=(math.inf, None))
+    return BinarySpec(micro_epsilon=epsilon) if spec is None or CLEARLY * bit <= variance else spec
+
+
+def hash_laws(
+    query: CellQuery, example: Schema, epsilon: int, counts: int = MAX_COUNTS
+) -> Iterator[tuple[HashSpec, CellLaw]]:
+    """Every number of buckets that a query's cells may be hashed into, and the law of a cell's score."""
+    for bits in range(1, MAX_BITS + 1):
+        spec = HashSpec(micro_epsilon=epsilon, bits=bits)
+        try:
+            buckets, channel = spec.pooling(query, example), spec.build(query, example)
+        except ProtocolError:
+            return
+        # More buckets than cells, or than cells and signs, tell nothing better.
+        if 1 << bits > rows_for(buckets.columns) << buckets.signed or buckets.rows * buckets.outcomes > counts:
+            return
+        yield spec, law(buckets, channel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +111,9 @@ class ReportsAt:
 
     def apart(self, cells: int, share: float) -> float:
         """Variance of this share of a cell, times the reports, by the channel that estimates so many cells best."""
-        return cell_variance(cells, best_sets(cells, self.micro_epsilon), self.micro_epsilon, share)
+        sets = best_sets(cells, self.micro_epsilon)
+        better = _better_hash(cells, sets, self.micro_epsilon, MAX_COUNTS)
+        return cell_variance(cells, sets, self.micro_epsilon, share) if better is None else better[1].variance(share)
 
     def together(self, cells: int, some: int, share: float) -> float:
         """Variance of this share of some of the cells in all, times the reports, by k-ary response."""
@@ -143,12 +179,17 @@ def cell_variance(cells: int, sets: Sets | None, epsilon: int, share: float | No
     """Variance of this share of a cell, times the number of reports, or of an even one; None: of the pooled bit."""
     if sets is None:
         return float(BinaryResponse(epsilon).scale) ** 2 - (cells**-2 if share is None else share**2)
+    mine, other = inclusion(cells, sets, epsilon)
+    named = (mine + (cells - 1) * other) / cells if share is None else other + (mine - other) * share
+    return named * (1 - named) / (mine - other) ** 2
+
+
+def inclusion(cells: int, sets: Sets, epsilon: int) -> tuple[float, float]:
+    """How likely the set that is reported holds the user's own cell, and how likely another."""
     every, own, both = sets.counts(cells)
     odds = math.exp(epsilon / MICRO)
     total = own * odds + every - own
-    mine, other = own * odds / total, (both * odds + own - both) / total
-    named = (mine + (cells - 1) * other) / cells if share is None else other + (mine - other) * share
-    return named * (1 - named) / (mine - other) ** 2
+    return own * odds / total, (both * odds + own - both) / total
 
 
 def sum_variance(cells: int, some: int, epsilon: int, share: float) -> float:
@@ -160,25 +201,44 @@ def sum_variance(cells: int, some: int, epsilon: int, share: float) -> float:
 
 
 @lru_cache(maxsize=256)
-def _best(cells: int, epsilon: int, most: int) -> ChannelSpec:
+def _best(cells: int, epsilon: int, most: int, counts: int) -> ChannelSpec:
     if cells < 2:
         return BinarySpec(micro_epsilon=epsilon)
     sets = best_sets(cells, epsilon, most)
+    better = _better_hash(cells, sets, epsilon, counts)
+    if better is not None:
+        return better[0]
     if sets is None:
         return BinarySpec(micro_epsilon=epsilon)
     return KarySpec(micro_epsilon=epsilon) if sets == AllSets(1) else set_channel(cells, sets, epsilon)
 
 
+@lru_cache(maxsize=256)
+def _better_hash(cells: int, sets: Sets | None, epsilon: int, counts: int) -> tuple[HashSpec, CellLaw] | None:
+    """The hash that estimates even shares best, where that is clearly better than these sets or the bit."""
+    laws = hash_laws(*partition(cells), epsilon, counts)
+    best = min(laws, key=lambda each: each[1].variance(1 / cells), default=None)
+    clearly = best is not None and best[1].variance(1 / cells) < CLEARLY * cell_variance(cells, sets, epsilon)
+    return best if clearly else None
+
+
+def partition(cells: int, *, outside: bool = False) -> tuple[CellQuery, Schema]:
+    """A question with so many cells, and examples each of which is in one, or outside."""
+    example = Schema(fields=(IntegerField(name="cell", low=0, high=cells - 1 + outside),))
+    return CellQuery(cells=cells, cell=FieldValue(field="cell")), example
+
+
 def best_sets(cells: int, epsilon: int, most: int = MAX_WEIGHTS) -> Sets | None:
     """The sets by which even shares of so many cells are estimated best; None: by one bit."""
-    return min(_every(cells, most), key=lambda sets: cell_variance(cells, sets, epsilon))
+    return min([None, *all_sets(cells, most)], key=lambda sets: cell_variance(cells, sets, epsilon))
 
 
-def _every(cells: int, most: int) -> Iterator[Sets | None]:
-    yield None
+def all_sets(cells: int, most: int) -> Iterator[Sets]:
+    """All families of sets whose table has at most so many weights; k-ary response needs no table."""
     if cells <= MAX_CATEGORIES:
         yield AllSets(1)
-    yield from (AllSets(size) for size in range(2, cells // 2 + 1) if cells * math.comb(cells, size) <= most)
+    # The larger the sets, up to half of the cells, the more of them there are.
+    yield from takewhile(lambda sets: cells * sets.counts(cells)[0] <= most, map(AllSets, range(2, cells // 2 + 1)))
     for prime in (2, 3, 5, 7):
         for coordinates in range(3, 8):
             found = Geometry(prime, coordinates)

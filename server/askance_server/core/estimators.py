@@ -7,15 +7,17 @@ u, Σ_w Pr[w|u] · f(w) = g(u). So the mean is unbiased for E[g] whatever the po
 at random change nothing but its precision: it is divided by what was received. Each channel knows its own scores;
 nothing here asks which channel it is, only whether a score takes two values.
 
-The interval depends on nothing but what is certain.
+The interval depends on nothing but what is certain: the channel's table, and the tally.
 
-- Where f takes two values, as for every binary, Hadamard and k-ary part, the count of one of them is binomial:
-  reports of users drawn from the population are independent, and the public coin is independent of the data. The
-  interval is Clopper and Pearson's (1934), which covers for every n and every mean. So it is for a *sum of cells*: by
-  k-ary response one of the cells S is named with probability |S|·q + (p − q)·[the user's own is in S].
-- Where f takes more values, the interval is the intersection of two that each hold with half the failure:
-  Hoeffding's (1963, Thm 1, in its form with the relative entropy), which is narrow for means near the ends, and
-  the empirical Bernstein bound of Maurer and Pontil (2009, Thm 4), which is narrow for small variances.
+- Where f takes two values, as for every binary, Hadamard and k-ary part and for buckets without signs, the count of one
+  of them is binomial: reports of users drawn from the population are independent, and the public coin is independent of
+  the data. The interval is Clopper and Pearson's (1934), which covers for every n and every mean. So it is for a *sum
+  of cells*: by k-ary response one of the cells S is named with probability |S|·q + (p − q)·[the user's own is in S].
+- Where f takes more values, the reports' law is a mixture of the channel's rows, and the interval is where a mean of
+  such a law may lie (`mixtures`): within a few per cent of the normal interval for a thousand reports, and the one of
+  the worst population for a few.
+
+Neither is ever wrong on one side with more than about half of what may go wrong: who asks for one end alone may.
 
 An unbiased estimate of a share may lie so far below 0 that no share is in its interval, and what is left of it, "0 to
 0", would read as certainty. So the interval is that of the nearest mean that there may be. It holds all of the other
@@ -37,12 +39,14 @@ import numpy as np
 from askance_protocol import hadamard
 from askance_protocol.arrays import Floats, Integers
 from askance_protocol.channels import Channel
-from askance_protocol.channels.channel import EVEN
+from askance_protocol.channels.channel import EVEN, matrix
 from askance_protocol.errors import ProtocolError
+from askance_protocol.hashing import Buckets
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
 from askance_protocol.rounds import PreparedPart
 from askance_protocol.tally import Tally
-from askance_server.core import binomial
+from askance_server.core import binomial, hashed_cells, mixtures
+from askance_server.core.hashed_cells import CellLaw
 
 Sums: TypeAlias = Sequence[Sequence[int]]
 """Sets of cells: of each, the sum of their shares is wanted."""
@@ -69,12 +73,22 @@ def estimate(part: PreparedPart, tally: Tally, confidence: float = 0.95, sums: S
     """Estimate what the part asks: a frequency, a mean, or the signed share of every cell; or these sums of cells."""
     if not 0 < confidence < 1:
         raise ProtocolError(f"{confidence} is not between 0 and 1", where="confidence")
-    return _scores(part, tally, sums).estimates(confidence)
+    return _scores(part, [tally], sums).estimates(confidence)
+
+
+def estimate_each(
+    part: PreparedPart, tallies: Sequence[Tally], confidence: float = 0.95, sums: Sums = ()
+) -> list[Estimates]:
+    """Estimate from each of several tallies of as many reports: all intervals at once, which takes less time."""
+    joined = _scores(part, tallies, sums).estimates(confidence)
+    columns = (joined.values, joined.standard_errors, joined.low, joined.high)
+    split = zip(*(np.split(column, len(tallies)) for column in columns), strict=True)
+    return [Estimates(values, errors, low, high, confidence, joined.received) for values, errors, low, high in split]
 
 
 def estimated(part: PreparedPart, tally: Tally) -> Floats:
     """Estimate's values alone: intervals take a hundred times as long."""
-    return _scores(part, tally, ()).means()
+    return _scores(part, [tally], ()).means()
 
 
 def unanswered(part: PreparedPart, confidence: float, sums: Sums = ()) -> Estimates:
@@ -104,38 +118,55 @@ def wanted_of(part: PreparedPart, sums: Sums = ()) -> Floats:
     return wanted
 
 
-def _scores(part: PreparedPart, tally: Tally, sums: Sums) -> _TwoValued | _Several:
-    if tally.counts.shape != (part.rows, part.channel.outcomes):
+def _scores(part: PreparedPart, tallies: Sequence[Tally], sums: Sums) -> _TwoValued | _Several | _Apart:
+    """Scores of one tally after the other."""
+    if any(tally.counts.shape != (part.rows, part.channel.outcomes) for tally in tallies):
         raise ProtocolError("has not the rows and outcomes of its part", where="tally")
-    if not tally.received:
+    received = {tally.received for tally in tallies}
+    if 0 in received:
         raise ProtocolError("nobody has reported", where="tally", remedy="wait for reports, or lower the target")
+    if len(received) != 1:
+        raise ProtocolError("have not equally many reports", where="tallies")
     query = part.query.query
     if isinstance(query, CellQuery) and part.pooled and not sums:
-        return _pooled(query, part.channel, tally)
-    return _scored(wanted_of(part, sums), part.channel, tally)
+        if isinstance(part.pooling, Buckets):
+            return _hashed(query, part.pooling, part.channel, tallies)
+        return _pooled(query, part.channel, tallies)
+    return _scored(wanted_of(part, sums), part.channel, tallies)
 
 
-def _pooled(query: CellQuery, channel: Channel, tally: Tally) -> _TwoValued:
+def _pooled(query: CellQuery, channel: Channel, tallies: Sequence[Tally]) -> _TwoValued:
     """Scores of every cell at once. In cell j a report agrees where it equals H[row, j]: a binomial count of n."""
-    signed = hadamard.transform(tally.counts[:, 1] - tally.counts[:, 0])[: query.cells]
-    agreeing = (tally.received + signed) // 2
+    received = tallies[0].received
+    columns = [hadamard.transform(tally.counts[:, 1] - tally.counts[:, 0])[: query.cells] for tally in tallies]
+    agreeing = (received + np.concatenate(columns)) // 2
     lowest = 0.0 if query.negative is None else -1.0
     differs, agrees = channel.scores(POOLED).tolist()
-    return _TwoValued(agreeing, tally.received, (differs, agrees), (lowest, 1.0))
+    return _TwoValued(agreeing, received, (differs, agrees), (lowest, 1.0))
 
 
-def _scored(wanted: Floats, channel: Channel, tally: Tally) -> _TwoValued | _Several:
+def _hashed(query: CellQuery, buckets: Buckets, channel: Channel, tallies: Sequence[Tally]) -> _TwoValued | _Apart:
+    """Scores of every cell at once: how many reports named its bucket, and with signs how many that of its opposite."""
+    counts = np.concatenate([hashed_cells.counts(buckets, query.cells, tally) for tally in tallies], axis=1)
+    law = hashed_cells.law(buckets, channel)
+    if not buckets.signed:
+        return _TwoValued(counts[1], tallies[0].received, (float(law.values[0]), float(law.values[1])), (0.0, 1.0))
+    return _Apart(law, counts)
+
+
+def _scored(wanted: Floats, channel: Channel, tallies: Sequence[Tally]) -> _TwoValued | _Several:
     """Scores of each row of targets g(u)."""
-    counts = tally.counts[0]
+    counts = np.concatenate([tally.counts for tally in tallies])
     scored = np.array([channel.scores(target) for target in wanted])
-    domains = wanted.min(axis=1), wanted.max(axis=1)
     least, most = scored.min(axis=1), scored.max(axis=1)
     # A score that is solved from a table takes its two values up to the rounding of the solution.
     rounding = EVEN * (most - least)[:, np.newaxis]
     upper = np.abs(scored - most[:, np.newaxis]) <= rounding
-    if (upper | (np.abs(scored - least[:, np.newaxis]) <= rounding)).all():
-        return _TwoValued(upper @ counts, tally.received, (least, most), domains)
-    return _Several(scored, counts, domains)
+    if not (upper | (np.abs(scored - least[:, np.newaxis]) <= rounding)).all():
+        return _Several(channel, scored, wanted, counts)
+    ends = (np.tile(end, len(tallies)) for end in (least, most, wanted.min(axis=1), wanted.max(axis=1)))
+    low, high, lowest, highest = ends
+    return _TwoValued((counts @ upper.T).ravel(), tallies[0].received, (low, high), (lowest, highest))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,33 +208,63 @@ class _TwoValued:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Several:
-    """Scores of more values: a row for each thing that is estimated, with the ends of their means."""
+    """Scores of more values: a row for each thing that is estimated, with what is wanted of each input.
 
+    And counts of outcomes: a row for each tally.
+    """
+
+    channel: Channel
     scored: Floats
+    wanted: Floats
     counts: Integers
-    domains: tuple[Floats, Floats]
+
+    @property
+    def received(self) -> int:
+        return int(self.counts[0].sum())
 
     def means(self) -> Floats:
-        received = int(self.counts.sum())
-        return np.array([float(score @ self.counts) / received for score in self.scored])
+        """Of each tally in turn, of each score."""
+        return np.array([float(score @ counts) / self.received for counts in self.counts for score in self.scored])
 
     def estimates(self, confidence: float) -> Estimates:
-        received = int(self.counts.sum())
-        rows = zip(self.scored, self.means().tolist(), *self.domains, strict=True)
-        several = [self._one(score, value, (least, most), confidence) for score, value, least, most in rows]
-        error, low, high = (np.array(column) for column in zip(*several, strict=True))
-        return Estimates(self.means(), error, low, high, confidence, received)
+        received, means = self.received, self.means()
+        laws = mixtures.mixtures(matrix(self.channel), self.scored, self.wanted).repeated(len(self.counts))
+        low, high = mixtures.interval(laws, np.repeat(self.counts, len(self.scored), axis=0), confidence)
+        return Estimates(means, self._errors(means), low, high, confidence, received)
 
-    def _one(
-        self, score: Floats, value: float, domain: tuple[float, float], confidence: float
-    ) -> tuple[float, float, float]:
-        received = int(self.counts.sum())
-        variance = float((score - value) ** 2 @ self.counts) / max(received - 1, 1)
+    def _errors(self, means: Floats) -> Floats:
+        scored, received = np.tile(self.scored, (len(self.counts), 1)), self.received
         # One report shows no spread at all: then the largest possible one stands in.
-        error = math.sqrt(variance / received) if received > 1 else float(np.ptp(score)) / 2
-        possible = min(max(value, domain[0]), domain[1])
-        low, high = bounded_interval(possible, variance, received, (float(score.min()), float(score.max())), confidence)
-        return error, max(low, domain[0]), min(high, domain[1])
+        if received == 1:
+            return np.ptp(scored, axis=1) / 2
+        away = (scored - means[:, np.newaxis]) ** 2
+        variance = (away * np.repeat(self.counts, len(self.scored), axis=0)).sum(axis=1) / (received - 1)
+        return np.sqrt(variance / received)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Apart:
+    """Scores whose law is the same for each cell, and of each cell how many reports have each value."""
+
+    law: CellLaw
+    counts: Integers
+    """A row for each value, a column for each cell of each tally."""
+
+    @property
+    def received(self) -> int:
+        return int(self.counts[:, 0].sum())
+
+    def means(self) -> Floats:
+        return self.law.values @ self.counts / self.received
+
+    def estimates(self, confidence: float) -> Estimates:
+        means, values = self.means(), self.law.values
+        laws = mixtures.mixtures(self.law.table, values[np.newaxis], self.law.wanted[np.newaxis])
+        low, high = mixtures.interval(laws, np.ascontiguousarray(self.counts.T), confidence)
+        away = ((values[:, np.newaxis] - means) ** 2 * self.counts).sum(axis=0)
+        # One report shows no spread at all: then the largest possible one stands in.
+        spread = np.sqrt(away / (self.received - 1) / self.received) if self.received > 1 else np.ptp(values) / 2
+        return Estimates(means, np.broadcast_to(spread, means.shape), low, high, confidence, self.received)
 
 
 def clopper_pearson(ones: Integers, received: int, confidence: float) -> tuple[Floats, Floats]:

@@ -107,9 +107,9 @@ class LabelNoise:
         return _real(Affine(terms=(Term(weight=b - a, of=mine), Term(weight=-a, of=others))), one * b)
 
     def _scaled(self, ask: Ask) -> Undone:
-        return [replace(ask, tolerance=ask.tolerance * float(self._left))], lambda answers: _over(
-            answers[0], self._left
-        )
+        left = float(self._left)
+        asked = replace(ask, tolerance=ask.tolerance * left, row_lead=ask.row_lead * left)
+        return [asked], lambda answers: _over(answers[0], self._left)
 
     def _both(self, ask: Ask, flipped: Ask) -> Undone:
         """Both questions, so that (1 − η)·τ₁ + η·τ₂ is τ(1 − 2η) with the fewest users: τ₁ goes as (1 − η)^(−1/3)."""

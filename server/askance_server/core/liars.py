@@ -25,9 +25,11 @@ from typing import Final
 import numpy as np
 
 from askance_protocol.arrays import Floats
+from askance_protocol.hashing import Buckets
 from askance_protocol.queries import CellQuery
 from askance_protocol.rounds import PreparedPart
 from askance_server.core.estimators import POOLED, targets
+from askance_server.core.hashed_cells import law
 
 SHARES: Final = (0.01, 0.05)
 """The shares of liars that an operator is shown."""
@@ -64,7 +66,9 @@ def _scores_and_domains(part: PreparedPart) -> list[tuple[Floats, float, float]]
     """The score of each outcome, the least and the greatest truth: for each estimate that has others than the last."""
     query = part.query.query
     if isinstance(query, CellQuery) and part.pooled:
-        # All cells alike: her row is public, so she knows which bit agrees with the cell that she favours.
+        # All cells alike: her row is public, so she knows which report agrees with the cell that she favours.
+        if isinstance(part.pooling, Buckets):
+            return [(law(part.pooling, part.channel).values, 0.0 if query.negative is None else -1.0, 1.0)]
         return [(part.channel.scores(POOLED), 0.0 if query.negative is None else -1.0, 1.0)]
     wanted = targets(query, part.channel.inputs)
     return [(part.channel.scores(target), float(target.min()), float(target.max())) for target in wanted]

@@ -50,6 +50,7 @@ ENUMERATED = 2048  # breakpoints that are all evaluated; more are searched
 LARGEST = 10**15  # users up to which double precision resolves single reports
 _GRID = 65  # points of one refinement of the search for the worst breakpoint
 _SCANNED = 24  # teeth that are tried one by one from n = 1; more are bisected
+_STEP_COUNTS = 48  # numbers of steps that `users_for_leading_row` tells apart
 _SHORT_TOOTH = 12  # a tooth this short is walked through; a longer one is sampled
 
 
@@ -282,6 +283,47 @@ def users_for_sign(mean: float, failure: float) -> int:
         wrong = float(binomial.at_most(middle, 2 * middle + 1, (1 + mean) / 2))
         low, high = (low, middle) if wrong <= failure else (middle, high)
     return 2 * high + 1
+
+
+def users_for_leading_row(kept: float, rows: int, lead: float, failure: float) -> int:
+    """Smallest n at which the right one of so many Hadamard rows leads all others, but with `failure`.
+
+    Each user has a public row, and reports ±1 with `kept` = 1/C of its mean. The number of +1 less that of −1 of two
+    rows differ by a sum of steps: with probability 2/rows a user of one of the two adds ±1, and +1 with probability
+    1/2 + lead·kept/4, whatever both means are. Given M such steps, the right row does not lead with the probability
+    that half of them or fewer are +1: a binomial tail, averaged over M ~ Binomial(n, 2/rows). The union bound adds
+    these up over the other rows. Every user makes the sum's chance of standing at 0 or below smaller: the sum's law,
+    tilted to be even, has its top at 0, so that Pr[1]/Pr[0] < Pr[step +1]/Pr[step −1]. So bisection is exact.
+    """
+    checks.between("lead", checks.positive("lead", lead), 0, 2)
+    each = checks.open_unit("failure", failure) / max(1, rows - 1)
+    ahead = 0.5 + lead * checks.open_unit("kept", kept) / 4
+    # Markov's inequality for e^{−λ·sum}, at the λ where it is least.
+    most = math.log(1 / each) / -math.log1p(-(2 / rows) * (1 - 2 * math.sqrt(ahead * (1 - ahead))))
+    low, high = 0, checks.whole(most)
+    if high > LARGEST:
+        return high
+    while high - low > max(1, high >> 12):
+        middle = (low + high) // 2
+        low, high = (low, middle) if _not_ahead(middle, 2 / rows, ahead, each / 1000) <= each else (middle, high)
+    return high
+
+
+def _not_ahead(users: int, moves: float, ahead: float, negligible: float) -> float:
+    """Upper bound of the probability that a sum of ±1 steps is not above 0; it is exact where there are few steps."""
+    if moves >= 1:
+        return float(binomial.at_most(users // 2, users, ahead))
+    first, last = (binomial.quantile(level, users, moves) for level in (negligible, 1 - max(negligible, 2.0**-50)))
+    width = -(-(last + 1 - first) // _STEP_COUNTS)
+    starts = np.arange(first, last + 1, width)
+    chances = np.diff(np.concatenate([[0.0], binomial.at_most(starts[1:] - 1, users, moves), [1.0]]))
+    # More steps of the same parity are better, and an even number is worse than the odd one before it.
+    worst = [
+        max(float(binomial.at_most(steps // 2, steps, ahead)) for steps in range(begin, begin + min(width, 2)))
+        for begin in starts.tolist()
+    ]
+    below = float(binomial.at_most(first - 1, users, moves)) if first else 0.0
+    return below + float(chances @ worst)
 
 
 def users_bounded(variance: float, spread: float, tolerance: float, failure: float) -> int:

@@ -2,13 +2,13 @@
 
 Theory of operation
 -------------------
-*Portions.* Every ask becomes one part of the round, answered through binary response, or for cells through what
-`cell_channels` chooses where the strategy leaves it the choice, by users of its own: "Each query
-is simulated with a fresh portion" (KLNRS11, proof of Thm 5.7). The users of one round are dealt to its parts by the
-public coin; rounds take runs of slots that no earlier round of the study took, so they are disjoint too, and each user
-pays at most once in a study. A part's share of the users is in proportion to the reports that it needs, unless the
-strategy says another one. A cell query is one part whatever the number of its cells: a public Hadamard row makes
-one bit answer all of them.
+*Portions.* Every ask becomes one part of the round, answered by users of its own: "Each query is simulated with a fresh
+portion" (KLNRS11, proof of Thm 5.7). A test or a number is answered through binary response, cells through the channel
+that needs the fewest reports (`channel_needs`), or the one that the strategy names. The users of one round are dealt to
+its parts by the public coin; rounds take runs of slots that no earlier round of the study took, so they are disjoint
+too, and each user pays at most once in a study. A part's share of the users is in proportion to the reports that it
+needs, unless the strategy says another one. A cell query is one part whatever the number of its cells: every report
+says something of all of them.
 
 *Failure.* The study may fail with probability β. By the union bound each of the R rounds that the strategy declares
 may fail with β/R, and in a round of t > 1 parts each answer, and the dealing, with β/(R(t + 1)). A round of one part
@@ -20,6 +20,9 @@ most δ where (m − n_p)² ≥ 2mL, L = ln(1/δ), which is m ≥ n_p + L + √(
 parts a t-th of the dealing's failure as its δ, and the round closes at N = max_p m_p/q_p reports: then no part has
 fewer than it needs. (More than it needs may, within one tooth of the exact tail's saw, be slightly worse, by a factor
 that tends to 1 with the tolerance: `bounds.planners`. And whether a user reports must not depend on her part.)
+
+*A row that leads.* An ask with a `row_lead` does not need its cells, but to know which of the rows has the largest
+mean, and `planners.users_for_leading_row` says how many reports that takes.
 
 *Cohort.* The least run of free slots in which enough users can still pay for the target, and 5 % more for users who
 never answer, where there are as many.
@@ -34,7 +37,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final, Literal, TypeAlias
 
@@ -58,21 +61,20 @@ from askance_protocol.rounds import (
 )
 from askance_protocol.rounds.spec import MAX_DOCUMENT, MAX_PARTS
 from askance_protocol.text import are, counted
-from askance_server.core.cell_channels import ALL_WEIGHTS, MAX_WEIGHTS, ReportsAt, channel_for
-from askance_server.core.sample_size import reports_needed
+from askance_server.core.cell_channels import ALL_WEIGHTS, MAX_COUNTS, MAX_WEIGHTS, ReportsAt, channel_for
+from askance_server.core.channel_needs import fewest_for
+from askance_server.core.sample_size import reports_for_row, reports_needed
 from askance_server.core.strategy import Ask, Parameters, SetsOfCells
 
 SLOTS: Final = 1 << 16
 """Into how many slots the users are cut. A study that runs over an upgrade counts on it: do not change it."""
-MAX_ROWS: Final = 1 << 18
-"""Hadamard rows in all parts of a round: their tallies have to fit into one entry of the bulletin."""
 
 MOST_EACH: Final = 6
 """Yes/no questions that one user answers: 64 joint answers."""
 MOST_SIMULATED: Final = 1_000_000_000
 """Reports that a simulation makes up: beyond, its tolerances are below what double precision resolves."""
 
-_Question: TypeAlias = tuple[str, str, int, float, SetsOfCells]
+_Question: TypeAlias = tuple[str, str, int, float, SetsOfCells, float]
 _CHUNK: Final = 1 << 20
 _NAMES: Final = (
     "epsilon",
@@ -200,9 +202,8 @@ def demand(study: StudySpec, asks: Sequence[Ask], rounds: int) -> Demand:
     if not 1 <= len(asks) <= MAX_PARTS:
         raise ProtocolError(f"has {len(asks)} asks", where="round", remedy=f"ask 1 to {MAX_PARTS}")
     terms = terms_of(study.parameters)
-    several = len(asks) > 1
-    failure = terms.beta / rounds / (len(asks) + 1 if several else 1)
-    prepared = prepared_parts(study, asks)
+    several, failure = len(asks) > 1, _failure(terms, asks, rounds)
+    prepared = prepared_parts(study, asks, rounds)
     needs = _needs(prepared, asks, failure)
     shares = [ask.share for ask in asks] if asks[0].share else shares_of(needs)
     parts = tuple(
@@ -212,15 +213,22 @@ def demand(study: StudySpec, asks: Sequence[Ask], rounds: int) -> Demand:
     return Demand(parts, tuple(needs), reports_until(needs, shares, failure) if several else needs[0])
 
 
-def _channels(study: StudySpec, asks: Sequence[Ask], epsilon: int) -> list[ChannelSpec]:
-    """The channel of each ask: the more of them want the best for their cells, the smaller the tables that are best."""
-    wanted = sum(ask.channel == "best" and isinstance(ask.query, CellQuery) for ask in asks)
-    most = min(MAX_WEIGHTS, ALL_WEIGHTS // max(1, wanted))
+def _failure(terms: PlanTerms, asks: Sequence[Ask], rounds: int) -> float:
+    """How likely each answer of a round may fail: see the theory of operation."""
+    return terms.beta / rounds / (len(asks) + 1 if len(asks) > 1 else 1)
+
+
+def _channels(study: StudySpec, asks: Sequence[Ask], epsilon: int, failure: float) -> list[ChannelSpec]:
+    """The channel of each ask: the more of them ask for cells, the smaller the tables that they may have."""
+    wanted = sum(ask.channel in ("best", "fewest") and isinstance(ask.query, CellQuery) for ask in asks)
+    most, counts = min(MAX_WEIGHTS, ALL_WEIGHTS // max(1, wanted)), MAX_COUNTS // max(1, wanted)
     found = list[ChannelSpec]()
     for ask in asks:
         match ask.channel:
+            case "fewest":
+                found.append(fewest_for(ask.query, study.example, epsilon, ask.tolerance, failure, most, counts))
             case "best":
-                found.append(channel_for(ask.query, study.example, epsilon, most))
+                found.append(channel_for(ask.query, study.example, epsilon, most, counts))
             case "kary":
                 found.append(KarySpec(micro_epsilon=epsilon))
             case "binary":
@@ -228,17 +236,24 @@ def _channels(study: StudySpec, asks: Sequence[Ask], epsilon: int) -> list[Chann
     return found
 
 
-def prepared_parts(study: StudySpec, asks: Sequence[Ask]) -> Sequence[PreparedPart]:
-    """Prepare the parts as both sides will check them, in a round that is never published."""
-    epsilon = terms_of(study.parameters).epsilon
+def as_before(asks: Sequence[Ask]) -> Sequence[Ask]:
+    """The same asks as they were planned in version 0.1: by one bit, unless the strategy named a channel."""
+    return [replace(ask, channel="binary") if ask.channel == "fewest" else ask for ask in asks]
+
+
+def prepared_parts(study: StudySpec, asks: Sequence[Ask], rounds: int = 1) -> Sequence[PreparedPart]:
+    """Prepare the parts of one of `rounds` rounds as both sides will check them, in a round that is never published."""
+    terms = terms_of(study.parameters)
+    epsilon = terms.epsilon
     parts = tuple(
         Part(query=ask.query, channel=channel, charge=epsilon)
-        for ask, channel in zip(asks, _channels(study, asks, epsilon), strict=True)
+        for ask, channel in zip(asks, _channels(study, asks, epsilon, _failure(terms, asks, rounds)), strict=True)
     )
     draft = RoundSpec(study=study.digest(), number=1, parts=parts, cohort=Cohort(users=1), target=1, deadline=0)
     prepared = prepare_round(study, draft).parts
     # The room that is left is for shares, cohort and the entry around the round.
-    if len(draft.to_bytes()) > MAX_DOCUMENT // 2 or sum(part.rows for part in prepared) > MAX_ROWS:
+    counts = sum(part.rows * part.channel.outcomes for part in prepared if part.pooled)
+    if len(draft.to_bytes()) > MAX_DOCUMENT // 2 or counts > MAX_COUNTS:
         raise ProtocolError("is too large to be published", where="round", remedy="ask fewer or smaller queries")
     return prepared
 
@@ -250,7 +265,7 @@ def _needs(parts: Sequence[PreparedPart], asks: Sequence[Ask], failure: float) -
         question = _question(part, ask)
         if question not in known:
             try:
-                known[question] = reports_needed(part, ask.tolerance, failure, ask.sums)
+                known[question] = _needed(part, ask, failure)
             except (ProtocolError, ArithmeticError) as error:
                 raise ProtocolError(
                     f"cannot be met: {error}", where=f"asks[{number}].tolerance", remedy="ask for one within (0, 1)"
@@ -258,16 +273,22 @@ def _needs(parts: Sequence[PreparedPart], asks: Sequence[Ask], failure: float) -
     return [known[_question(part, ask)] for part, ask in zip(parts, asks, strict=True)]
 
 
+def _needed(part: PreparedPart, ask: Ask, failure: float) -> int:
+    if ask.row_lead:
+        return reports_for_row(part, ask.row_lead, failure)
+    return reports_needed(part, ask.tolerance, failure, ask.sums)
+
+
 def _question(part: PreparedPart, ask: Ask) -> _Question:
     """Everything that the number of reports depends on, at one ε and one probability of failure."""
     channel, tolerance = part.part.channel.kind, ask.tolerance
     match part.query.query:
         case BooleanQuery():
-            return channel, "boolean", 0, tolerance, ()
+            return channel, "boolean", 0, tolerance, (), 0
         case RealQuery(denominator=denominator):
-            return channel, "real", denominator, tolerance, ()
+            return channel, "real", denominator, tolerance, (), 0
         case CellQuery(cells=cells):
-            return channel, "cell", cells, tolerance, ask.sums
+            return channel, f"cell {part.channel.outcomes}", cells, tolerance, ask.sums, ask.row_lead
 
 
 def shares_of(needs: Sequence[int]) -> list[int]:

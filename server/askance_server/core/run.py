@@ -271,14 +271,23 @@ def _check_ask(where: str, ask: object) -> None:
     query, tolerance = cast("object", ask.query), cast("object", ask.tolerance)
     if not isinstance(query, BooleanQuery | RealQuery | CellQuery):
         raise StrategyError(f"{where} has a {type(query).__name__} for a query")
-    if ask.channel not in ("binary", "best", "kary"):
-        raise StrategyError(f"{where} has a channel that is neither binary nor best nor kary")
+    if ask.channel not in ("fewest", "best", "kary", "binary"):
+        raise StrategyError(f"{where} has a channel that is none of fewest, best, kary and binary")
     if ask.sums and not _has_cells(ask):
         raise StrategyError(f"{where} has sums that are not sets of cells of a query by the channel kary")
+    if ask.row_lead and not _has_rows(ask):
+        raise StrategyError(f"{where} has a row_lead that is not above 0, of cells that one bit asks for")
     if not isinstance(tolerance, int | float) or isinstance(tolerance, bool) or not 0 < tolerance < math.inf:
         raise StrategyError(f"{where} has a tolerance that is not a number above 0")
     if type(ask.share) is not int or ask.share < 0:
         raise StrategyError(f"{where} has a share that is not a whole number from 0 on")
+
+
+def _has_rows(ask: Ask) -> bool:
+    """Whether the row that is sought is one of a cell query's by one bit, and leads."""
+    lead = cast("object", ask.row_lead)
+    lead = float(lead) if isinstance(lead, int | float) and not isinstance(lead, bool) else 0.0
+    return isinstance(ask.query, CellQuery) and ask.channel == "binary" and 0 < lead <= 2  # noqa: PLR2004 - from −1 to 1
 
 
 def _has_cells(ask: Ask) -> bool:

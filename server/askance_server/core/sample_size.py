@@ -9,10 +9,12 @@ import numpy as np
 from askance_protocol import checks
 from askance_protocol.arrays import Floats
 from askance_protocol.channels import Channel
+from askance_protocol.hashing import Buckets
 from askance_protocol.queries import CellQuery
 from askance_protocol.rounds import PreparedPart
 from askance_server.core import planners
 from askance_server.core.estimators import POOLED, Sums, wanted_of
+from askance_server.core.hashed_cells import CellLaw, law
 
 
 def reports_needed(part: PreparedPart, tolerance: float, failure: float, sums: Sums = ()) -> int:
@@ -23,7 +25,16 @@ def reports_needed(part: PreparedPart, tolerance: float, failure: float, sums: S
     sums, share the failure evenly.
     """
     wanted, each = _estimated(part, failure, sums)
+    if isinstance(part.pooling, Buckets) and not sums:
+        return _hashed(law(part.pooling, part.channel), tolerance, each)
     return max(_needed(part.channel, target, tolerance, each) for target in wanted)
+
+
+def reports_for_row(part: PreparedPart, lead: float, failure: float) -> int:
+    """Number of reports until the right row leads, with probability 1 − `failure`: see `strategy.Ask.row_lead`."""
+    ends = part.channel.proportions(POOLED)
+    assert ends is not None  # noqa: S101 - told the type checker: a pooled part is answered by one bit
+    return planners.users_for_leading_row(float(ends[1] - ends[0]), part.rows, lead, failure)
 
 
 def reports_suffice(part: PreparedPart, reports: int, tolerance: float, failure: float, sums: Sums = ()) -> bool:
@@ -33,9 +44,12 @@ def reports_suffice(part: PreparedPart, reports: int, tolerance: float, failure:
     """
     wanted, each = _estimated(part, failure, sums)
     for target in wanted:
-        ends = part.channel.proportions(target)
+        ends, span = part.channel.proportions(target), float(np.ptp(target))
+        if isinstance(part.pooling, Buckets) and not sums:
+            score, span = law(part.pooling, part.channel), 1.0
+            ends = None if score.signed else score.ends
         if ends is not None and reports <= planners.LARGEST:
-            reach = tolerance * (ends[1] - ends[0]) / float(np.ptp(target))
+            reach = tolerance * (ends[1] - ends[0]) / span
             if planners.worst_proportion(reports, reach, *ends).failure > each:
                 return False
     return True
@@ -57,6 +71,13 @@ def _needed(channel: Channel, target: Floats, tolerance: float, failure: float) 
     if ends is None:
         return _bounded(channel, target, tolerance, failure)
     return _two_valued(*ends, float(np.ptp(target)), tolerance, failure)
+
+
+def _hashed(score: CellLaw, tolerance: float, failure: float) -> int:
+    """Number of reports of a cell's bucket; with signs they take three values, and are bounded."""
+    if not score.signed:
+        return _two_valued(*score.ends, 1, tolerance, failure)
+    return planners.users_bounded(score.largest_variance, float(np.ptp(score.values)), tolerance, failure)
 
 
 @lru_cache(maxsize=256)

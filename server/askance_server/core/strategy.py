@@ -23,6 +23,7 @@ from askance_protocol.schema import Schema
 __all__ = [
     "LEVEL",
     "Answer",
+    "Answering",
     "Ask",
     "Asking",
     "Estimate",
@@ -52,15 +53,22 @@ class Ask:
 
     query: BooleanQuery | RealQuery | CellQuery
     tolerance: float
-    channel: Literal["binary", "best", "kary"] = "binary"
-    """Best: a cell query is asked through whichever channel estimates its cells best. Kary: by k-ary response, so that
-    sums of cells have exact intervals. Else one bit answers it."""
+    channel: Literal["fewest", "best", "kary", "binary"] = "fewest"
+    """Fewest: through whichever channel needs the fewest reports at this tolerance, for every population. Best: cells
+    through whichever channel has the least variance where their shares are even: for a strategy that takes the users it
+    gets. Kary: by k-ary response, so that sums of cells have exact intervals. Binary: by one bit."""
     share: int = 0
     """How the users of the round are dealt to its asks: in proportion to this. 0, of all: as their tolerances need."""
     sums: SetsOfCells = ()
     """Of a cell query by k-ary response, the sets of cells whose sums have to be within the tolerance. None: each cell.
 
     The answer is the share of each cell, all the same.
+    """
+    row_lead: float = 0
+    """Of a cell query by one bit, where only this is sought: the Hadamard row h with the largest Σ_j H[h, j]·cell_j.
+
+    So much it leads every other row, and there are users until it is the right one that leads, which are fewer than
+    for each cell within the tolerance. Oracles of other means keep the tolerance. 0: every cell is sought.
     """
 
 
@@ -140,6 +148,8 @@ class Reports(Protocol):
 
 
 Asking: TypeAlias = Generator[Sequence[Ask], Sequence[Answer], Hypothesis]
+Answering: TypeAlias = Callable[[Sequence[Ask]], Sequence[Answer]]
+"""Answers to the asks of one round."""
 
 
 class Features(Enum):
@@ -206,6 +216,9 @@ class Strategy:
 
     It is given the estimates of all rounds that were answered, in the order of the asks, at any level.
     """
+    longest: Literal["ones"] | Callable[[Parameters], Answering] | None = None
+    """Answers after which it asks the most: whatever else it is answered, none of its rounds takes more users than the
+    same round takes after these. "ones": 1, to whatever is asked. None: it does not say, and is tried out."""
     small: Parameters | None = None
     """Parameters for a small example, from which a table of all strategies is made; None: four dimensions."""
 

@@ -154,6 +154,9 @@ class VerifiedStudy:
         if isinstance(output, Hypothesis):
             raise VerificationError("the strategy asks nothing more here: it has learned")
         demand = asked(self.replay, self.bulletin.state, output)
+        if [part.channel for part in spec.parts] != [part.channel for part in demand.parts]:
+            # A round of a version that planned each ask by one bit.
+            demand = asked(self.replay, self.bulletin.state, planning.as_before(output))
         if len(spec.parts) != len(demand.parts):
             raise VerificationError(
                 f"has {counted(len(spec.parts), 'part')}, and the strategy asks {len(demand.parts):,}"

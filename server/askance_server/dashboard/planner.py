@@ -106,7 +106,8 @@ def plan_of(aggregator: Aggregator, new: NewStudy) -> Planned:
     output = replay.output
     if isinstance(output, Hypothesis):
         raise ProblemError("strategy-failed", "it asks nothing")
-    demand, parts = asked(replay, StudyState.CREATED, output), planning.prepared_parts(spec, output)
+    rounds = strategies[new.strategy].rounds
+    demand, parts = asked(replay, StudyState.CREATED, output), planning.prepared_parts(spec, output, rounds)
     enrolled = ledger.enrolled()
     kinds = ledger.kinds().waited_for(enrolled, simulated=spec.simulated)
     starts = range(0, enrolled, _CHUNK)
@@ -114,7 +115,6 @@ def plan_of(aggregator: Aggregator, new: NewStudy) -> Planned:
         int(np.count_nonzero(ledger.affording(range(at, min(at + _CHUNK, enrolled)), demand.charge, kinds)))
         for at in starts
     )
-    rounds = strategies[new.strategy].rounds
     asks = demand.target if planning.terms_of(spec.parameters).users == "needed" else max(1, can_pay // rounds)
     one = parts[0]
     counts = sorted({max(20, asks * each // 4) for each in (1, 2, 4, 8, 16)})

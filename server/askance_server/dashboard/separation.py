@@ -47,14 +47,28 @@ class MeasuredPoint(BaseModel):
         return self.learner.endswith(_AT_ONCE)
 
 
-class Needed(BaseModel):
-    """Users that a learner needs: measured, or as planned."""
+class RoundsMeasured(BaseModel):
+    """Users with which a learner in rounds was right 19 times in 20."""
 
     model_config = ConfigDict(frozen=True)
-    learner: str
+    users: Annotated[int, Field(ge=1)]
+    successes: int
+    seeds: Annotated[int, Field(ge=1)]
+
+
+class UserLimits(BaseModel):
+    """Users of one dimension whatever the learner, beside what was measured."""
+
+    model_config = ConfigDict(frozen=True)
     d: int
-    users: int | None
-    measured: bool
+    epsilon: Annotated[str, Field(max_length=20)]
+    at_once_proved: int
+    at_once_limit: int
+    """In the normal limit."""
+    rounds_limit: int
+    measured: RoundsMeasured | None
+    times_proved: float | None
+    times_limit: float | None
 
 
 class Results(BaseModel):
@@ -63,7 +77,7 @@ class Results(BaseModel):
     model_config = ConfigDict(frozen=True)
     command: Annotated[str, Field(max_length=300)] = "askance separation"
     points: Annotated[tuple[MeasuredPoint, ...], Field(min_length=1, max_length=10_000)]
-    needed: tuple[Needed, ...] = ()
+    limits: Annotated[tuple[UserLimits, ...], Field(max_length=100)] = ()
 
 
 def results(directory: Path) -> tuple[Results, bool]:
@@ -93,7 +107,7 @@ def separation_page(directory: Path, asked: int | None) -> bytes:
         epsilon=points[0].epsilon,
         seeds=max(point.seeds for point in points),
         last=[each for each in (rounds[-1:] + once[-1:]) if each.successes is not None],
-        needed=_needed(found),
+        limits=found.limits,
         chart=_chart(rounds, once),
     )
 
@@ -101,17 +115,6 @@ def separation_page(directory: Path, asked: int | None) -> bytes:
 def _line(points: Sequence[MeasuredPoint]) -> list[MeasuredPoint]:
     """The points of one learner that can be drawn: of the first that was measured."""
     return [each for each in points if each.error is not None and each.learner == points[0].learner]
-
-
-def _needed(found: Results) -> list[tuple[int, Needed | None, Needed | None]]:
-    """For each dimension what learners need in rounds and at once."""
-    rows = list[tuple[int, Needed | None, Needed | None]]()
-    for d in sorted({each.d for each in found.needed}):
-        of = [each for each in found.needed if each.d == d]
-        once = [each for each in of if each.learner.endswith(_AT_ONCE)]
-        rounds = [each for each in of if each not in once]
-        rows.append((d, next(iter(rounds), None), next(iter(once), None)))
-    return rows
 
 
 def _chart(rounds: Sequence[MeasuredPoint], once: Sequence[MeasuredPoint]) -> dict[str, object]:

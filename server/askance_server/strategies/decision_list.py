@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
 from fractions import Fraction
 from itertools import groupby
 from operator import itemgetter
@@ -28,6 +29,7 @@ from askance_protocol.queries.language import (
 )
 from askance_protocol.schema import Schema
 from askance_server.core.strategy import (
+    Answer,
     Ask,
     Asking,
     Features,
@@ -51,10 +53,15 @@ def schema(parameters: Parameters) -> Schema:
 
 
 def undecided(d: int, rules: list[Rule]) -> AnyNumber:
-    """0 for an x that no rule (i, v, label) decides, as x_i = v for none of them; −1 for the others."""
+    """0 for an x that no rule (i, v, label) decides, as x_i = v for none of them; 1 for the others."""
+    return If(test=Not(of=meets(d, rules)), then=Integer(of=0), otherwise=Integer(of=1))
+
+
+def meets(d: int, rules: Sequence[Rule]) -> AnyTest:
+    """Does any of the rules decide x?"""
     weights = tuple(sum(2 * v - 1 for i, v, _ in rules if i == j) for j in range(d))
     none, dot = Integer(of=sum(v - 1 for _, v, _ in rules)), Dot(field="x", weights=weights)
-    return If(test=Compare(left=dot, relation="=", right=none), then=Integer(of=0), otherwise=Integer(of=-1))
+    return Compare(left=dot, relation="!=", right=none)
 
 
 def run(parameters: Parameters) -> Asking:
@@ -62,10 +69,17 @@ def run(parameters: Parameters) -> Asking:
     d = width(parameters)
     alpha = float(read.decimal(parameters, "alpha", below=1, default="0.1"))
     # Each of d rules is wrong on less than twice the threshold, and the end, which has two cells, on less than four.
-    threshold, tau = alpha / (2 * d + 4), alpha / (2 * d + 5)
+    rules, otherwise = yield from grown(d, alpha / (2 * d + 4), alpha / (2 * d + 5))
+    return Hypothesis(*described(rules, otherwise))
+
+
+def grown(d: int, threshold: float, tau: float) -> Generator[Sequence[Ask], Sequence[Answer], tuple[list[Rule], int]]:
+    """The rules that are wrong on so few as may be, and the label of what is left."""
     rules, labels = list[Rule](), np.zeros(2)
     for number in range(1, ROUNDS + 1):
-        shares = np.array((yield [Ask(joint(i, undecided(d, rules), 1), tau) for i in range(d)])).reshape(d, 2, 2)
+        leaf = undecided(d, rules)
+        asks = [Ask(joint(i, leaf, 1, others=bool(rules)), tau, channel="best") for i in range(d)]
+        shares = np.array((yield asks))[:, :4].reshape(d, 2, 2)
         labels = shares.sum(axis=2).mean(axis=0)
         if number == ROUNDS or labels.min() <= 2 * threshold:
             break
@@ -75,9 +89,13 @@ def run(parameters: Parameters) -> Asking:
         order = [divmod(int(at), 2) for at in np.argsort(-purity, axis=None, kind="stable")]
         new = [(i, v, int(2 * shares[i, :, v].argmax() - 1)) for i, v in order if all(i != j for j, _, _ in rules)]
         rules += [rule for rule in new if wrong[rule[:2]] <= threshold] or new[:1]
-    otherwise = int(2 * labels.argmax() - 1)
+    return rules, int(2 * labels.argmax() - 1)
+
+
+def described(rules: Sequence[Rule], otherwise: int) -> tuple[str, dict[str, object]]:
+    """The list, to read and as JSON."""
     tests = "".join(f"if {'' if v else '¬'}x_{i} then {label:+d}, else " for i, v, label in rules)
-    return Hypothesis(f"{tests}{otherwise:+d}", {"rules": [list(rule) for rule in rules], "otherwise": otherwise})
+    return f"{tests}{otherwise:+d}", {"rules": [list(rule) for rule in rules], "otherwise": otherwise}
 
 
 def concept(value: Learnt) -> DecisionListConcept:
@@ -118,6 +136,7 @@ DECISION_LIST: Final = Strategy(
     rounds=ROUNDS,
     schema=schema,
     run=run,
+    longest="ones",
     predict=predict,
     positive=positive,
     promise=promise,

@@ -93,6 +93,7 @@ KMEANS: Final = Strategy(
     rounds=4,
     schema=schema,
     run=run,
+    longest="ones",
     portions=PORTIONS,
     cost=cost,
     estimates=estimates,

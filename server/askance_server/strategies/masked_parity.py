@@ -12,14 +12,8 @@ from askance_protocol.examples import Columns
 from askance_protocol.queries import BooleanQuery
 from askance_protocol.queries.language import And, Bit, Compare, FieldValue, Integer, Label, Not, Parity, Xor
 from askance_protocol.schema import BitsField, IntegerField, LabelField, Schema
-from askance_server.core.strategy import (
-    Ask,
-    Asking,
-    Hypothesis,
-    Learnt,
-    Parameters,
-    Strategy,
-)
+from askance_server.core.strategy import Ask, Asking, Hypothesis, Learnt, Parameters, Strategy
+from askance_server.strategies.shared.portions import by_need
 
 SHOWN: Final = Bit(field="b", index=0)
 MINUS: Final = Label(sign=-1)
@@ -51,6 +45,12 @@ def second(r: str) -> BooleanQuery:
     """Step 2(b): g_{d+1} = (b = 0) ∧ (y ≠ (−1)^{r̂⊙x})."""
     parity = Parity(field="x", mask=f"{int(r[::-1], 2):x}")
     return BooleanQuery(test=And(of=(Not(of=SHOWN), Xor(of=(MINUS, parity)))))
+
+
+def portions(parameters: Parameters) -> tuple[int, ...]:
+    """By need: d fresh portions of tolerance 1/(4d + 1) against one of 1/5, as users go as 1/τ²."""
+    d = dimension(parameters)
+    return by_need(d * ((4 * d + 1) / 5) ** 2, d + 1)
 
 
 def run(parameters: Parameters) -> Asking:
@@ -95,9 +95,10 @@ MASKED_PARITY: Final = Strategy(
     rounds=2,
     schema=schema,
     run=run,
+    longest="ones",
     predict=predict,
     promise=promise,
     error=error,
     examples="masked-parity",
-    portions=(9, 1),
+    portions_for=portions,
 )

@@ -1,63 +1,106 @@
-"""A_MP with a pooled first round and a search as the second; docs/masked-parity.md derives each step.
+"""A_MP with a pooled first round, and a search in the others; docs/masked-parity.md derives each step.
 
-At d = 64 and ε = 1 some 3.6·10⁵ users do; one pooled round takes 7·10⁵, fresh portions 4.6·10⁹ (docs/theory.md).
+At d = 64 and ε = 1 some 3.4·10⁵ users do in six rounds, and 3.1·10⁵ in a hundred (`rounds`); one pooled round takes
+7·10⁵, fresh portions 4.6·10⁹ (docs/theory.md).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import numpy as np
 
+from askance_protocol import parameters as read
 from askance_protocol.queries import CellQuery
 from askance_protocol.queries.language import And, FieldValue, If, Integer, Not, Parity, Xor
-from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
-from askance_server.strategies.masked_parity import MINUS, SHOWN, dimension, error, predict, promise, schema
-from askance_server.strategies.shared.posterior import Candidate, Posterior
+from askance_protocol.schema import Schema
+from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters, Reports, Strategy
+from askance_server.strategies import masked_parity
+from askance_server.strategies.masked_parity import MINUS, SHOWN, dimension, error, predict, promise
+from askance_server.strategies.shared.posterior import Candidate, Posterior, shrinkage
 
-PORTIONS: Final = (60, 10, 10, 8, 7, 5)
-"""Of the users: those who only show bits of r, then those who also look for it among the likeliest."""
+MOST_ROUNDS: Final = 100
+"""Clients answer no more of one study."""
+MOST_QUERIES: Final = 4096
+"""No study asks more, over all its rounds."""
+SURE: Final = 0.999
 
 
-def searched(d: int, candidate: int) -> CellQuery:
+def schema(parameters: Parameters) -> Schema:
+    """The examples of A_MP."""
+    read.only(parameters, "d", "rounds")
+    portions(parameters)
+    return masked_parity.schema({"d": dimension(parameters)})
+
+
+def portions(parameters: Parameters) -> tuple[int, ...]:
+    """Of the users: those who only show bits of r, then those who also look for it among the likeliest.
+
+    The more rounds, the fewer users. Tuned: benchmarks/masked_parity_tried.py.
+    """
+    rounds = read.whole(parameters, "rounds", 2, MOST_ROUNDS, default=6)
+    first = 0.4 + 1 / rounds
+    later = [(rounds / (rounds + 3)) ** place for place in range(rounds - 1)]
+    return tuple(round(10**6 * each) for each in (first, *((1 - first) * each / sum(later) for each in later)))
+
+
+def searched(d: int, candidate: int, cells: int = 2) -> CellQuery:
     """Cell i where b = 1, as in step 1; where b = 0 cell d, signed by y·χ_r̂(x), whose mean reveals a if r̂ = r.
 
     Every user serves both halves: her own b says which. The cells beyond d are empty, and show the noise.
     """
     parity = And(of=(Not(of=SHOWN), Parity(field="x", mask=f"{candidate:x}")))
     cell = If(test=SHOWN, then=FieldValue(field="i"), otherwise=Integer(of=d))
-    return CellQuery(cells=max(2 * d, 64), cell=cell, negative=Xor(of=(MINUS, parity)))
+    return CellQuery(cells=max(cells * d, 64), cell=cell, negative=Xor(of=(MINUS, parity)))
 
 
-def run(parameters: Parameters) -> Asking:
+def run(parameters: Parameters, c: float = 1.0) -> Asking:
     """Estimate the bits of r; then ask about the likeliest r until one stands out."""
-    d = dimension(parameters)
-    posterior = Posterior(d)
-    # Any tolerance below the mean's 1/(2d) tells its sign.
-    answers = yield [Ask(searched(d, 0), 1 / (2 * d + 1))]
+    return (yield from search(dimension(parameters), portions(parameters), SURE, c))
+
+
+def search(d: int, shares: tuple[int, ...], sure: float, c: float) -> Asking:
+    """Search with these portions of the users, until one candidate has this probability."""
+    posterior, left = Posterior(d, c), MOST_QUERIES - 1
+    # Any tolerance below the mean's 1/(2d) tells its sign; the more cells, the better is the noise known.
+    answers = yield [Ask(searched(d, 0, 4), 1 / (2 * d + 1))]
     noise = posterior.hear([Candidate(0)], [np.atleast_1d(answers[0])])
-    for portion in PORTIONS[1:]:
-        trials = posterior.worth(portion / PORTIONS[0] / noise)
-        # Step 2(c): 1/5, for the likeliest. Users go as 1/tolerance².
-        most = trials[0].weight
-        answers = yield [Ask(searched(d, trial.r), (most / trial.weight) ** 0.5 / 5) for trial in trials]
+    for number, share in enumerate(shares[1:], 1):
+        # The fewer rounds, the fewer candidates, and each looked at well.
+        most, depth = left // (len(shares) - number), max(1.0, min(3.0, 20 / len(shares)))
+        trials = posterior.worth(share / shares[0] / noise, most, depth)
+        left -= len(trials)
+        answers = yield [Ask(searched(d, each.r), tolerance(each, trials), share=each.weight) for each in trials]
         posterior.hear(trials, [np.atleast_1d(answer) for answer in answers])
-        if posterior.best().sure:
+        if posterior.best().probability > sure:
             break
     best = posterior.best()
     return Hypothesis(f"c_(r,a) with r = {best.r}, a = {best.a}", {"r": best.r, "a": best.a})
+
+
+def tolerance(trial: Candidate, trials: list[Candidate]) -> float:
+    """Step 2(c): 1/5, for a candidate that is alone. Users go as 1/tolerance²: several share those that one has."""
+    return min((sum(each.weight for each in trials) / trial.weight) ** 0.5 / 5, 0.99)
+
+
+def at(reports: Reports) -> Strategy:
+    """The search where C is known: then it knows how few users a candidate may be asked of."""
+    return replace(MASKED_PARITY_POOLED, at=None, run=partial(run, c=shrinkage(reports)))
 
 
 MASKED_PARITY_POOLED: Final = Strategy(
     name="masked-parity-pooled",
     summary="A_MP from one bit a user: r softly, then a search for it",
     interactive=True,
-    rounds=len(PORTIONS),
+    rounds=MOST_ROUNDS,
     schema=schema,
     run=run,
+    at=at,
     predict=predict,
     promise=promise,
     error=error,
     examples="masked-parity",
-    portions=PORTIONS,
+    portions_for=portions,
 )

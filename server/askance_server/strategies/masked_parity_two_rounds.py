@@ -12,7 +12,17 @@ import numpy as np
 from askance_protocol.queries import CellQuery
 from askance_protocol.queries.language import FieldValue, If, Integer
 from askance_server.core.strategy import Answer, Ask, Asking, Hypothesis, Parameters, Strategy
-from askance_server.strategies.masked_parity import MINUS, SHOWN, dimension, error, predict, promise, schema, second
+from askance_server.strategies.masked_parity import (
+    MINUS,
+    SHOWN,
+    dimension,
+    error,
+    predict,
+    promise,
+    schema,
+    second,
+)
+from askance_server.strategies.shared.portions import by_need
 
 
 def cells(d: int) -> CellQuery:
@@ -23,6 +33,12 @@ def cells(d: int) -> CellQuery:
 def signs(shares: Answer) -> str:
     """r̂_j = 1 where the signed share of cell j is negative."""
     return "".join("1" if share < 0 else "0" for share in np.atleast_1d(shares))
+
+
+def portions(parameters: Parameters) -> tuple[int, ...]:
+    """By need: a share that is signed, within 1/(2d + 1), takes four times the users of one that is not."""
+    d = dimension(parameters)
+    return by_need(4 * ((2 * d + 1) / 5) ** 2, d)
 
 
 def run(parameters: Parameters) -> Asking:
@@ -43,9 +59,10 @@ MASKED_PARITY_TWO_ROUNDS: Final = Strategy(
     rounds=2,
     schema=schema,
     run=run,
+    longest="ones",
     predict=predict,
     promise=promise,
     error=error,
     examples="masked-parity",
-    portions=(19, 1),
+    portions_for=portions,
 )

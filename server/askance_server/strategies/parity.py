@@ -1,7 +1,9 @@
-"""PARITY over uniform examples, by one query for each parity: 2^d of them, as statistical queries must.
+"""PARITY over uniform examples, by the agreement of every parity with the labels: 2^d of them, as there must be.
 
 KLNRS11, §5.2: no learner does with 2^(d/3) queries of tolerance 2^(−d/3), so that every local learner needs a number of
-users exponential in d. This one asks 2^d queries, each of a portion of the users, and does not pretend otherwise.
+users exponential in d. This one asks about all 2^d parities, each of a portion of the users, and does not pretend
+otherwise: a user tells by one bit whether her label is that of her public row, which is one of the parities. Only the
+row that leads is sought, so there are users until the right one does, and not until each is known.
 """
 
 from __future__ import annotations
@@ -12,11 +14,11 @@ from typing import Final
 import numpy as np
 
 from askance_protocol import parameters as read
-from askance_protocol.arrays import Truths
+from askance_protocol.arrays import Floats, Truths
 from askance_protocol.concepts import ParityConcept
 from askance_protocol.examples import Columns
-from askance_protocol.queries import BooleanQuery
-from askance_protocol.queries.language import AnyTest, Label, Not, Parity, Xor
+from askance_protocol.queries import CellQuery
+from askance_protocol.queries.language import AnyTest, Label, Not, Parity, Slice
 from askance_protocol.schema import MAX_WIDTH, BitsField, LabelField, Schema
 from askance_server.core.strategy import (
     Ask,
@@ -29,7 +31,7 @@ from askance_server.core.strategy import (
 )
 
 MOST: Final = 12
-"""2^12 queries are as many as one study asks (`MAX_QUERIES`, `MAX_PARTS`)."""
+"""2^12 parities: as many queries as one study asks (`MAX_QUERIES`)."""
 
 
 def dimension(parameters: Parameters) -> int:
@@ -47,18 +49,27 @@ def schema(parameters: Parameters) -> Schema:
     return Schema(fields=(BitsField(name="x", width=dimension(parameters)), LabelField(name="y")))
 
 
-def differs(s: int) -> BooleanQuery:
-    """Whether y ≠ (−1)^(s⊙x): its mean over uniform x is 0 if r = s and ½ for every other s."""
-    return BooleanQuery(test=Xor(of=(Label(sign=-1), Parity(field="x", mask=f"{s:x}"))))
+def cells(d: int) -> CellQuery:
+    """A cell for each x, in which an example counts ±1 as its label says."""
+    return CellQuery(cells=2**d, cell=Slice(field="x", first=0, width=d), negative=Label(sign=-1))
 
 
 def run(parameters: Parameters) -> Asking:
-    """Choose the parity whose labels differ least."""
+    """Choose the parity that agrees best with the labels."""
     d = dimension(parameters)
-    # Any tolerance below ¼ tells 0 from ½.
-    answers = yield [Ask(differs(s), 1 / 5) for s in range(2**d)]
-    r = f"{int(np.argmin(np.array(answers))):0{d}b}"[::-1]
+    # Row s of the Hadamard matrix is the parity (−1)^(s⊙x) of the cells, and the sum of 2^d cells is as wrong as they
+    # all are: any tolerance below 2^−(d+1) tells 1 from 0.
+    [answer] = yield [Ask(cells(d), 2 / 5 / 2**d, channel="binary", row_lead=1)]
+    r = f"{int(np.argmax(correlations(np.asarray(answer)))):0{d}b}"[::-1]
     return Hypothesis(f"y = (-1)^(r.x) with r = {r}", {"r": r})
+
+
+def correlations(shares: Floats) -> Floats:
+    """Σ_x (−1)^(s⊙x)·share_x for each s, which over uniform x is 1 if s = r and 0 for every other s."""
+    for _ in range(len(shares).bit_length() - 1):
+        pairs = shares.reshape(-1, 2)
+        shares = np.concatenate([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]])
+    return shares
 
 
 def predict(value: Learnt, columns: Columns) -> Truths:
@@ -84,7 +95,7 @@ def promise(_: Parameters) -> float:
 
 PARITY: Final = Strategy(
     name="parity",
-    summary="The parity of some bits, by 2^d queries",
+    summary="The parity of some bits, among all 2^d",
     interactive=False,
     rounds=1,
     schema=schema,

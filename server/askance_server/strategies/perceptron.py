@@ -77,6 +77,7 @@ PERCEPTRON: Final = Strategy(
     rounds=ROUNDS,
     schema=schema,
     run=run,
+    longest="ones",
     predict=predict,
     examples="separator",
     features=Features.REALS,

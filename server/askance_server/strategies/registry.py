@@ -123,6 +123,8 @@ def _wrong_members(strategy: Strategy) -> str:
         value = getattr(strategy, name)
         if not callable(value) and (value is not None or name in {"schema", "run"}):
             return f"its {name} is a {type(value).__name__}, not a function"
+    if strategy.longest not in (None, "ones") and not callable(strategy.longest):
+        return 'its longest is neither "ones" nor a function'
     for name, kind in _OPTIONAL.items():
         value = getattr(strategy, name)
         if value is not None and not isinstance(value, kind):

@@ -29,7 +29,8 @@ pytestmark = pytest.mark.slow
 
 DRAWS: Final = 1_000_000
 EPSILON: Final = 2 * MICRO
-USERS: Final = 1_500
+USERS: Final = 800
+"""Enough: that fresh noise is not found has a probability below 10⁻⁶, at 5 standard deviations of its bound."""
 RARELY: Final = 1e-6
 
 QUESTIONS: Final[dict[str, tuple[tuple[StudySpec, Part], list[Any]]]] = {

@@ -95,6 +95,9 @@ RULES: Mapping[str, Callable[[Truth, Record], bool]] = {
     "parity": lambda truth, record: parity_of(truth, record["x"]) == 0,
     "conjunction": lambda truth, record: all(record["x"][i] == "1" for i in truth["variables"]),
     "decision-list": decision_list,
+    "copied-bits": lambda truth, record: RULES[
+        "conjunction" if "variables" in truth else "parity" if "r" in truth else "decision-list"
+    ](truth, record),
     "point": lambda truth, record: record["x"] == truth["point"],
     "threshold": lambda truth, record: record["x"] < truth["threshold"],
     "separator": separator,

@@ -62,6 +62,9 @@ CASES = [
     Case("mean", {"mean": "0.5", "shape": "extremes"}, "e1a7fc196d57af50"),
     Case("strings", {"d": 7}, "095a72cb21319c82"),
     Case("strings", {"d": 70, "strings": 3, "zipf": "0", "common": "0.5"}, "d189ed047e39095c"),
+    Case("copied-bits", {"d": 6}, "280beec57427954a"),
+    Case("copied-bits", {"d": 70, "copied": "0.9", "labels": "list", "bias": "0.3"}, "4f77638ec6477ef6"),
+    Case("copied-bits", {"d": 5, "labels": "parity", "relevant": 5}, "7b22a4c67501b21d"),
     Case("histogram", {"cells": 7}, "19cf650937ae3be0"),
     Case("histogram", {"cells": 300, "zipf": "1.1"}, "935d80f655ccc69c"),
 ]

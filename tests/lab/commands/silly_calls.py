@@ -102,7 +102,7 @@ plan mean --epsilon inf → --epsilon | 'inf'
 plan mean --epsilon 1e400 → --epsilon | 1e400 is out of range | 1000000000
 plan mean --epsilon 1e-400 → --epsilon | below
 plan mean --epsilon 1e9999 → --epsilon | '1e9999'
-plan mean --epsilon 1,5 → --epsilon | '1,5'
+plan mean --epsilon 1,,5 → --epsilon | ''
 plan mean --epsilon ½ → --epsilon | '½'
 plan mean --epsilon 1/2 → --epsilon | '1/2'
 plan mean --epsilon '' → --epsilon | ''
@@ -205,8 +205,8 @@ plan conjunction --d 8 --alpha 1e-400 → --alpha
 plan conjunction --d 8 --beta 0 → --beta
 plan conjunction --d 8 --beta 1 → --beta
 plan conjunction --d 8 --beta x → --beta | 0.05
-plan mean --set tolerance=0 → --set tolerance
-plan mean --set tolerance=nan → --set tolerance
+plan mean --set tolerance=0 → --tolerance
+plan mean --set tolerance=nan → --tolerance
 plan mean --set tolerance → --set | NAME=VALUE
 plan mean --set =3 → --set | NAME=VALUE
 plan mean --set toleranse=0.1 → --set toleranse
@@ -214,7 +214,7 @@ plan histogram --set cells=0 → --set cells
 plan histogram --set cells=many → --set cells
 plan histogram --set cells=1e9 → --set cells
 plan histogram --set cells=99999999 → --set cells
-plan mean --users 5 → --users | survey
+plan mean --users 0 → --users
 plan mean --width 0.1 → --width
 plan mean --ask share(country) → --ask
 plan survey --ask share(country) --width 0 → --width

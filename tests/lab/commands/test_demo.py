@@ -52,7 +52,7 @@ def test_the_demo_ends_by_itself_with_a_row_of_each_learner_on_each_concept(
     assert shown["server"] is None
     assert shown["truth"] == shown["learners"][-1]["truth"]
     assert " of 4 concepts were learned" in shown["conclusion"]
-    assert [each["d"] for each in shown["planned"]] == [8, 16, 32, 64]
+    assert [each["d"] for each in shown["limit"]["higher"]] == [16, 32, 64]
     assert list(tmp_path.iterdir()) == [], "nothing is left behind"
 
 

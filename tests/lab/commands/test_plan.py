@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from askance_lab.experiments.planned_users import planned_rounds
 from askance_lab.theory.local import users_sq_simulation_repaired
-from askance_protocol.errors import ProtocolError
+from askance_lab.theory.shuffling import shuffled_epsilon_binary
+from askance_protocol.errors import ProtocolError, UsageError
 from tests.lab.commands.calls import invoke
 
 
@@ -72,3 +74,100 @@ def test_what_cannot_be_planned_says_why() -> None:
         planned_rounds("no-such-thing", {})
     with pytest.raises(ProtocolError, match=r"parameters\.d"):
         planned_rounds("masked-parity", {"d": 6})
+
+
+def test_proved_exact_and_measured_are_told_apart() -> None:
+    answer = planned("mean")
+
+    assert answer["proved"]["users"] == answer["users"]["repaired"]
+    assert answer["exact"] == {
+        "users": answer["users"]["planned"],
+        "enrol": answer["enrol"],
+        "by": "the server's plan, by exact binomial tails",
+        "holds": "for every run",
+    }
+    assert answer["measured"] is None
+    assert answer["rounds"][0]["channels"] == ["binary"]
+
+
+def test_a_plan_of_an_adaptive_strategy_has_its_longest_run_and_a_typical_one() -> None:
+    answer = planned("decision-list", "--d", "3", "--alpha", "0.3")
+
+    assert answer["worst"] == {"users": answer["enrol"], "holds": "for every run", "tried": None}
+    assert answer["typical"]["populations"] == 5
+    assert len(answer["rounds"]) > answer["typical"]["rounds"]
+    assert answer["typical"]["users"] < answer["users"]["planned"] < answer["enrol"]
+    text = " ".join(invoke("plan", "decision-list", "--d", "3", "--alpha", "0.3").split())
+    assert f"A typical study takes {answer['typical']['users']:,} of them" in text
+    assert "whatever the answers are" in text
+
+
+def test_a_strategy_that_is_tried_out_says_so() -> None:
+    answer = planned("masked-parity-pooled", "--d", "4")
+
+    assert answer["worst"]["tried"] > 10
+    assert answer["worst"]["holds"] == f"for the {answer['worst']['tried']} runs that were tried"
+    assert "nobody has proved" in " ".join(invoke("plan", "masked-parity-pooled", "--d", "4").split())
+
+
+def test_users_there_are_are_told_what_they_meet() -> None:
+    assert planned("mean", "--users", "5000")["accuracy"] == {
+        "users": 5000,
+        "parameter": "tolerance",
+        "value": "0.0616",
+        "enrol": 4981,
+        "met": True,
+    }
+    assert "meet tolerance = 0.0616" in invoke("plan", "mean", "--users", "5000")
+    assert "cannot meet any alpha" in invoke("plan", "conjunction", "--d", "8", "--users", "50")
+
+
+def test_several_epsilons_are_a_row_each() -> None:
+    answer = planned("mean", "--epsilon", "0.5, 2", "--users", "5000")
+
+    assert [each["epsilon"] for each in answer["epsilons"]] == ["0.5", "2"]
+    assert [each["enrol"] for each in answer["epsilons"]] == [
+        planned("mean", "--epsilon", epsilon)["enrol"] for epsilon in ("0.5", "2")
+    ]
+    lines = invoke("plan", "mean", "--epsilon", "0.5,2").splitlines()
+    assert len(lines) == 4
+    assert not any("tolerance" in line for line in lines)
+    assert all(
+        "tolerance = " in line
+        for line in invoke("plan", "mean", "--epsilon", "1,2", "--users", "5000").splitlines()[2:]
+    )
+    with pytest.raises(UsageError, match="measures one ε"):
+        invoke("plan", "mean", "--epsilon", "1,2", "--measure")
+
+
+def test_what_a_shuffler_would_add_is_told_and_that_there_is_none() -> None:
+    [one_bit, several] = (planned(*call)["shuffled"] for call in (("mean",), ("histogram", "--set", "cells=10")))
+
+    assert one_bit["epsilon"] == pytest.approx(
+        shuffled_epsilon_binary(users=one_bit["users"], epsilon=1, delta=1e-6), rel=0.01
+    )
+    assert (one_bit["method"], several["method"], one_bit["exists"]) == ("blanket", "clones", False)
+    assert planned("mean", "--delta", "0.001")["shuffled"]["epsilon"] < one_bit["epsilon"]
+    assert "There is none here" in " ".join(invoke("plan", "mean").split())
+    for wrong in ("2", "0", "small", "nan"):
+        with pytest.raises(UsageError, match="--delta"):
+            invoke("plan", "mean", "--delta", wrong)
+
+
+def test_what_was_measured_is_shown_again(tmp_path: Path) -> None:
+    call = ("plan", "mean", "--set", "tolerance=0.3", "--epsilon", "2", "--out", str(tmp_path / "kept"))
+    first = json.loads(invoke(*call, "--measure", "--seeds", "5", "--json"))["measured"]
+
+    assert first["seeds"] == 5
+    assert first["bound"] is False
+    assert json.loads(invoke(*call, "--json"))["measured"] == first
+    assert "no bound" in " ".join(invoke(*call).split())
+    assert "Measured" not in invoke(*call, "--beta", "0.1")
+    with pytest.raises(UsageError, match="promises nothing"):
+        invoke("plan", "kmeans", "--measure", "--out", str(tmp_path))
+
+
+def test_noise_of_labels_is_planned_for() -> None:
+    clean, noisy = (planned("conjunction", "--d", "4", *more)["enrol"] for more in ([], ["--eta", "0.1"]))
+    assert noisy > 1.5 * clean
+    assert noisy == planned("conjunction", "--d", "4", "--set", "eta=0.1")["enrol"]

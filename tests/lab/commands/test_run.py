@@ -157,10 +157,11 @@ def test_estimates_are_a_table_of_80_columns() -> None:
     assert re.search(r"\(-?0\.\d+ to -?0\.\d+ at 95 %, 2,000 reports\)\nerror 0\.\d+ exactly · 2,000 users · ", mean)
     assert re.search(r"\n\nquestion +estimate +from +to \(95 %\) +reports\nmean\(value, -1, 1\) +-?0\.\d+ ", mean)
     cells = invoke("run", "histogram", "--set", "cells=30", "--users", 2000).splitlines()
-    assert (len(cells), cells[-1]) == (17, "… and 18 more: --json has them")
+    assert cells[2].startswith("Planned for ")
+    assert (len(cells), cells[-1]) == (18, "… and 18 more: --json has them")
     learner = invoke("run", "kmeans", "--users", 2000).splitlines()
     assert "held out" in learner[1]
-    assert (len(learner), learner[-1]) == (9, "… and 45 more: --json has them")
+    assert (len(learner), learner[-1]) == (10, "… and 45 more: --json has them")
     assert max(map(len, [*mean.splitlines(), *cells, *learner])) <= 80
 
 
@@ -437,3 +438,15 @@ def test_a_run_of_what_is_no_strategy_says_what_there_is() -> None:
 
     assert run.returncode == Exit.USAGE
     assert "masked-parity" in run.stderr
+
+
+def test_a_run_says_what_was_planned_and_what_its_users_meet() -> None:
+    few = json.loads(invoke("run", "mean", "--users", 1000, "--json"))["planned"]
+    assert few == {"enrol": 7590, "enough": False, "meets": {"parameter": "tolerance", "value": "0.14"}}
+    assert "\nPlanned for 7,590 users: 1,000 meet tolerance = 0.14.\n" in invoke("run", "mean", "--users", 1000)
+
+    enough = json.loads(invoke("run", "mean", "--users", 7590, "--json"))["planned"]
+    assert enough == {"enrol": 7590, "enough": True, "meets": None}
+    assert "Planned" not in invoke("run", "mean", "--users", 7590)
+    # Of whom nobody asks for reports there is no plan.
+    assert json.loads(invoke("run", "mean", "--oracle", "exact", "--json"))["planned"] is None

@@ -29,6 +29,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "masked-parity-noninteractive": {"d": 8},
     "masked-parity-weak": {"d": 8},
     "masked-parity-two-rounds": {"d": 8},
+    "masked-parity-until-sure": {"d": 8},
     "parity": {"d": 6},
     "decision-list": {"d": 6, "alpha": "0.05"},
     "decision-tree": {"d": 6},

@@ -24,7 +24,8 @@ from askance_lab.experiments.second_round import (
     truth_of,
 )
 from askance_lab.experiments.separation.measurement import LEARNERS
-from askance_lab.theory.limits import users_at_once_limit
+from askance_lab.experiments.separation.users import measured_users
+from askance_lab.theory.limits import users_at_once_proved
 from askance_protocol.errors import ProtocolError
 
 TASK = ConceptTask(8, "1", 3000)
@@ -105,15 +106,29 @@ def test_the_error_of_a_wrong_mask_bit_is_one_half_and_its_mean_the_quarter() ->
     assert not concluded([True] * 20, [True] * 20).guesses
 
 
-def test_the_limit_is_that_of_the_theorem_and_is_left_out_where_none_is_known() -> None:
+def test_the_limit_is_the_one_that_is_proved_and_is_left_out_where_none_is_known() -> None:
     shown = concluded([True] * 20, [False] * 20)
-    assert shown.needed.at_once_limit == users_at_once_limit(dimension=8, epsilon=1, failure=0.05)
-    assert "fewer than 12,227 users" in text(conclusion(shown, 120))
+    assert shown.needed.at_once_limit == users_at_once_proved(dimension=8, epsilon=1, failure=0.05)
+    assert "fewer than 5,875 users" in text(conclusion(shown, 120))
+    assert "(d = 8, ε = 1): proved" in text(conclusion(shown, 120))
     assert [each.d for each in shown.higher] == [16, 32, 64]
 
     large = replace(shown, task=ConceptTask(8, "24", 3000))
     assert large.needed.at_once_limit is None
     assert "fewer than" not in text(conclusion(large, 80))
+
+
+def test_what_was_measured_in_rounds_and_what_a_formula_says_are_told_apart() -> None:
+    shown = concluded([True] * 20, [False] * 20)
+    kept = measured_users()[64, "1"].users
+    other = replace(shown, task=ConceptTask(8, "0.5", 3000))
+
+    assert f"{kept:,} measured" in text(conclusion(shown, 80))
+    assert "enough" not in text(conclusion(shown, 80))
+    assert replace(shown, task=ConceptTask(8, "1.0", 3000)).needed.measured
+    assert [each.measured for each in other.higher] == [False] * 3
+    assert "measured" not in text(conclusion(other, 80))
+    assert "enough: by a formula, which is not the least" in text(conclusion(other, 80))
 
 
 @pytest.mark.parametrize(("d", "epsilon"), [(7, "1"), (128, "1"), (8, "50"), (8, "0.000001"), (8, "0")])

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -15,11 +19,14 @@ from askance_lab.data.made_up import made_up as made_up_users
 from askance_lab.engines import engine
 from askance_lab.evaluation.error import error_of
 from askance_lab.evaluation.proportion import Proportion
+from askance_lab.experiments.separation import users
 from askance_lab.experiments.separation.measurement import (
     BLIND,
     INTERACTIVE,
     LEARNERS,
     NONINTERACTIVE,
+    LearnerUsers,
+    NumberKind,
     SeparationPoint,
     SeparationSetting,
     measure,
@@ -29,9 +36,13 @@ from askance_lab.experiments.separation.measurement import (
     trial,
     verdict,
 )
+from askance_lab.experiments.separation.pairs import laws, success
 from askance_lab.experiments.separation.report import rows, write
+from askance_lab.theory.limits import users_at_once_proved
+from askance_lab.theory.masked_parity import users_masked_parity_pooled
 from askance_protocol.errors import AskanceError, UsageError
 from askance_server.strategies.registry import registry
+from benchmarks import users as remade
 
 
 def point(learner: str, users: int, errors: tuple[float | None, ...], d: int = 32) -> SeparationPoint:
@@ -109,7 +120,7 @@ def test_a_separation_is_claimed_where_the_intervals_are_apart_and_nowhere_else(
         assert "guess" not in verdict(points)[0]
 
 
-def test_users_needed_are_measured_where_they_were_and_the_formulas_where_not() -> None:
+def test_users_needed_are_measured_where_they_were_and_a_theorems_number_of_another_kind_where_not() -> None:
     points = [
         point(INTERACTIVE, 1000, (0.0,) * 18 + (0.5,) * 2),
         point(INTERACTIVE, 2000, (0.0,) * 19 + (0.5,)),
@@ -117,12 +128,62 @@ def test_users_needed_are_measured_where_they_were_and_the_formulas_where_not() 
         point(NONINTERACTIVE, 4000, (0.0, 0.5) * 10),
     ]
 
-    assert needed(points, INTERACTIVE, 32, "1").users == 2000
+    assert needed(points, INTERACTIVE, 32, "1") == LearnerUsers(INTERACTIVE, 32, 2000)
     assert needed(points, INTERACTIVE, 32, "1").measured
-    by_formula = needed(points, NONINTERACTIVE, 32, "1")
-    assert not by_formula.measured
-    assert by_formula.users is not None
-    assert 4e11 < by_formula.users < 5e11
+    once = needed(points, NONINTERACTIVE, 32, "1")
+    assert (once.kind, once.measured) == (NumberKind.LIMIT, False)
+    assert once.users == users_at_once_proved(dimension=32, epsilon=1, failure=0.05)
+    formula = needed(points[:1], INTERACTIVE, 32, "1")
+    assert (formula.kind, formula.measured) == (NumberKind.ENOUGH, False)
+    assert formula.users == users_masked_parity_pooled(dimension=32, epsilon=1, failure=0.05)
+
+
+# ------------------------------------------------------------------------------------------------- limits and measured
+
+
+def test_the_table_has_what_was_measured_and_what_the_theorems_say() -> None:
+    rows_ = users.table(users.DIMENSIONS, "1")
+
+    assert [each.d for each in rows_] == [8, 16, 32, 64]
+    for each in rows_:
+        measured = each.measured
+        assert measured is not None
+        assert each.rounds_limit < measured.users < each.at_once_proved < each.at_once_limit
+        assert measured.success.rate >= 0.95
+        assert each.times_limit == each.at_once_limit / measured.users
+    assert [round(each.times_proved or 0) >= bound for each, bound in zip(rows_, (2, 50, 10**6, 10**15), strict=True)]
+    assert max(map(len, users.lines(rows_))) <= 80
+
+
+def test_a_number_that_nobody_measured_is_a_dash_and_so_is_its_ratio() -> None:
+    [row] = users.rows(users.table([8], "0.5"))
+
+    assert row[4:] == ("–", "–", "–", "–")
+    assert "–" not in row[:4]
+    assert users.table([8], "24") == []
+
+
+def test_the_command_prints_the_table_and_measures_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    plain = CliRunner().invoke(app, ["separation", "--table"], catch_exceptions=False)
+    some = CliRunner().invoke(app, ["separation", "--table", "--d", "8,4", "--epsilon", "1.0", "--json"])
+    found = json.loads(some.stdout)["limits"]
+
+    assert all(line in plain.stdout for line in users.lines(users.table(users.DIMENSIONS, "1")))
+    assert "Nothing is assumed." in plain.stdout
+    assert [(each["d"], each["measured"] is None) for each in found] == [(4, True), (8, False)]
+    assert list(tmp_path.iterdir()) == []
+    assert isinstance(CliRunner().invoke(app, ["separation", "--table", "--epsilon", "0"]).exception, AskanceError)
+
+
+def test_what_was_measured_is_the_fewest_of_the_benchmark() -> None:
+    """The file in the package is the one that `python benchmarks/users.py --remake` makes; a changed one is found."""
+    made = remade.measured_in_rounds()
+
+    assert made == list(users.measured_users().values())
+    # The control: a row of one user less, and one that was right too seldom.
+    assert remade.measured_in_rounds({"more": [asdict(made[0]) | {"users": made[0].users - 1}]}) != made
+    assert remade.measured_in_rounds({"more": [asdict(made[0]) | {"users": 1, "successes": 189}]}) == made
 
 
 # --------------------------------------------------------------------------------------------------------- the files
@@ -134,7 +195,8 @@ def test_plots_and_page_come_from_the_points_and_fetch_nothing(tmp_path: Path) -
     page = (tmp_path / "report.html").read_text()
 
     assert page.count("<svg") == 2
-    assert page.count("<tr>") == 1 + len(points)
+    assert page.count("<tr>") == 1 + len(points) + 1 + 2
+    assert "Nothing is assumed." in page
     assert not re.search(r"(src|href)\s*=\s*\"?(https?:)?//", page)
     for name in ("error", "needed"):
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
@@ -209,7 +271,7 @@ def test_a_learner_is_measured_alone_and_nothing_is_compared(tmp_path: Path) -> 
 
     assert verdict(points)[0].startswith(f"d = 4, 400 users: {WEAK} right in ")
     assert "apart" not in verdict(points)[0]
-    assert results_of(points)["needed"] == [{"learner": WEAK, "d": 4, "users": None, "measured": False}]
+    assert results_of(points)["needed"] == [{"learner": WEAK, "d": 4, "users": None, "kind": None, "measured": False}]
 
 
 def test_an_unknown_error_is_kept_as_null_and_shown_as_such(tmp_path: Path) -> None:
@@ -249,3 +311,37 @@ def test_what_version_0_1_measured_is_gone_on_with(tmp_path: Path) -> None:
     assert [each.errors for each in measure(settings, 2, kept, engine(), run=never)] == [(0, 0), (0.375, 0.375)]
     assert [each.errors for each in measure(settings, 3, kept, engine(), run=made_up)] == [(0, 0, 0), (0.375, 0.375, 0)]
     assert measure(settings, 2, tmp_path / "anew.json", engine()) == measure(settings, 2, kept, engine(), run=never)
+
+
+# ---------------------------------------------------------------------------------------------- pairs of words, at once
+
+
+def test_the_channel_of_a_pair_is_local_to_the_last_bit_and_has_the_law_that_is_drawn() -> None:
+    """Every user's own probabilities, averaged over the users of each concept at d = 3."""
+    d, epsilon = 3, 1.0
+    k, law = math.expm1(epsilon), laws(d, epsilon)
+    bits = np.arange(2**d)[:, None] >> np.arange(d) & 1
+    for pair, r, a in itertools.product(range(2 ** (d - 1)), range(2**d), (0, 1)):
+        words = bits[pair], 1 - bits[pair]
+        chances = list[list[float]]()
+        for x in bits:
+            for i, b in itertools.product(range(d), (0, 1)):
+                label = (-1) ** bits[r, i] if b else (-1) ** (bits[r] @ x + a)
+                held = [
+                    (label == (-1) ** (1 - word[i])) if b else label == sign * (-1) ** (word @ x)
+                    for word in words
+                    for sign in (1, -1)
+                ]
+                chances.append([(1 + k * each) / (4 + 2 * k) for each in held])
+                assert sum(chances[-1]) == pytest.approx(1)
+                assert max(chances[-1]) / min(chances[-1]) == pytest.approx(math.exp(epsilon))
+        assert np.mean(chances, axis=0) == pytest.approx(law[pair, r, a])
+
+
+def test_pairs_of_words_do_with_fewer_users_at_once_than_was_thought_possible() -> None:
+    """12,283 was taken for a limit at d = 8; a guess of the mask bit, the control, is right in half of the studies."""
+    users_of_a_pair = 88
+
+    assert users_of_a_pair * 2**7 < 12_227
+    assert success(d=8, users_of_a_pair=users_of_a_pair, epsilon=1, studies=400, seed=1).rate >= 0.95
+    assert success(d=8, users_of_a_pair=users_of_a_pair // 8, epsilon=1, studies=100, seed=1).rate < 0.7

@@ -48,7 +48,7 @@ def test_the_pooled_round_suffices_exactly(dimension: int) -> None:
 @pytest.mark.parametrize(("dimension", "users"), [(8, 2.9e4), (16, 7.3e6), (32, 4.8e11)])
 def test_the_noninteractive_learner_costs_what_theory_says(dimension: int, users: float) -> None:
     """docs/theory.md#at-once at ε = 1, β = .05; and the exact binomial of the bent query's sign is within β."""
-    n = masked_parity.users_masked_parity_noninteractive(dimension=dimension, epsilon=1, failure=0.05)
+    n = masked_parity.users_mask_bit_enough(dimension=dimension, epsilon=1, failure=0.05)
     bias = masked_parity.bent_query_bias(dimension=dimension) / masked_parity.shrinkage(epsilon=1)
 
     assert n == pytest.approx(users, rel=0.02)

@@ -7,6 +7,7 @@ import { Coin, choice, rowOf } from "../../../protocol/web/coins.mjs";
 import { ProtocolError } from "../../../protocol/web/errors.mjs";
 import { Example } from "../../../protocol/web/examples.mjs";
 import { encode } from "../../../protocol/web/hadamard.mjs";
+import { hasher } from "../../../protocol/web/hashing.mjs";
 import { hypothesisValue } from "../../../protocol/web/hypothesis.mjs";
 import { measure, prepare, readQuery } from "../../../protocol/web/queries.mjs";
 import { wordOf } from "../../../protocol/web/randomness.mjs";
@@ -60,6 +61,7 @@ export function query(text, document) {
   return { read: read_, cost: measure(read_), answer: (record) => prepared.answer(new Example(schema, record)) };
 }
 
+export const hash = (buckets, given, ofRow) => hasher(buckets)(given, ofRow);
 export const encodeSingle = (outcome, outcomes) => textOf(encodeReport(outcome, outcomes));
 export const decodeSingle = (body, outcomes) => decodeReport(bytesOf(body), outcomes);
 

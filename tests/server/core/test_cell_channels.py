@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from askance_protocol.channels import BinarySpec, KaryResponse, KarySpec, TableSpec
+from askance_protocol.channels import BinarySpec, HashSpec, KaryResponse, KarySpec, TableSpec
 from askance_protocol.channels.kary import MAX_CATEGORIES
 from askance_protocol.channels.ratio import MIN_WEIGHT, within
 from askance_protocol.channels.tabulated import TabulatedChannel
@@ -29,6 +29,8 @@ from askance_server.core.cell_channels import (
     best_sets,
     cell_variance,
     channel_for,
+    hash_laws,
+    partition,
     set_channel,
     sum_variance,
 )
@@ -43,11 +45,11 @@ FAMILIES: list[tuple[int, Sets]] = [
 ]
 
 
-def chosen(cells: int, epsilon: int) -> BinarySpec | KarySpec | TableSpec:
+def chosen(cells: int, epsilon: int) -> BinarySpec | HashSpec | KarySpec | TableSpec:
     """The channel of a question with so many cells."""
     schema = Schema(fields=(IntegerField(name="cell", low=0, high=cells - 1),))
     found = channel_for(CellQuery(cells=cells, cell=FieldValue(field="cell")), schema, epsilon)
-    assert isinstance(found, BinarySpec | KarySpec | TableSpec)
+    assert isinstance(found, BinarySpec | HashSpec | KarySpec | TableSpec)
     return found
 
 
@@ -108,8 +110,7 @@ def test_up_to_67_cells_are_asked_as_well_as_by_optimized_unary_encoding() -> No
         odds = math.exp(micro_epsilon / 1e6)
         for cells in range(2, 68):
             unary = 4 * odds / (odds - 1) ** 2 + 1 / cells
-            found = chosen(cells, micro_epsilon)
-            assert not isinstance(found, BinarySpec)
+            assert not isinstance(chosen(cells, micro_epsilon), BinarySpec)
             families = [AllSets(1), *(Geometry(prime, t) for prime in (2, 3, 5, 7) for t in range(3, 8))]
             least = min(
                 cell_variance(cells, sets, micro_epsilon)
@@ -117,7 +118,8 @@ def test_up_to_67_cells_are_asked_as_well_as_by_optimized_unary_encoding() -> No
                 if sets == AllSets(1) or (cells <= sets.counts(cells)[0] <= MAX_WEIGHTS // cells)
             )
             assert least < 1.02 * unary
-    assert isinstance(chosen(200, 1_000_000), BinarySpec)
+            assert ReportsAt(micro_epsilon).apart(cells, 1 / cells) < 1.02 * unary
+    assert chosen(200, 1_000_000) == HashSpec(micro_epsilon=1_000_000, bits=2)
     assert cell_variance(200, None, 1_000_000) > 1.25 * 3.69
 
 
@@ -187,9 +189,11 @@ def test_the_variance_of_some_cells_together_is_that_of_k_ary_reports(cells: int
 def test_what_strategies_are_told_is_the_variance_of_the_channel_that_is_asked_by() -> None:
     reports = ReportsAt(1_000_000)
 
-    assert reports.apart(200, 0.1) == cell_variance(200, None, 1_000_000, 0.1)
+    [hashed] = [law for spec, law in hash_laws(*partition(200), 1_000_000) if spec == chosen(200, 1_000_000)]
+    assert reports.apart(200, 0.1) == hashed.variance(0.1)
+    assert ReportsAt(200_000).apart(200, 0.1) == cell_variance(200, None, 200_000, 0.1)
     assert reports.apart(2, 0.1) == cell_variance(2, AllSets(1), 1_000_000, 0.1)
-    assert reports.apart(31, 0.1) == min(cell_variance(31, each, 1_000_000, 0.1) for each in candidates(31, 8192))
+    assert reports.apart(12, 0.1) == min(cell_variance(12, each, 1_000_000, 0.1) for each in candidates(12, 8192))
     assert reports.together(12, 4, 0.3) == sum_variance(12, 4, 1_000_000, 0.3)
 
 
@@ -233,23 +237,29 @@ def test_a_table_may_have_as_many_weights_as_it_may_and_not_one_more(cells: int,
     assert best_sets(cells, epsilon, weights - 1) != sets
 
 
-def test_k_ary_response_names_as_many_cells_as_it_has_categories_and_the_bit_any_number() -> None:
+def test_k_ary_response_names_as_many_cells_as_it_has_categories_and_a_row_any_number() -> None:
     assert isinstance(chosen(MAX_CATEGORIES, 12_000_000), KarySpec)
-    assert isinstance(chosen(MAX_CATEGORIES + 1, 12_000_000), BinarySpec)
+    assert isinstance(chosen(MAX_CATEGORIES + 1, 12_000_000), HashSpec)
+    assert isinstance(chosen(MAX_CATEGORIES + 1, 300_000), BinarySpec)
 
 
-def test_what_is_no_partition_of_all_users_is_asked_by_the_bit() -> None:
+def test_what_is_no_partition_of_all_users_is_asked_by_the_bit_or_by_buckets() -> None:
     """An example without a cell has to have an answer, and so has one that counts against its cell."""
     schema = Schema(fields=(IntegerField(name="cell", low=0, high=5),))
     asked = CellQuery(cells=6, cell=FieldValue(field="cell"))
 
-    def kind(query: CellQuery | BooleanQuery) -> type[object]:
-        return type(channel_for(query, schema, 1_000_000))
+    def kind(query: CellQuery | BooleanQuery, epsilon: int) -> type[object]:
+        return type(channel_for(query, schema, epsilon))
 
-    assert kind(asked) is not BinarySpec  # The control.
-    assert kind(asked.model_copy(update={"negative": Constant(truth=False)})) is BinarySpec
-    assert kind(CellQuery(cells=5, cell=FieldValue(field="cell"))) is BinarySpec
-    assert kind(BooleanQuery(test=Constant(truth=True))) is BinarySpec
+    signed, some = (
+        asked.model_copy(update={"negative": Constant(truth=False)}),
+        CellQuery(cells=5, cell=FieldValue(field="cell")),
+    )
+    for epsilon in (300_000, 3_000_000):
+        assert kind(asked, epsilon) not in (BinarySpec, HashSpec)  # The control.
+        assert kind(BooleanQuery(test=Constant(truth=True)), epsilon) is BinarySpec
+    assert [kind(signed, epsilon) for epsilon in (300_000, 3_000_000)] == [BinarySpec, HashSpec]
+    assert [kind(some, epsilon) for epsilon in (300_000, 3_000_000)] == [HashSpec, HashSpec]
 
 
 def test_one_cell_is_asked_by_the_bit() -> None:

@@ -147,6 +147,7 @@ LABELLED: dict[str, dict[str, Any]] = {
     "masked-parity-noninteractive": {"d": 2},
     "masked-parity-pooled": {"d": 4},
     "masked-parity-two-rounds": {"d": 4},
+    "masked-parity-until-sure": {"d": 4},
     "masked-parity-weak": {"d": 2},
     "parity": {"d": 4},
     "perceptron": {"d": 2, "tolerance": "0.1"},

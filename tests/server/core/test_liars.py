@@ -21,6 +21,7 @@ from scipy import stats
 
 from askance_protocol import hadamard
 from askance_protocol.budget import MICRO
+from askance_protocol.hashing import Buckets
 from askance_protocol.queries import CellQuery
 from askance_protocol.rounds import BinarySpec, GeometricSpec, KarySpec, LaplaceSpec, PreparedPart
 from askance_protocol.tally import Tally
@@ -30,7 +31,7 @@ from tests.harness.figures import Figures
 from tests.harness.servers import Service
 from tests.harness.servers import prepared as prepared_as_shown
 from tests.protocol.studies import HEIGHT, MASKED_BIT, MASKED_CELL, PARTS, WHICH, WHICH_SIGNED, part, prepared
-from tests.server.core.test_estimators import populations, report_probabilities, truth
+from tests.server.core.test_estimators import populations, report_probabilities, rows_of, truth
 
 Floats = NDArray[np.float64]
 
@@ -74,7 +75,15 @@ def worst_lies(one: PreparedPart, attack: Attack, liars: int, rng: np.random.Gen
     sign = 1 if attack.up else -1
     counts = np.zeros((one.rows, one.channel.outcomes))
     query = one.query.query
-    if isinstance(query, CellQuery) and one.pooled:
+    if isinstance(query, CellQuery) and isinstance(one.pooling, Buckets):
+        # Of her row's buckets she names the cell's own; or its opposite, without signs any other one.
+        dealt, mine = rows_of(one), 1 + attack.target
+        opposite = -mine if query.negative is not None else None
+        for row, many in zip(dealt, rng.multinomial(liars, np.full(len(dealt), 1 / len(dealt))), strict=True):
+            named = int(one.encode(mine, row))
+            down = named ^ 1 if opposite is None else int(one.encode(opposite, row))
+            counts[row, named if attack.up else down] = many
+    elif isinstance(query, CellQuery) and one.pooled:
         # The row is dealt to her; the bit that agrees with the cell in this row is the one that pushes it up.
         cells = np.zeros(one.rows, np.int64)
         cells[attack.target] = 1

@@ -16,7 +16,15 @@ from askance_server.core import tails
 from askance_server.core.estimators import estimate
 from askance_server.core.sample_size import reports_needed
 from tests.protocol.studies import PARTS
-from tests.server.core.test_estimators import ALL, answers_of, each_part, populations, report_probabilities, truth
+from tests.server.core.test_estimators import (
+    ALL,
+    answers_of,
+    each_part,
+    populations,
+    report_probabilities,
+    rows_of,
+    truth,
+)
 
 TOLERANCE, FAILURE, RUNS = 0.1, 0.1, 300
 
@@ -55,7 +63,9 @@ def moments(one: PreparedPart, estimated: int) -> tuple[Floats, Floats, Floats]:
             for row in range(shape[0])
         ]
     )
-    reports = [table[[int(one.encode(answer, row)) for row in range(one.rows)]] / one.rows for answer in answers]
+    dealt = rows_of(one)
+    score = score[dealt.start :]
+    reports = [table[[int(one.encode(answer, row)) for row in dealt]] / len(dealt) for answer in answers]
     means, squares = (np.array([float((each * score**power).sum()) for each in reports]) for power in (1, 2))
     return score, means, squares
 

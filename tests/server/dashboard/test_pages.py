@@ -433,6 +433,25 @@ def _off(marks: list[tuple[float, float]], points: list[tuple[float, float]]) ->
     return max(abs(start + (value - low) / (high - low) * (end - start) - at) for value, at in points)
 
 
+def test_each_number_of_users_says_of_which_kind_it_is(service: Service) -> None:
+    text = page(service, "/separation")
+    shipped, _ = separation.results(service.directory)
+
+    assert [each.d for each in shipped.limits] == [8, 16, 32, 64]
+    for each in shipped.limits:
+        assert each.measured is not None
+        cells = f'<td class="num">{each.d}</td><td class="num">{users(each.at_once_proved)}</td>'
+        measured = f"{each.measured.users:,} <span"
+        assert cells in text
+        assert measured in text
+    assert "proved, nothing assumed" in text
+    assert "orthogonal design" in text
+
+
+def users(number: int) -> str:
+    return f"{number:,}" if number < 10**7 else words.large(number)
+
+
 def test_an_operators_own_measurement_is_shown_and_a_broken_one_is_not(service: Service) -> None:
     shipped, own = separation.results(service.directory)
     assert not own

@@ -9,15 +9,18 @@ from fractions import Fraction
 from importlib.metadata import EntryPoint
 from itertools import product
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pytest
 
 import askance_server.strategies
+from askance_lab.experiments.planned_users import plan_study
+from askance_protocol.budget import MICRO
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns
 from askance_protocol.queries import CellQuery, RealQuery
+from askance_server.core.cell_channels import ReportsAt
 from askance_server.core.run import MAX_QUERIES, MAX_REASON, Run, StrategyError
 from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
 from askance_server.strategies import registry as module
@@ -25,11 +28,20 @@ from askance_server.strategies.conjunction import CONJUNCTION
 from askance_server.strategies.histogram import HISTOGRAM
 from askance_server.strategies.masked_parity import MASKED_PARITY
 from askance_server.strategies.masked_parity_noninteractive import MASKED_PARITY_NONINTERACTIVE, dual
-from askance_server.strategies.masked_parity_pooled import MASKED_PARITY_POOLED, searched
+from askance_server.strategies.masked_parity_pooled import MASKED_PARITY_POOLED, portions, searched
 from askance_server.strategies.masked_parity_two_rounds import MASKED_PARITY_TWO_ROUNDS
+from askance_server.strategies.masked_parity_until_sure import MASKED_PARITY_UNTIL_SURE
 from askance_server.strategies.mean import MEAN
 from askance_server.strategies.registry import registry
-from askance_server.strategies.shared.posterior import Candidate, Posterior, above_water, cheapest
+from askance_server.strategies.shared.posterior import (
+    DEALT,
+    FEWEST,
+    Candidate,
+    Posterior,
+    above_water,
+    cheapest,
+    largest_remainders,
+)
 from tests.server.learners import TRUE, Lie, concepts, expectation, learn, masked, shares, strategy_of, value_of
 
 WORST: list[Lie] = [lambda _: 1.0, lambda _: -1.0, lambda k: (-1.0) ** k, lambda k: -((-1.0) ** k)]
@@ -96,11 +108,12 @@ def test_control_a_lie_as_large_as_that_mean_misleads_about_a() -> None:
 
 @pytest.mark.parametrize("d", [2, 4])
 def test_the_search_learns_every_concept_from_exact_answers_in_two_rounds(d: int) -> None:
-    for r, a in concepts(d):
-        learned, asked = learn(MASKED_PARITY_POOLED, {"d": d}, masked(d, r, a))
+    for strategy in (MASKED_PARITY_POOLED, MASKED_PARITY_UNTIL_SURE):
+        for r, a in concepts(d):
+            learned, asked = learn(strategy, {"d": d}, masked(d, r, a))
 
-        assert learned.value == {"r": r, "a": a}
-        assert [[ask.tolerance for ask in asks] for asks in asked] == [[1 / (2 * d + 1)], [1 / 5]]
+            assert learned.value == {"r": r, "a": a}
+            assert [[ask.tolerance for ask in asks] for asks in asked] == [[1 / (2 * d + 1)], [1 / 5]]
 
 
 def test_the_searched_cells_have_the_means_that_are_looked_for() -> None:
@@ -128,20 +141,24 @@ def test_the_search_looks_again_where_a_bit_was_wrong() -> None:
     trials = posterior.worth(60)
 
     assert [trial.r for trial in trials[:2]] == [0b1001, 0b0001]
-    answers = [noise / trial.weight**0.5 for trial in trials]
+    answers = [noise / (trial.weight / DEALT) ** 0.5 for trial in trials]
     for trial, answer in zip(trials, answers, strict=True):
         answer[d] -= 0.5 * (trial.r == 1)
     posterior.hear(trials, answers)
-    assert (posterior.best().r, posterior.best().a, posterior.best().sure) == ("10000000", 1, True)
+    best = posterior.best()
+    assert (best.r, best.a) == ("10000000", 1)
+    assert best.probability > 0.999
 
 
 @pytest.mark.parametrize("spread", [0.01, 0.03])
 def test_the_search_reckons_with_as_many_users_as_the_noise_of_the_first_round_tells(
     spread: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """C²/n is the variance of an empty cell; the second round has 10 of the users of the first one's 60."""
+    """C²/n is the variance of an empty cell; the second round has its portion of as many."""
     reckoned, worth = list[float](), Posterior.worth
-    monkeypatch.setattr(Posterior, "worth", lambda self, users: reckoned.append(users) or worth(self, users))
+    monkeypatch.setattr(
+        Posterior, "worth", lambda self, users, *more: reckoned.append(users) or worth(self, users, *more)
+    )
     d = 8
     run = Run(MASKED_PARITY_POOLED, {"d": d})
     run.step(None)
@@ -149,7 +166,131 @@ def test_the_search_reckons_with_as_many_users_as_the_noise_of_the_first_round_t
     shares[:d] += 1 / 16
     run.step([shares])
 
-    assert reckoned == [pytest.approx(10 / 60 / spread**2, rel=0.6)]
+    first, second, *_ = portions({"d": d})
+    assert reckoned == [pytest.approx(second / first / spread**2, rel=0.6)]
+
+
+@pytest.mark.parametrize("epsilon", ["0.5", "1", "4"])
+@pytest.mark.parametrize("d", [2, 4, 8, 64])
+@pytest.mark.parametrize("strategy", [MASKED_PARITY, MASKED_PARITY_TWO_ROUNDS])
+def test_two_rounds_have_users_in_proportion_to_what_they_need(strategy: Strategy, d: int, epsilon: str) -> None:
+    """By the exact plan, which knows ε; and no more than 200 to 1."""
+    first, second = (each.planned for each in plan_study(strategy.name, {"d": d, "epsilon": epsilon}).rounds)
+    planned = strategy.planned({"d": d})
+
+    assert planned.portion(1) / (1 - planned.portion(1)) == pytest.approx(min(first / second, 200), rel=0.2)
+
+
+@pytest.mark.parametrize("rounds", [2, 3, 6, 12, 20, 100])
+def test_the_rounds_of_a_search_take_fewer_and_fewer_users(rounds: int) -> None:
+    strategy = MASKED_PARITY_POOLED.planned({"d": 8, "rounds": rounds})
+
+    assert strategy.rounds == len(strategy.portions) == rounds
+    assert list(strategy.portions) == sorted(strategy.portions, reverse=True)
+    assert strategy.portions[0] > sum(strategy.portions) * 0.4
+
+
+@pytest.mark.parametrize("rounds", [1, 101, "6", True])
+def test_a_search_has_two_to_a_hundred_rounds(rounds: Any) -> None:
+    with pytest.raises(ProtocolError, match="rounds"):
+        MASKED_PARITY_POOLED.schema({"d": 8, "rounds": rounds})
+
+
+C: Final = 2.16395
+"""At ε = 1."""
+
+
+def posterior_of(seed: int, spread: float, d: int = 16) -> Posterior:
+    """Of a round in which this was the noise."""
+    shares = np.random.default_rng(seed).normal(0, spread, 64)
+    shares[:d] += 1 / (2 * d)
+    posterior = Posterior(d, C)
+    posterior.hear([Candidate(0)], [shares])
+    return posterior
+
+
+@pytest.mark.parametrize("users", [60, 900, 20_000])
+@pytest.mark.parametrize("seed", range(5))
+def test_each_candidate_is_asked_of_enough_users_and_all_users_are_asked(seed: int, users: int) -> None:
+    trials = posterior_of(seed, 0.02).worth(users / C**2)
+    each = [trial.weight / DEALT * users for trial in trials]
+
+    assert sum(trial.weight for trial in trials) == DEALT
+    assert each == sorted(each, reverse=True)
+    assert len(trials) == 1 or min(each) > FEWEST * 0.99
+    assert len({trial.r for trial in trials}) == len(trials)
+    # And no more of them than are allowed.
+    assert len(posterior_of(seed, 0.02).worth(users / C**2, 3)) <= min(3, len(trials))
+
+
+def test_control_without_a_least_some_would_be_asked_of_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("askance_server.strategies.shared.posterior.FEWEST", 0)
+    fewest = min(trial.weight for seed in range(5) for trial in posterior_of(seed, 0.02).worth(900 / C**2))
+
+    assert fewest / DEALT * 900 < 3
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_probabilities_are_those_of_all_concepts_and_not_of_the_list(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 2^10 with a list of 8, and some that are asked about: as a list of all has them."""
+    monkeypatch.setattr("askance_server.strategies.shared.posterior.MOST", 8)
+    d, source = 10, np.random.default_rng(seed)
+    posterior = Posterior(d)
+    posterior.hear([Candidate(0)], [source.normal(0.02, 0.05, 64)])
+    tried = [Candidate(r) for r in (1, 9, 77, 1000)]
+    posterior.hear(tried, list(source.normal(0, 0.15, (4, 64))))
+    few = dict(zip(*(each.tolist() for each in posterior.ranking()), strict=True))
+    monkeypatch.setattr("askance_server.strategies.shared.posterior.MOST", 2**d)
+    every = Posterior(d)
+    every.__dict__.update({**posterior.__dict__, "_ranked": None})
+    ranked, logs = every.ranking()
+    known = dict(zip(ranked.tolist(), logs.tolist(), strict=True))
+
+    assert len(known) == 2**d
+    assert np.exp(logs).sum() == pytest.approx(1)
+    assert all(few[r] == pytest.approx(known[r]) for r in few)
+    assert {1, 9, 77, 1000} < set(few)
+    # The control: the list alone holds much less than all.
+    assert sum(np.exp(list(few.values()))) < 0.9
+
+
+def test_those_who_were_asked_about_keep_their_place_though_their_bits_are_bad() -> None:
+    """A candidate that three bits speak against is the likeliest once it was asked about."""
+    posterior = posterior_of(1, 0.005)
+    far, shares = 0b111, np.random.default_rng(2).normal(0, 0.005, 64)
+    shares[16] = 0.5
+    posterior.hear([Candidate(far)], [shares])
+    ranked, logs = posterior.ranking()
+
+    assert ranked[0] == far
+    assert far in ranked
+    assert len(set(ranked.tolist())) == len(ranked)
+    assert 0.5 < np.exp(logs).sum() <= 1.000001
+    assert posterior.best().r == "1110000000000000"
+
+
+@pytest.mark.parametrize(("shares", "dealt"), [([1, 1, 1], [4, 3, 3]), ([5, 3, 2], [5, 3, 2]), ([7], [10])])
+def test_users_are_dealt_by_largest_remainders(shares: list[float], dealt: list[int]) -> None:
+    assert largest_remainders(np.array(shares, np.float64), 10) == dealt
+
+
+@pytest.mark.parametrize(
+    ("strategy", "parameters"),
+    [(MASKED_PARITY_POOLED, {"d": 64, "rounds": 100}), (MASKED_PARITY_UNTIL_SURE, {"d": 64})],
+)
+def test_a_search_that_is_never_sure_asks_no_more_than_a_study_may(strategy: Strategy, parameters: Parameters) -> None:
+    """Noise alone: every round looks at as many candidates as there is room for, and the search ends by itself."""
+    source, queries = np.random.default_rng(4), 0
+    run = Run(strategy.on(strategy.schema(parameters), ReportsAt(MICRO)), parameters)
+    said = run.step(None)
+    while not isinstance(said, Hypothesis):
+        queries += len(said)
+        users = np.array([ask.share or 1 for ask in said]) / sum(ask.share or 1 for ask in said)
+        said = run.step([source.normal(0, 0.004 / share**0.5, 128) for share in users.tolist()])
+
+    assert 2000 < queries <= MAX_QUERIES
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -470,6 +611,7 @@ BUILT_IN = {
     "perceptron": True,
     "kmeans": True,
     "masked-parity-two-rounds": True,
+    "masked-parity-until-sure": True,
     "poll": False,
     "survey": False,
     "quantile": True,

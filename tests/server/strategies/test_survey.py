@@ -295,7 +295,7 @@ def test_every_question_has_the_same_number_of_users_unless_a_width_is_asked() -
 
 
 def test_64_questions_with_many_cells_are_published_in_one_round() -> None:
-    """Each by a table of its own: all of them have to fit into one document."""
+    """Each by buckets: as tables of their own they would have to share the room of one document."""
     own = Schema(fields=(*(CategoryField(name=f"c{k}", values=tuple(f"v{v}" for v in range(30))) for k in range(64)),))
     study = study_for(SURVEY, parameters([f"share(c{k})" for k in range(64)]), 1, own)
     view = StudyInMemory(study, SURVEY, USERS)
@@ -303,7 +303,7 @@ def test_64_questions_with_many_cells_are_published_in_one_round() -> None:
     notice = step(view)
 
     assert isinstance(notice, RoundPublished)
-    assert {part.channel.kind for part in notice.round.parts} == {"table"}
+    assert {part.channel.kind for part in notice.round.parts} == {"hash"}
 
 
 def test_questions_about_whatever_columns_there_are() -> None:

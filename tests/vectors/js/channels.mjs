@@ -32,6 +32,7 @@ export const readChannel = kinds("kind", {
   kary: spec("kary"),
   geometric: spec("geometric"),
   laplace: spec("laplace"),
+  hash: record({ kind: oneOf("hash"), micro_epsilon: MICRO_EPSILON, bits: int(1, 9) }),
   table: record({ kind: oneOf("table"), weights: readTable }),
 });
 

@@ -28,3 +28,35 @@ export function encode(given, ofRow) {
   const ones = ((Math.abs(given) - 1) & ofRow).toString(2).replaceAll("0", "").length;
   return given === 0 ? 1 : 1 + Math.sign(given) * (-1) ** ones;
 }
+
+export const rowFromOne = (coin, rows) => 1 + Number((BigInt(coin.low) * BigInt(rows - 1)) >> 32n);
+
+/** The least irreducible polynomial of a degree over GF(2), other than x. */
+function irreducible(degree) {
+  const mod = (a, b) => {
+    while (a.toString(2).length >= b.toString(2).length) a ^= b << (a.toString(2).length - b.toString(2).length);
+    return a;
+  };
+  for (let found = 2 ** degree + 1; ; found++) {
+    let divisor = 2;
+    while (divisor < 2 ** (degree / 2 + 1) && divisor < found && mod(found, divisor) !== 0) divisor++;
+    if (divisor >= 2 ** (degree / 2 + 1) || divisor === found) return found;
+  }
+}
+
+/** How many rows a hash has, and its buckets: the bits of ⟨cell, row · x^i⟩, with the sign in the lowest. */
+export const hashRows = ({ bits, columns }) => 2 ** Math.max(bits, Math.ceil(Math.log2(columns)));
+export function hashed({ bits, columns, apart }) {
+  const rows = hashRows({ bits, columns });
+  const by = irreducible(Math.log2(rows));
+  return (given, ofRow) => {
+    if (given === 0 && apart) return 2 ** bits;
+    const cell = given === 0 ? columns - 1 : Math.abs(given) - 1;
+    let bucket = given < 0 ? 1 : 0;
+    for (let bit = 0, multiple = ofRow; bit < bits; bit++) {
+      if ((cell & multiple).toString(2).replaceAll("0", "").length % 2) bucket ^= 2 ** bit;
+      multiple = multiple * 2 >= rows ? (multiple * 2) ^ by : multiple * 2;
+    }
+    return bucket;
+  };
+}

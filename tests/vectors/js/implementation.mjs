@@ -2,7 +2,7 @@
 
 import { EMPTY, append, readEntry } from "./bulletin.mjs";
 import { build } from "./channels.mjs";
-import { choice, encode, row, toss } from "./coins.mjs";
+import { choice, encode, hashed, row, toss } from "./coins.mjs";
 import { readData, writeData } from "./hypothesis.mjs";
 import { canonical, digest, parse } from "./json.mjs";
 import { answer, measure, prepare, readQuery } from "./queries.mjs";
@@ -43,6 +43,7 @@ export function query(text, schema) {
   return { read: read_, cost: measure(read_), answer: (record) => answer(read_, schema, hold(schema, record)) };
 }
 
+export const hash = (buckets, given, ofRow) => hashed(buckets)(given, ofRow);
 export const encodeSingle = encodeReport;
 export const decodeSingle = decodeReport;
 

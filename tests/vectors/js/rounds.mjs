@@ -1,7 +1,7 @@
 // Studies and rounds: their members, what a round may ask under its study, whom it asks what, and what leaves.
 
 import { build, readChannel } from "./channels.mjs";
-import { choice, encode, row, rowsFor, toss } from "./coins.mjs";
+import { choice, encode, hashRows, hashed, row, rowFromOne, rowsFor, toss } from "./coins.mjs";
 import { digest } from "./json.mjs";
 import { answer, measure, prepare, readQuery } from "./queries.mjs";
 import { encodeReport } from "./reports.mjs";
@@ -80,11 +80,19 @@ function pair(query, spec, bounds, place) {
     if (query.kind === "real") return [{ ...spec, steps: 2 * query.denominator }, 1, numerator];
     return [{ ...spec, steps: 2 }, rowsFor(query.cells), encode];
   }
+  if (query.kind === "cell" && spec.kind === "hash") {
+    const outside = bounds[0] < 0n || bounds[1] >= BigInt(query.cells);
+    const signed = query.negative !== undefined;
+    const buckets = { bits: spec.bits, columns: query.cells + (outside && !signed ? 1 : 0), apart: outside && signed };
+    if (buckets.columns > 65536) refuse(`${place}.channel`, "too many columns");
+    const k = 2 ** spec.bits + (buckets.apart ? 1 : 0);
+    return [{ kind: "kary", micro_epsilon: spec.micro_epsilon, k }, hashRows(buckets), hashed(buckets), !signed];
+  }
   if (query.kind === "cell" && (spec.kind === "kary" || spec.kind === "table")) {
     alwaysInCell(query, bounds, place);
     return [{ ...spec, k: cells(query) }, 1, cellOf(query)];
   }
-  if (query.kind === "real" && spec.kind !== "kary") return [{ ...spec, range: 2 * query.denominator }, 1, numerator];
+  if (query.kind === "real" && spec.kind !== "kary" && spec.kind !== "hash") return [{ ...spec, range: 2 * query.denominator }, 1, numerator];
   if (query.kind === "boolean" && spec.kind === "table") return [spec, 1, same];
   return refuse(`${place}.channel`, `${spec.kind} does not answer a ${query.kind} query`);
 }
@@ -93,7 +101,7 @@ const inputs = { boolean: () => 2, real: ({ denominator }) => 2 * denominator + 
 
 function preparePart({ query, channel: spec, charge, share }, study, place) {
   const bounds = prepare(query, study.example, `${place}.query`);
-  const [parameters_, rows, toInput] = pair(query, spec, bounds, place);
+  const [parameters_, rows, toInput, fromOne] = pair(query, spec, bounds, place);
   let channel;
   try {
     channel = build(parameters_);
@@ -104,7 +112,7 @@ function preparePart({ query, channel: spec, charge, share }, study, place) {
   if (spec.kind === "table" && channel.inputs !== inputs[query.kind](query)) refuse(`${place}.channel.weights`, "not a row an input");
   if (charge < channel.certified) refuse(`${place}.charge`, `is below the certified ${channel.certified}`);
   if (charge > study.cap) refuse(`${place}.charge`, "is above the study's cap");
-  return { query, channel, charge, share, rows, toInput };
+  return { query, channel, charge, share, rows, toInput, fromOne };
 }
 
 /** About how long it takes to prepare a part. */
@@ -136,7 +144,8 @@ export async function deal({ parts, id }, user) {
   const coin = await toss(id, user);
   let drawn = choice(coin, parts.reduce((sum, { share }) => sum + share, 0));
   const index = parts.findIndex(({ share }) => (drawn -= share) < 0);
-  return { part: index, row: row(coin, parts[index].rows), charge: parts[index].charge };
+  const { rows, fromOne, charge } = parts[index];
+  return { part: index, row: fromOne ? rowFromOne(coin, rows) : row(coin, rows), charge };
 }
 
 /** What one record gives under some words: the input, the outcomes, and the bytes that leave for the last. */

@@ -93,6 +93,33 @@ class PointMass:
 
 
 @dataclass(frozen=True, slots=True)
+class CopiedBits:
+    """Bits that go with each other: each is, with a given chance, a copy of one bit that the user has besides."""
+
+    own: BitsFeature
+    shared: BitsFeature
+    copies: BitsFeature
+    """Which bits are copies: as many bits as those of its own."""
+
+    @property
+    def fields(self) -> tuple[AnyField, ...]:
+        """The bits."""
+        return self.own.fields
+
+    @property
+    def each(self) -> int:
+        """The words of all three."""
+        return self.own.each + self.shared.each + self.copies.each
+
+    def draw(self, users: range) -> Mapping[str, Column]:
+        """Draw bits of her own, and put the shared one where a bit is a copy."""
+        name = self.own.field.name
+        own, copies = self.own.draw(users)[name], self.copies.draw(users)[self.copies.field.name]
+        shared = self.shared.draw(users)[self.shared.field.name][0] == 1
+        return {name: np.where(shared, own | copies, own & ~copies)}
+
+
+@dataclass(frozen=True, slots=True)
 class UniformFeature:
     """A number from `low` to `high`, in numerators, or a category by its index; with a skew, the least of several."""
 

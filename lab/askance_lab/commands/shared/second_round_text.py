@@ -109,18 +109,23 @@ def conclusion(shown: SecondRound, width: int) -> list[Text]:
         limit = _count(needed.at_once_limit)
         told += (
             f" At once, no learner whatever is right 19 times in 20 with fewer than {limit} users (d = {needed.d}, "
-            f"ε = {shown.task.epsilon}): a lower limit, derived under the normal limit; "
-            f"{tied('askance theory at-once-limit')}."
+            f"ε = {shown.task.epsilon}): proved, and nothing is assumed; {tied('askance theory at-once-proved')}."
         )
     lines += _wrapped(told, width)
-    if shown.higher:
-        lines += [Text(), Text("users, to be right 19 times in 20   enough in rounds   fewer never do at once")]
-    for each in shown.higher:
+    higher = shown.higher
+    if not higher:
+        return lines
+    lines += [Text(), Text("users, to be right 19 times in 20         in rounds   fewer never do at once")]
+    for each in higher:
         limit = "-" if each.at_once_limit is None else _count(each.at_once_limit)
-        lines.append(Text(f"{'d = ' + str(each.d):>34}{each.in_rounds:>19,}{limit:>25}"))
-    if shown.higher:
-        lines.append(Text("enough: by a formula, which is not the least; fewer never do: the limit above"))
-    return lines
+        kind = "measured" if each.measured else "enough"
+        lines.append(Text(f"{'d = ' + str(each.d):>34}{each.in_rounds:>10,} {kind:<9}{limit:>23}"))
+    told = "fewer never do: proved, as above"
+    if any(each.measured for each in higher):
+        told += f"; measured: right so often in studies, {tied('askance separation --table')}"
+    if not all(each.measured for each in higher):
+        told += "; enough: by a formula, which is not the least"
+    return [*lines, *_wrapped(told, width)]
 
 
 def _wrapped(text: str, width: int, style: str = "") -> list[Text]:

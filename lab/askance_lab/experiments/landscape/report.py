@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from askance_lab.experiments import figure as plots
-from askance_lab.experiments.landscape.cells import APPROXIMATE, BY_KEY, CELLS, PURE, Cell, Model
+from askance_lab.experiments.landscape.cells import APPROXIMATE, BY_KEY, CELLS, LIMITS, PURE, Cell, Model
 from askance_lab.experiments.landscape.measurement import SCHEMA_VERSION, CellUsers
 from askance_lab.theory.targets import Targets
 
@@ -23,6 +23,8 @@ _COLOURS: Final = {
     (Model.NOBODY, "–"): "#3f6212",
 }
 _MARKS: Final = {Model.AT_ONCE: "s", Model.IN_ROUNDS: "o", Model.CURATOR: "D", Model.NOBODY: "^"}
+_DASHES: Final = {Model.AT_ONCE: ":", Model.IN_ROUNDS: "--", Model.CURATOR: "-.", Model.NOBODY: (0, (1, 4))}
+"""Of bounds, by model: what is proved has a broken line with empty triangles, what was measured marks of its own."""
 _CROSSING: Final = (("POINT", "A_dist"), ("INTERVAL", "Rec"))
 _LARGE: Final = 64
 """A dimension at which every class is shown, measured or not."""
@@ -88,6 +90,7 @@ def _point(found: CellUsers, targets: Targets) -> dict[str, Any]:
         "privacy": cell.privacy,
         "theorem": cell.theorem,
         "bound": cell.bound(found.d, targets),
+        "bounded": cell.bounded or cell.learner,
     }
     return {**about, **asdict(found)}
 
@@ -96,31 +99,50 @@ def _point(found: CellUsers, targets: Targets) -> dict[str, Any]:
 
 
 def tables(found: Sequence[CellUsers], targets: Targets, cells: Iterable[Cell] = CELLS) -> list[str]:
-    """Markdown tables, one for each class: measured users with their interval, or (the theorem's bound)."""
-    chosen = list(cells)
-    return [
-        line for problem in dict.fromkeys(cell.problem for cell in chosen) for line in _table(problem, found, targets)
-    ]
+    """Markdown tables, two for each class: measured users with their interval; and what is proved."""
+    chosen = dict.fromkeys(cell.problem for cell in cells)
+    return [line for problem in chosen for line in (*_measured(problem, found), *_proved(problem, found, targets))]
 
 
-def _table(problem: str, found: Sequence[CellUsers], targets: Targets) -> list[str]:
-    mine = [cell for cell in CELLS if cell.problem == problem]
+def _measured(problem: str, found: Sequence[CellUsers]) -> list[str]:
+    """A dash stands where nobody has measured."""
     measured = {(each.cell, each.d): each for each in found}
-    dimensions = _dimensions(problem, found)
-    head = ["model", "learner", "private", "by", *(f"d = {d}" for d in dimensions)]
+    dimensions = sorted({each.d for each in found if BY_KEY[each.cell].problem == problem})
     rows = [
-        [cell.model.value, cell.learner, cell.privacy, cell.theorem]
-        + [_entry(cell, d, measured.get((cell.measured_as, d)), targets) for d in dimensions]
-        for cell in mine
+        [cell.model.value, cell.learner, cell.privacy]
+        + [_entry(measured.get((cell.measured_as, d))) for d in dimensions]
+        for cell in CELLS
+        if cell.problem == problem
     ]
+    return _table(f"**{problem}**, measured", ["model", "learner", "private"], dimensions, rows)
+
+
+def _proved(problem: str, found: Sequence[CellUsers], targets: Targets) -> list[str]:
+    """Users that are enough, by a theorem; and a row of its own for a limit, with fewer than which nobody succeeds."""
+    dimensions = _dimensions(problem, found)
+    rows = [
+        [cell.model.value, cell.bounded or cell.learner, cell.theorem, "enough"]
+        + [_large(cell.bound(d, targets)) for d in dimensions]
+        for cell in CELLS
+        if cell.problem == problem
+    ]
+    rows += [
+        [limit.model.value, "any learner", limit.theorem, "fewer never do"]
+        + [_large(limit.users(d, targets)) for d in dimensions]
+        for limit in LIMITS
+        if limit.problem == problem
+    ]
+    return _table(f"**{problem}**, proved", ["model", "learner", "by", "kind"], dimensions, rows)
+
+
+def _table(title: str, names: Sequence[str], dimensions: Sequence[int], rows: Sequence[Sequence[str]]) -> list[str]:
+    head = [*names, *(f"d = {d}" for d in dimensions)]
     lines = [f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows]]
-    return [f"**{problem}**", "", *lines, ""]
+    return [title, "", *lines, ""]
 
 
-def _entry(cell: Cell, d: int, found: CellUsers | None, targets: Targets) -> str:
-    if found is None:
-        return f"({_large(cell.bound(d, targets))})"
-    return f"**{found.users:,}** [{_shown(found.low)}, {_shown(found.high)}]"
+def _entry(found: CellUsers | None) -> str:
+    return "–" if found is None else f"{found.users:,} [{_shown(found.low)}, {_shown(found.high)}]"
 
 
 def _large(users: int) -> str:
@@ -167,12 +189,14 @@ def _draw(found: Sequence[CellUsers], targets: Targets) -> Any:
     for problem, panel in zip(problems, panels, strict=True):
         for cell in (cell for cell in CELLS if cell.problem == problem):
             _draw_cell(panel, cell, found, targets)
+        _draw_limits(panel, problem, found, targets)
         panel.set(title=problem, xlabel="d", ylim=(3, _MOST))
         plots.log_axes(panel, plots.plain(d for d in _dimensions(problem, found) if d & (d - 1) == 0))
         panel.tick_params(axis="x", labelsize=7)
         panel.legend(frameon=False, fontsize=7, loc="upper left")
     panels[0].set_ylabel(f"users until error ≤ {targets.alpha} but with probability {targets.beta}")
-    figure.suptitle("marks: measured, with intervals · dotted: the theorem's bound", fontsize=9)
+    words = "marks with intervals: measured · ▽ broken lines: proved to be enough · △: proved, fewer never do at once"
+    figure.suptitle(words, fontsize=9)
     return figure
 
 
@@ -191,7 +215,7 @@ def _draw_cell(panel: Any, cell: Cell, found: Sequence[CellUsers], targets: Targ
     first = next(c for c in CELLS if (c.problem, c.model) == (cell.problem, cell.model))
     hollow = at_once or cell != first
     dimensions = _dimensions(cell.problem, found)
-    panel.plot(dimensions, [float(cell.bound(d, targets)) for d in dimensions], ":", color=colour, linewidth=0.9)
+    _draw_proved(panel, dimensions, [float(cell.bound(d, targets)) for d in dimensions], "v", cell.model, colour)
     if not mine:
         return
     panel.errorbar(
@@ -209,6 +233,30 @@ def _draw_cell(panel: Any, cell: Cell, found: Sequence[CellUsers], targets: Targ
         capsize=2,
         zorder=2 if at_once else 3,
         label=f"{cell.model.value}: {cell.learner}" if cell.model is Model.CURATOR else cell.model.value,
+    )
+
+
+def _draw_limits(panel: Any, problem: str, found: Sequence[CellUsers], targets: Targets) -> None:
+    dimensions = _dimensions(problem, found)
+    for limit in LIMITS:
+        if limit.problem == problem:
+            users = [float(limit.users(d, targets)) for d in dimensions]
+            _draw_proved(panel, dimensions, users, "^", limit.model, plots.GUIDE)
+
+
+def _draw_proved(
+    panel: Any, dimensions: Sequence[int], users: Sequence[float], mark: str, model: Model, colour: str
+) -> None:
+    panel.plot(
+        dimensions,
+        users,
+        linestyle=_DASHES[model],
+        marker=mark,
+        markersize=3,
+        markerfacecolor="white",
+        markeredgewidth=0.6,
+        color=colour,
+        linewidth=0.9,
     )
 
 

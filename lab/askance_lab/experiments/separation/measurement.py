@@ -6,8 +6,9 @@ concept, its users and their noise are all drawn anew. No run is repeated; an in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -16,10 +17,11 @@ from askance_lab.engines import WorkerPool
 from askance_lab.evaluation.error import error_of
 from askance_lab.evaluation.proportion import CONFIDENCE, Proportion
 from askance_lab.experiments.checkpoint import Checkpoint
+from askance_lab.experiments.separation import users as limits
 from askance_lab.experiments.trials import Progress, Trial, in_silence, run_points
 from askance_lab.oracles.local import LocalReports, study_for
 from askance_lab.oracles.shared.oracle import run
-from askance_lab.theory.masked_parity import users_masked_parity_noninteractive, users_masked_parity_pooled
+from askance_lab.theory.masked_parity import users_masked_parity_pooled
 from askance_protocol.budget import charge_from_text
 from askance_protocol.errors import UsageError
 from askance_protocol.text import counted, listed, one_of
@@ -39,11 +41,16 @@ BLIND: Final = 0.25
 WORST: Final = 0.75
 """The largest error that a concept of the class can have against another."""
 
-FORMULAS: Final[Mapping[str, Callable[..., int]]] = {
-    INTERACTIVE: users_masked_parity_pooled,
-    NONINTERACTIVE: users_masked_parity_noninteractive,
-}
-"""By learner the users that it needs in d dimensions, at ε, but with the probability of failure."""
+
+class NumberKind(StrEnum):
+    """What a number of users is."""
+
+    MEASURED = "measured"
+    """The fewest that were tried with which a learner is right 19 times in 20."""
+    ENOUGH = "enough"
+    """So many suffice by a formula, which is not the least."""
+    LIMIT = "limit"
+    """With fewer no learner at once succeeds: proved, and nothing assumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,14 +170,22 @@ def _around(needed: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class LearnerUsers:
-    """Number of users that a learner needs to be right 19 times in 20."""
+    """Number of users that a learner needs to be right 19 times in 20, or the nearest that is known of it."""
 
     learner: str
     d: int
     users: int | None
-    """None: not measured, and no formula is known."""
-    measured: bool
-    """Otherwise it is the formula's (`theory.masked_parity`)."""
+    """None: not measured, and nothing is known."""
+    kind: NumberKind = NumberKind.MEASURED
+
+    @property
+    def measured(self) -> bool:
+        """Whether it is this learner's own number."""
+        return self.users is not None and self.kind is NumberKind.MEASURED
+
+    def to_json(self) -> dict[str, Any]:
+        """For a program."""
+        return {**asdict(self), "kind": None if self.users is None else self.kind.value, "measured": self.measured}
 
 
 def learners_of(points: Sequence[SeparationPoint]) -> list[str]:
@@ -179,14 +194,16 @@ def learners_of(points: Sequence[SeparationPoint]) -> list[str]:
 
 
 def needed(points: Sequence[SeparationPoint], learner: str, d: int, epsilon: str) -> LearnerUsers:
-    """Smallest measured number of users with success of at least 95 %; if there is none, the formula's."""
+    """Smallest measured number of users with success of at least 95 %; if there is none, what a theorem says."""
     mine = [point for point in points if (point.learner, point.d) == (learner, d)]
     enough = [point.users for point in mine if point.success is not None and point.success.rate >= ENOUGH]
     if enough:
-        return LearnerUsers(learner, d, min(enough), measured=True)
-    formula = FORMULAS.get(learner)
-    users = None if formula is None else formula(dimension=d, epsilon=float(epsilon), failure=0.05)
-    return LearnerUsers(learner, d, users, measured=False)
+        return LearnerUsers(learner, d, min(enough))
+    if learner == INTERACTIVE:
+        users = users_masked_parity_pooled(dimension=d, epsilon=float(epsilon), failure=limits.FAILURE)
+        return LearnerUsers(learner, d, users, NumberKind.ENOUGH)
+    limit = limits.separation_users(d, epsilon) if learner == NONINTERACTIVE else None
+    return LearnerUsers(learner, d, None if limit is None else limit.at_once_proved, NumberKind.LIMIT)
 
 
 def verdict(points: Sequence[SeparationPoint]) -> list[str]:
@@ -228,13 +245,19 @@ def _result(point: SeparationPoint) -> str:
     return f"right in {point.success.count} of {runs} [{low:.2f}, {high:.2f}], mean error {point.error[0]:.3f}"
 
 
+def limits_of(points: Sequence[SeparationPoint]) -> list[limits.SeparationUsers]:
+    """What is known of each dimension that was measured, whatever the learner."""
+    return limits.table(sorted({point.d for point in points}), points[0].epsilon)
+
+
 def results_of(points: Sequence[SeparationPoint]) -> dict[str, Any]:
-    """For a program: every point with its intervals, the users needed, and the verdict. What is unknown is null."""
+    """For a program: every point with its intervals, the users needed, limits, the verdict. What is unknown is null."""
     dimensions, epsilon, learners = sorted({point.d for point in points}), points[0].epsilon, learners_of(points)
     return {
         "schema_version": SCHEMA_VERSION,
         "points": [_to_json(point) for point in points],
-        "needed": [asdict(needed(points, learner, d, epsilon)) for d in dimensions for learner in learners],
+        "needed": [needed(points, learner, d, epsilon).to_json() for d in dimensions for learner in learners],
+        "limits": [each.to_json() for each in limits_of(points)],
         "verdict": verdict(points),
     }
 

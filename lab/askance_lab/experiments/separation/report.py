@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import html
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from askance_lab.experiments import figure as plots
+from askance_lab.experiments.separation import users
 from askance_lab.experiments.separation.measurement import (
     BLIND,
     INTERACTIVE,
     NONINTERACTIVE,
+    NumberKind,
     SeparationPoint,
     learners_of,
+    limits_of,
     name_of,
 )
 
@@ -97,22 +101,45 @@ def _draw_learner(panel: Any, learner: str, points: Sequence[SeparationPoint], c
     )
 
 
+_KINDS: Final = {
+    NumberKind.MEASURED: ("", "measured"),
+    NumberKind.ENOUGH: ("v", "enough, by a formula"),
+}
+"""Mark and words of each kind of number. A measured one has its learner's mark, and is full."""
+_LIMIT: Final = "at once: lower limit, proved"
+
+
 def _draw_needed(results: dict[str, Any]) -> Any:
-    """Users needed against the dimension: full marks are measured, hollow ones are the formula's."""
-    figure = plots.figure(5.6, 3.8)
+    """Users against the dimension. A line joins what was measured; each other kind of number has a shape of its own."""
+    figure = plots.figure(5.6, 4.2)
     [panel] = plots.panels_of(figure, 1, shared_y=False)
-    known = [each for each in results["needed"] if each["users"] is not None]
+    known = [each for each in results["needed"] if each["users"] is not None and each["kind"] != NumberKind.LIMIT]
     for learner, (colour, mark) in _looks(list(dict.fromkeys(each["learner"] for each in known))).items():
-        mine = [each for each in known if each["learner"] == learner]
-        panel.plot([each["d"] for each in mine], [each["users"] for each in mine], color=colour, label=name_of(learner))
-        for each in mine:
-            face = colour if each["measured"] else "white"
-            panel.plot([each["d"]], [each["users"]], mark, color=colour, markerfacecolor=face)
+        for kind, (other, words) in _KINDS.items():
+            mine = [each for each in known if (each["learner"], each["kind"]) == (learner, kind)]
+            if mine:
+                measured = kind is NumberKind.MEASURED
+                panel.plot(
+                    [each["d"] for each in mine],
+                    [each["users"] for each in mine],
+                    "-" if measured else ":",
+                    marker=mark if measured else other,
+                    color=colour,
+                    markerfacecolor=colour if measured else "white",
+                    label=f"{name_of(learner)}: {words}",
+                )
+    limits = results["limits"]
+    if limits:
+        proved = [each["at_once_proved"] for each in limits]
+        panel.plot(
+            [each["d"] for each in limits], proved, "^:", color=plots.GUIDE, markerfacecolor="white", label=_LIMIT
+        )
     panel.set(xlabel="d", ylabel="users to be right 19 times in 20")
     plots.log_axes(panel, plots.plain(each["d"] for each in results["needed"]))
-    panel.set_title("full: measured · hollow: by the formula", fontsize=9)
-    if known:
-        panel.legend(frameon=False)
+    if known or limits:
+        low, high = (math.log10(each) for each in panel.get_ylim())
+        panel.set_ylim(10 ** math.floor(low), 10 ** math.ceil(high))
+        figure.legend(loc="outside lower center", frameon=False, fontsize=9)
     else:
         panel.text(0.5, 0.5, "not enough at any number that was tried", transform=panel.transAxes, ha="center")
     return figure
@@ -125,8 +152,14 @@ def _page(points: Sequence[SeparationPoint], results: dict[str, Any], drawings: 
         table += "<tr>" + "".join(f"<td>{html.escape(each)}" for each in row)
     shown = "".join(f"<li>{html.escape(each)}" for each in results["verdict"])
     figures = "".join(drawing[drawing.index("<svg") :] for drawing in drawings.values())
+    limits = "".join(f"<th>{html.escape(each)}" for each in users.HEAD)
+    for row in users.rows(limits_of(points)):
+        limits += "<tr>" + "".join(f"<td>{html.escape(each)}" for each in row)
+    words = "".join(f"<li>{html.escape(each)}" for each in users.WORDS)
     head = f"<meta charset=utf-8><title>Askance: the separation</title><style>{_STYLE}</style>"
     return (
         f"<!doctype html><html lang=en>{head}"
-        f"<h1>What a second round is worth</h1><ul>{shown}</ul>{figures}<table><tr>{table}</table></html>\n"
+        f"<h1>What a second round is worth</h1><ul>{shown}</ul>{figures}<table><tr>{table}</table>"
+        f"<h2>Whatever the learner</h2><p>Users of each dimension to be right 19 times in 20, ε = "
+        f"{html.escape(points[0].epsilon)}.</p><table><tr>{limits}</table><ul>{words}</ul></html>\n"
     )

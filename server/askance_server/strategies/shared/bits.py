@@ -13,7 +13,7 @@ from askance_protocol.arrays import Truths
 from askance_protocol.concepts import Concept
 from askance_protocol.examples import Columns
 from askance_protocol.queries import CellQuery
-from askance_protocol.queries.language import Affine, AnyNumber, FieldValue, Slice, Term
+from askance_protocol.queries.language import Affine, AnyNumber, Clamp, FieldValue, Slice, Term
 from askance_protocol.schema import BitsField, LabelField, Schema
 from askance_server.core.strategy import Parameters
 
@@ -33,12 +33,17 @@ def schema(parameters: Parameters) -> Schema:
     return Schema(fields=(BitsField(name="x", width=width(parameters)), LabelField(name="y")))
 
 
-def joint(i: int, leaf: AnyNumber, leaves: int) -> CellQuery:
-    """Cell 4·leaf + (y + 1) + x_i: leaf, label and x_i of the example. A leaf of −1 is in no cell."""
+def joint(i: int, leaf: AnyNumber, leaves: int, *, others: bool = True) -> CellQuery:
+    """Cell 4·leaf + (y + 1) + x_i: leaf, label and x_i of the example. Leaf `leaves` is one last cell, if there is one.
+
+    So every example is in a cell, and any channel can ask for it.
+    """
     bit = Slice(field="x", first=i, width=1)
     terms = (4, leaf), (1, FieldValue(field="y")), (1, bit)
     cell = Affine(constant=1, terms=tuple(Term(weight=weight, of=of) for weight, of in terms))
-    return CellQuery(cells=4 * leaves, cell=cell)
+    if not others:
+        return CellQuery(cells=4 * leaves, cell=cell)
+    return CellQuery(cells=4 * leaves + 1, cell=Clamp(of=cell, low=0, high=4 * leaves))
 
 
 def disagreement(bits: set[int], truth: Concept, predicted: Callable[[Columns], Truths]) -> Fraction | None:

@@ -121,6 +121,7 @@ def heavy_hitters(
         schema=schema,
         run=running(ask, heavy),
         portions_for=sharing(portions, heavy),
+        longest="ones",
         over=over,
         fields=fields,
         promise=promise,

@@ -91,7 +91,7 @@ def asks_of(example: Schema) -> list[Ask]:
     field = field_of(example)
     signed, cells = signed_of(field), cells_of(field, example)
     return [
-        *([] if signed is None else [Ask(signed.query, _TOLERANCE, share=1)]),
+        *([] if signed is None else [Ask(signed.query, _TOLERANCE, "binary", 1)]),
         *([] if cells is None else [cells[0]]),
     ]
 

@@ -19,6 +19,8 @@ from askance_protocol.schema import IntegerField, RealField, Schema
 from askance_protocol.text import counted
 from askance_server.core.strategy import (
     LEVEL,
+    Answer,
+    Answering,
     Ask,
     Asking,
     Estimate,
@@ -31,6 +33,7 @@ from askance_server.strategies.shared.column import asking_of, column, running, 
 
 COARSEST: Final = Fraction(1, 4)
 HALVINGS: Final = 8
+DEFAULTS: Final = {"q": "0.5", "tolerance": "0.05"}
 OWN: Final = "cell"
 
 NumberField: TypeAlias = IntegerField | RealField
@@ -47,10 +50,10 @@ class Target:
     @classmethod
     def of(cls, field: NumberField, parameters: Parameters) -> Target:
         """As the parameters say."""
-        q = read.decimal(parameters, "q", below=1, default="0.5")
+        q = read.decimal(parameters, "q", below=1, default=DEFAULTS["q"])
         if q.denominator > MAX_DENOMINATOR:
             raise read.refused("q", "has too many decimals", "give five at most")
-        return cls(field, q, read.decimal(parameters, "tolerance", below=1, default="0.05"))
+        return cls(field, q, read.decimal(parameters, "tolerance", below=1, default=DEFAULTS["tolerance"]))
 
     def ask(self, m: int, tolerance: Fraction) -> Ask:
         """Is the value at most m?"""
@@ -133,6 +136,22 @@ def numbers(name: str, example: Schema, most: int, *, gaps: bool = True) -> Numb
     return field
 
 
+def longest(parameters: Parameters) -> Answering:
+    """Answers that never end a search: q itself while that halves the tolerance, and then 2, which bisects.
+
+    A tolerance is halved only above α, so no run has a smaller one in any round; and 2 keeps the longer half.
+    """
+    q, alpha = (float(read.decimal(parameters, name, default=default)) for name, default in DEFAULTS.items())
+
+    def answer(asks: Sequence[Ask]) -> Sequence[Answer]:
+        [ask] = asks
+        if isinstance(ask.query, RealQuery):
+            return [0.0 if ask.tolerance * max(q, 1 - q) > alpha else 2.0]
+        return [q if ask.tolerance > alpha else 2.0]
+
+    return answer
+
+
 def error(learned: Learnt, truth: Learnt) -> float:
     """How far the rank of the value is from q: 0 where it is a quantile."""
     shares, held, q = truth["shares"], int(learned["held"]), float(learned["q"])
@@ -142,7 +161,7 @@ def error(learned: Learnt, truth: Learnt) -> float:
 
 def promise(parameters: Parameters) -> float:
     """Its rank is within the tolerance."""
-    return float(read.decimal(parameters, "tolerance", below=1, default="0.05"))
+    return float(read.decimal(parameters, "tolerance", below=1, default=DEFAULTS["tolerance"]))
 
 
 def fields(parameters: Parameters) -> Sequence[str]:
@@ -190,6 +209,7 @@ def quantile(
         schema=schema,
         run=running(ask, target),
         portions_for=sharing(portions, target),
+        longest=longest,
         over=over,
         fields=fields,
         promise=promise,

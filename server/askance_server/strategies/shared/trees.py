@@ -9,11 +9,18 @@ NodeNumbers = dict[int, int]
 
 
 def leaf_of(bit: NodeNumbers, place: NodeNumbers, n: int = 1) -> AnyNumber:
-    """Number of the leaf that x reaches; −1 where nothing is asked."""
+    """Number of the leaf that x reaches; the number of leaves where nothing is asked."""
     if n not in bit:
-        return Integer(of=place.get(n, -1))
+        return Integer(of=place.get(n, len(place)))
     zero, one = leaf_of(bit, place, 2 * n), leaf_of(bit, place, 2 * n + 1)
     return If(test=Bit(field="x", index=bit[n]), then=one, otherwise=zero)
+
+
+def reached(bit: NodeNumbers, leaves: list[int]) -> tuple[AnyNumber, bool]:
+    """Number of the leaf that x reaches, and whether some reach a node that nothing is asked about."""
+    asked = {n: k for k, n in enumerate(leaves)}
+    ends = {2 * n + v for n in bit for v in (0, 1)} - bit.keys() or {1}
+    return leaf_of(bit, asked), bool(ends - asked.keys())
 
 
 def describe_tree(bit: NodeNumbers, label: NodeNumbers, n: int = 1) -> tuple[str, object]:

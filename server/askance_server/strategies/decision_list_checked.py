@@ -1,0 +1,101 @@
+"""Decision lists as `decision-list` learns them, but coarsely at first, and checked on fresh users.
+
+`decision-list` takes a test for a rule where it is wrong on about α/(2d) of the users, because d rules may add up. On
+most populations they do not. So attempts learn at tolerances from 1/8 on, with four times the users each time or more;
+the last one's is that of `decision-list`, with what it promises (`shared.checked`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Final
+
+from askance_protocol import parameters as read
+from askance_protocol.queries.language import Affine, AnyTest, Compare, If, Integer, Term
+from askance_server.core.strategy import Asking, Features, Parameters, Strategy
+from askance_server.strategies.decision_list import (
+    ROUNDS,
+    Rule,
+    described,
+    error,
+    grown,
+    meets,
+    predict,
+    promise,
+    schema,
+)
+from askance_server.strategies.shared.bits import width
+from askance_server.strategies.shared.checked import Attempt, Candidate, checked, portions, tolerances
+
+ATTEMPTS: Final = 6
+SHARPER: Final = 0.2
+"""Threshold of an attempt but the last, in tolerances: about two standard deviations."""
+_RUNS: Final = 40
+"""Rules of one label after the other that a question has room for: of more, the rest count as the list's end."""
+
+
+def ladder(parameters: Parameters) -> tuple[float, ...]:
+    """Tolerances of the attempts: the last is that of `decision-list`."""
+    return tolerances(promise(parameters) / (2 * width(parameters) + 5), 2, ATTEMPTS)
+
+
+def run(parameters: Parameters) -> Asking:
+    """Learn a list, check it, and ask more users until it has error at most α."""
+    steps = ladder(parameters)
+    attempts = _attempts(width(parameters), steps)
+    return (yield from checked(promise(parameters), attempts, len(steps)))
+
+
+def _attempts(d: int, steps: Sequence[float]) -> Iterator[Attempt]:
+    for tolerance in steps:
+        # The theorem's threshold is the least that keeps every rule. What is checked may miss one.
+        yield _attempt(d, tolerance * ((2 * d + 5) / (2 * d + 4) if tolerance == steps[-1] else SHARPER), tolerance)
+
+
+def _attempt(d: int, threshold: float, tolerance: float) -> Attempt:
+    rules, otherwise = yield from grown(d, threshold, tolerance)
+    rules = in_runs(rules)
+    return [Candidate(*described(rules, otherwise), positive(d, rules, otherwise))]
+
+
+def in_runs(rules: Sequence[Rule]) -> list[Rule]:
+    """The rules up to those that a question has no room for."""
+    runs = [list(run) for _, run in groupby(rules, key=lambda rule: rule[2])]
+    return [rule for run in runs[:_RUNS] for rule in run]
+
+
+def positive(d: int, rules: Sequence[Rule], otherwise: int) -> AnyTest:
+    """Does the list label x +1? Each run of rules with one label weighs more than all that come after it."""
+    runs = [(label, list(run)) for label, run in groupby(rules, key=lambda rule: rule[2])]
+    terms = tuple(
+        Term(
+            weight=label << (len(runs) - at) if label > 0 else -(1 << (len(runs) - at)),
+            of=If(test=meets(d, run), then=Integer(of=1), otherwise=Integer(of=0)),
+        )
+        for at, (label, run) in enumerate(runs)
+    )
+    said = Affine(constant=otherwise, terms=terms) if terms else Integer(of=otherwise)
+    return Compare(left=said, relation=">", right=Integer(of=0))
+
+
+def portions_for(parameters: Parameters) -> tuple[int, ...]:
+    """The rounds of a list and one that checks it, an attempt."""
+    return portions(len(ladder(parameters)), (2, *(1,) * (ROUNDS - 1), 1))
+
+
+DECISION_LIST_CHECKED: Final = Strategy(
+    name="decision-list-checked",
+    summary="A list of tests of one bit, checked on fresh users, who are as few as will do",
+    interactive=True,
+    rounds=(ROUNDS + 1) * ATTEMPTS,
+    schema=schema,
+    run=run,
+    portions_for=portions_for,
+    predict=predict,
+    promise=promise,
+    error=error,
+    examples="decision-list",
+    features=Features.BITS,
+    small={"d": 4, "alpha": "0.2"},
+)
