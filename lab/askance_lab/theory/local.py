@@ -222,6 +222,20 @@ def expected_randomizer_queries(*, queries: int, epsilon: float, interactive: bo
     return queries * expected_tries(epsilon=epsilon, accuracy=1 / 3) * (2 if interactive else 1)
 
 
+def simulation_accuracy_stated(*, queries: int, failure: float) -> float:
+    """Relative error φ = β/3t of each Pr[R = w] when t reports are made up, distances added up. KLNRS11, Claim 5.9."""
+    return checks.open_unit("failure", failure) / (3 * checks.count("queries", queries))
+
+
+def simulation_accuracy_joint(*, queries: int, failure: float) -> float:
+    """The same with divergences added up: φ/(1 − φ) = (2β/3)√(2/t), and φ <= 1/3; β/3 is for candidates that all fail.
+
+    KL <= χ² <= (φ/(1 − φ))² for a report, the chain rule adds up t of them, and Pinsker: distance <= √(tKL/2) <= 2β/3.
+    """
+    odds = 2 * checks.open_unit("failure", failure) / 3 * math.sqrt(2 / checks.count("queries", queries))
+    return min(odds / (1 + odds), 1 / 3)
+
+
 def _check_randomizer(queries: int, epsilon: float, failure: float) -> None:
     checks.count("queries", queries)
     checks.positive("epsilon", epsilon)
@@ -348,6 +362,21 @@ THEOREMS: Final = (
         differs="Step 4 is taken over from Claim 5.9 with its 1 + β/3t; the ratio is within 1 ± β/t only, so it has to "
         "divide by 1 + β/t, or the probability exceeds 1.",
         checked_by=("lab/theory/test_local.py::test_interactive_ratio_needs_the_wider_divisor",),
+    ),
+    Theorem(
+        name="local-by-queries",
+        title="A whole local algorithm by statistical queries",
+        citation="KLNRS11, Thm 5.14",
+        says="What is learned from t local reports is learned from statistical queries, whoever answers these.",
+        kind=Kind.SHAPE,
+        gives="accuracy",
+        parameters=(_REPORTS, FAILURE),
+        stated=simulation_accuracy_stated,
+        sharp=simulation_accuracy_joint,
+        needs="transparent randomizers; users drawn independently from one distribution",
+        differs="The text's proof adds up the distances of t reports. Their divergences add up without loss, so that φ "
+        "may be larger by about √t, and users who answer the queries are needed in proportion to t and not to t².",
+        checked_by=("server/core/test_converse.py::test_all_reports_together_are_within_two_thirds_of_beta",),
     ),
     Theorem(
         name="simulation-tries",

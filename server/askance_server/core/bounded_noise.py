@@ -13,12 +13,14 @@ order of hypotheses by it is that by their errors, whatever η is.
     ((1 − η′)A − η′B)/(1 − 2η′) = A + s(A − B),
 
 which is linear in s: a mean of those for the rates 0 and η₀. So users are asked φ as it is, and what undoes η₀, each
-within the tolerance; then the answer for every rate between is within it, too. Of a Boolean φ this takes 1 + (1 − 2η₀)²
-times the users of a known rate η₀; questions that do not depend on the rate are asked once.
+within the tolerance; then the answer for every rate between is within it, too. Of a Boolean φ this takes
+1 + 1/(1 − 2η₀)² times the users of right labels. φ(x, y′) and φ(x, −y′) apart, so that (1 + s₀)τ₁ + s₀τ₂ = τ, take
+((1 + s₀)^⅔ + s₀^⅔)³ times as many, which is less up to about η₀ = 0.12: the cheaper of the two is asked. Questions that
+do not depend on the rate are asked once.
 
 *The grid.* A − B = (1 − 2η)(T − F), T and F the means over right and over flipped labels, so an s′ in place of s moves
 an answer by |s′ − s| at most for a Boolean φ, twice that for one in [−1, 1]. Rates stand so near to each other that the
-next one is off by a tenth of the tolerance; the rest of it is what users are asked for. Rates cost nothing: one
+next one is off by a twentieth of the tolerance; the rest of it is what users are asked for. Rates cost nothing: one
 generator of the strategy for each, which are asked in step. Where they ask the same, as a noninteractive strategy does
 and an interactive one at first, it is asked once.
 
@@ -52,7 +54,7 @@ from askance_protocol.schema import Schema
 from askance_server.core.label_noise import LabelNoise, Undone, label_of
 from askance_server.core.strategy import Answer, Ask, Asking, Hypothesis, Parameters, Strategy
 
-GRID: Final = 0.1
+GRID: Final = 0.05
 """Of a tolerance, the part that is left to the distance of rates."""
 CHOICE: Final = 0.125
 """Of a promised error, the part that is left to the choice among hypotheses."""
@@ -148,12 +150,20 @@ class _Rates:
         for ask in (each for asks in self.asked if not isinstance(asks, Hypothesis) for each in asks):
             if ask not in self._undone:
                 within = replace(ask, tolerance=self._within(ask))
-                undone = self.noise.undone(within)
+                undone = self._undo(within)
                 # What undoes η₀ may ask the question itself, too, and more sharply.
                 own = next((each for each in undone[0] if each.query == ask.query), within)
                 numbers = [questions.setdefault(each, len(questions)) for each in (own, *undone[0])]
                 self._undone[ask] = undone, numbers
         return list(questions)
+
+    def _undo(self, ask: Ask) -> Undone:
+        """What undoes η₀, the cheaper way: joined in one question, or apart."""
+        if isinstance(ask.query, CellQuery):
+            return self.noise.undone(ask)
+        most = float(self.noise.eta / (1 - 2 * self.noise.eta))
+        apart = ((1 + most) ** (2 / 3) + most ** (2 / 3)) ** 3
+        return self.noise.apart(ask) if apart < 1 + (1 + 2 * most) ** 2 else self.noise.undone(ask)
 
     def _within(self, ask: Ask) -> float:
         """The tolerance that the distance of rates leaves."""
@@ -186,8 +196,9 @@ class _Rates:
 
 def _between(right: Answer, most: Answer, step: float) -> Answer:
     """The answer for a rate, from those for none and for the most noise."""
-    found = (1 - step) * np.asarray(right, np.float64) + step * np.asarray(most, np.float64)
-    return found if found.ndim else float(found)
+    if isinstance(right, np.ndarray) or isinstance(most, np.ndarray):
+        return (1 - step) * np.asarray(right, np.float64) + step * np.asarray(most, np.float64)
+    return (1 - step) * right + step * most
 
 
 def _width(ask: Ask) -> float:

@@ -70,14 +70,19 @@ class LabelNoise:
             return [ask], _only
         query, other = ask.query, flipped.query
         if isinstance(query, CellQuery):
-            return self._scaled(ask) if self._is_sign(query) else self._apart(ask, flipped)
+            return self._scaled(ask) if self._is_sign(query) else self._both(ask, flipped)
         joined = self._boolean(query, other) if isinstance(query, BooleanQuery) else self._real(query, other)
         if joined is None:
-            return self._apart(ask, flipped)
+            return self._both(ask, flipped)
         width = 2 if isinstance(query, BooleanQuery) else 1
         asked = replace(ask, query=joined, tolerance=ask.tolerance * width * float(self._left))
         # Of a Boolean question 2h − (1 − 2η) was asked.
         return [asked], lambda answers: (float(answers[0]) / float(self._left) + (width - 1)) / width
+
+    def apart(self, ask: Ask) -> Undone:
+        """The same, with the question itself among what is asked wherever it asks for the label."""
+        flipped = self._flipped(ask)
+        return ([ask], _only) if flipped is None else self._both(ask, flipped)
 
     @property
     def _left(self) -> Fraction:
@@ -106,7 +111,7 @@ class LabelNoise:
         asked = replace(ask, tolerance=ask.tolerance * left, row_lead=ask.row_lead * left)
         return [asked], lambda answers: _over(answers[0], self._left)
 
-    def _apart(self, ask: Ask, flipped: Ask) -> Undone:
+    def _both(self, ask: Ask, flipped: Ask) -> Undone:
         """Both questions, so that (1 − η)·τ₁ + η·τ₂ is τ(1 − 2η) with the fewest users: τ₁ goes as (1 − η)^(−1/3)."""
         eta, left = float(self.eta), float(self._left)
         weights = np.array([1 - eta, eta])

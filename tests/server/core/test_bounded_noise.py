@@ -75,10 +75,10 @@ def answered(query: Any, labels: str, eta: Fraction, lies: float = 0.0) -> tuple
 @pytest.mark.parametrize("eta", [Fraction(0), Fraction(1, 20), Fraction(1, 7), Fraction(1, 5)])
 def test_one_rate_has_the_answer_over_right_labels_within_the_tolerance(query: Any, labels: str, eta: Fraction) -> None:
     off, rates = answered(query, labels, eta)
-    # A tenth is left to the distance of rates; lies within what users are asked for take the rest.
-    assert off <= 0.01 + 1e-12
+    # A twentieth is left to the distance of rates; lies within what users are asked for take the rest.
+    assert off <= 0.005 + 1e-12
     assert answered(query, labels, eta, 1.0)[0] <= 0.1 + 1e-12
-    assert rates <= 36
+    assert rates <= 69
 
 
 def test_beyond_the_bound_no_rate_is_near() -> None:

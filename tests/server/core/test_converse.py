@@ -15,6 +15,7 @@ from askance_lab.experiments.planned_users import plan_study
 from askance_lab.oracles.local import study_for
 from askance_lab.oracles.shared.registry import oracle_named
 from askance_lab.oracles.shared.setting import OracleSetting
+from askance_lab.theory.local import simulation_accuracy_joint, simulation_accuracy_stated
 from askance_protocol.channels import BinarySpec, ChannelSpec, KarySpec
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns
@@ -159,6 +160,8 @@ def test_all_reports_together_are_within_two_thirds_of_beta(p: float, t: int, be
         return worst
 
     assert apart(accuracy.phi) <= 2 * beta / 3
+    assert accuracy.phi == simulation_accuracy_joint(queries=t, failure=beta)
+    assert SimulationAccuracy(t, beta).phi == pytest.approx(simulation_accuracy_stated(queries=t, failure=beta))
     assert t * accuracy.failure == pytest.approx(beta / 3)
     if t > 1:
         # The control; and what the text allows for is less by √t.
