@@ -4,7 +4,8 @@ Theory of operation
 -------------------
 The theorem asks how often x_i = 0 in a positive example, to within τ = α/(2d), and keeps the variables for which that
 is at most τ: the target's, for which it is 0, and others that cost α/d each at most. Where the others stand out, far
-fewer users tell them. So attempts ask the same at tolerances from 1/8 on (`shared.checked`), with twice the users each time.
+fewer users tell them. So attempts ask the same at tolerances from 1/8 on (`shared.checked`), with twice the users each
+time.
 
 - *Candidates.* All answers so far are averaged, and the variables ordered. A candidate is a prefix of that order: those
   that are not more than so many standard deviations above 0.

@@ -1,4 +1,4 @@
-"""Learners that check what they learned: their promise, against the worst answers, hostile users, and too few of them."""
+"""Learners that check what they learned: their promise, against the worst answers and over hostile users."""
 
 from __future__ import annotations
 
