@@ -32,9 +32,9 @@ _NORMAL: Final = NormalDist()
 def users_parity_at_once_limit(*, dimension: int, epsilon: float, failure: float) -> int:
     """Users below which no learner at once knows r with 1-β: 2^d·C²·(z_β + z_{2^−d})², z_p = Φ⁻¹(1−p).
 
-    Learners output one r of 2^d, so that without any signal each is right with 2^−d on average. With χ² of v in all, the
-    most powerful test of that size says so with Φ(√v − z_{2^−d}), in the normal limit, which is assumed; it is concave
-    in v and the size where it is above ½, so the average over r is at most its value at the averages (Jensen).
+    Learners output one r of 2^d, so that without any signal each is right with 2^−d on average. With χ² of v in all,
+    the most powerful test of that size says so with Φ(√v − z_{2^−d}), in the normal limit, which is assumed; so is that
+    its concave hull in v and the size, which the average over r is below (Jensen), is the same where it is above ½.
     """
     checks.count("dimension", dimension)
     checks.between("failure", checks.positive("failure", failure), 0, 0.5)
@@ -97,7 +97,7 @@ THEOREMS: Final = (
         parameters=(_DIMENSION, EPSILON, FAILURE),
         sharp=users_parity_at_once_limit,
         needs="one ε-local report a user; r and x uniform",
-        assumes="the normal limit: n reports are told apart as a normal variable of their χ² is",
+        assumes="the normal limit: n reports are told apart as a normal variable of their χ² is; concavity above ½",
         checked_by=("lab/theory/test_learner_limits.py::test_the_limit_of_parity_is_below_what_rows_need",),
     ),
     Theorem(

@@ -13,6 +13,8 @@ Rule = tuple[int, int, int]
 
 def undecided(d: int, rules: list[Rule]) -> AnyNumber:
     """0 for an x that no rule (i, v, label) decides, as x_i = v for none of them; 1 for the others."""
+    if not rules:
+        return Integer(of=0)
     return If(test=Not(of=meets(d, rules)), then=Integer(of=0), otherwise=Integer(of=1))
 
 
