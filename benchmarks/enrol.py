@@ -1,10 +1,11 @@
 """Whether exactly as many users as a plan says suffice: for every strategy, over fresh seeds.
 
 A study over made-up users enrols exactly the plan's `enrol` and takes as many as it needs. It succeeds if it is not
-refused and keeps its strategy's promise; of a strategy that promises nothing only that no round is refused is looked
-at, and that is said. Then half of them, which must not do where the plan claims to be tight, that is where a typical
-study takes more than half; a study that is refused for too few users counts as not succeeding. The planted control is a
-plan without the spare, the sum of what the rounds need: of two rounds or more it has to fail.
+refused and keeps its strategy's promise; of a strategy that promises nothing, if every answer is within the tolerance
+that was asked for, against a large sample of the same users and with room for its error. Then half of them, which must
+not do where the plan claims to be tight, that is where a typical study takes more than half; a study that is refused
+for too few users counts as not succeeding. The planted control is a plan without the spare, the sum of what the rounds
+need: where the rounds are at least two, and all alike in every run, it has to fail.
 
 A case whose studies would take more reports in all than --most is left out, and the numbers say so. What is measured is
 kept in a file, if one is given, and not measured again, unless the plan's number is another. Prints one JSON object;
@@ -26,25 +27,33 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from askance_lab.data.made_up import made_up, split_parameters
 from askance_lab.engines import engine
 from askance_lab.evaluation.error import error_of
 from askance_lab.evaluation.exact import is_kept
+from askance_lab.evaluation.weighted import WeightedExamples
 from askance_lab.experiments.checkpoint import Checkpoint
 from askance_lab.experiments.planned_users import StudyPlan, plan_study
 from askance_lab.experiments.trials import run_points
+from askance_lab.oracles.exact import Exact
 from askance_lab.oracles.local import LocalReports, study_for
 from askance_lab.oracles.shared.oracle import run
 from askance_protocol.errors import AskanceError
 from askance_protocol.parameters import Parameters
 from askance_server.core import planning
 from askance_server.core.planning import TooFewUsersError
-from askance_server.core.strategy import Strategy
+from askance_server.core.replay import answer_of
+from askance_server.core.run import Run
+from askance_server.core.strategy import Answer, Ask, Hypothesis, Strategy
 from askance_server.strategies.registry import registry
 
 SIZES: Final = (4, 8, 16)
 SIZED: Final = ("d", "cells")
 """The parameter that makes a strategy's task larger, where it has one."""
+SAMPLE: Final = 1 << 17
+"""Users who stand for the truth of an answer."""
 FIRST_SEED: Final = 10_000
 """No plan, test or search uses these."""
 
@@ -99,7 +108,10 @@ class Point:
     @property
     def key(self) -> str:
         """Names it among the results."""
-        return f"{self.case.strategy} {json.dumps(self.case.parameters, sort_keys=True)} {self.takes} {self.users}"
+        judged = "" if registry()[self.case.strategy].promise else " by answers"
+        return (
+            f"{self.case.strategy}{judged} {json.dumps(self.case.parameters, sort_keys=True)} {self.takes} {self.users}"
+        )
 
 
 def cases(only: Sequence[str], terms: Parameters) -> Iterator[Case | dict[str, Any]]:
@@ -136,10 +148,33 @@ def trial(point: Point, seed: int) -> int:
     except TooFewUsersError:
         return 0
     if runs.promise is None:
-        return 1
+        return int(answered(oracle, mine))
     kept = is_kept(runs, mine, error_of(runs, learned, population).value)
     # What is promised and cannot be judged is not counted as kept.
     return int(bool(kept))
+
+
+def answered(oracle: LocalReports, own: Parameters) -> bool:
+    """Whether every answer of a study was within its tolerance."""
+    assert oracle.view is not None  # noqa: S101 - told the type checker: it has run
+    truth = Exact(WeightedExamples(oracle.population.columns(range(SAMPLE))))
+    asking = Run(oracle.view.replay.strategy, own)
+    said = asking.step(None)
+    for round_, tallies in zip(oracle.rounds, oracle.tallies, strict=True):
+        assert not isinstance(said, Hypothesis)  # noqa: S101 - told the type checker: there is a round
+        given = [answer_of(part, tally.to_rows()) for part, tally in zip(round_.parts, tallies, strict=True)]
+        if not all(map(_is_right, said, given, truth.answer(said))):
+            return False
+        said = asking.step(given)
+    return True
+
+
+def _is_right(ask: Ask, given: Answer, right: Answer) -> bool:
+    """Within the tolerance, and four standard errors of the sample that stands for the truth."""
+    off = np.atleast_1d(np.asarray(given) - np.asarray(right))
+    if ask.sums:
+        off = np.array([off[list(cells)].sum() for cells in ask.sums])
+    return bool(np.abs(off).max() <= ask.tolerance + 4 / math.sqrt(SAMPLE))
 
 
 def _noisy(own: Parameters, given: Parameters) -> Parameters:

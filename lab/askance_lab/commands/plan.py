@@ -101,7 +101,7 @@ def plan(
     parameter: SetOption = None,
     population: PopulationOption = None,
     delta: Annotated[
-        str, typer.Option("--delta", help="δ of what a trusted shuffler would make of the reports.")
+        str, typer.Option("--delta", help="Failure δ of what a trusted shuffler would make of the reports.")
     ] = "0.000001",
     measure: Annotated[
         bool, typer.Option("--measure", help="Search by simulation for the number of users that suffice: no bound.")

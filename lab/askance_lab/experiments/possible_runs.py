@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import median_low
 from typing import Final
 
@@ -112,18 +113,15 @@ def answers_to(ask: Ask) -> int:
 
 
 def _needs_as(ask: Ask) -> Hashable:
-    """Everything of an ask that its number of reports depends on; of a channel that is chosen, all of it."""
+    """Everything of an ask that its number of reports depends on; of one whose channel may be chosen, all of it."""
     common = (ask.channel, ask.tolerance, ask.share, ask.sums)
-    if ask.channel == "best":
-        return ask.query, common
     match ask.query:
         case BooleanQuery():
             return "boolean", 0, common
         case RealQuery(denominator=denominator):
             return "real", denominator, common
-        case CellQuery(cells=cells, negative=negative):
-            # Binary response asks for cells by one bit, and k-ary response for as many as there are inputs.
-            return "cell", cells, negative is None, common
+        case CellQuery():
+            return ask.query, 0, common
 
 
 def possible_runs(
@@ -141,26 +139,33 @@ def possible_runs(
     own, targets = planning.strategy_parameters(study.parameters), RoundTargets(study, strategy.rounds)
     if strategy.rounds == 1:
         # Nothing is asked after an answer.
-        first = asked(strategy, own, exactly(population(1)))
+        [first] = _told([partial(asked, strategy, own, exactly(population(1)))], tell)
+        assert first is not None  # noqa: S101 - told the type checker: what is asked is no None
         needs = tuple(map(targets.of, first))
         return PossibleRuns(first, needs, (needs,), 0)
-    followed = POPULATIONS if typical or strategy.longest is None else 0
-    answers = [exactly(population(seed)) for seed in range(1, followed + 1)]
-    usual = list[RunAsks]()
-    for number, answer in enumerate(answers):
-        tell("asking rounds of populations", number, followed)
-        run = asked(strategy, own, answer) if not number else _borne(strategy, own, answer)
-        usual += [] if run is None else [run]
-    needs = [tuple(map(targets.of, run)) for run in usual if typical]
-    longest = _longest(strategy, own)
-    if longest is not None:
-        return PossibleRuns(longest, tuple(map(targets.of, longest)), tuple(needs), 0)
-    wrong = [answer for seed in range(1, _WRONG + 1) for answer in _wrong(population(seed), seed)]
-    silly = list(_silly()) if strategy.examples is None else []
-    others = [run for answer in (*wrong, *silly) if (run := _borne(strategy, own, answer)) is not None]
-    tell("planning the longest", 0, len(others))
-    most = _most([*usual, *others], targets, strategy.rounds)
-    return PossibleRuns(most, tuple(map(targets.of, most)), tuple(needs), len(usual) + len(others))
+    followed = range(1, 1 + (POPULATIONS if typical or strategy.longest is None else 0))
+    # A strategy that fails over the first population is in error.
+    usual = [partial(_borne if seed > 1 else asked, strategy, own, exactly(population(seed))) for seed in followed]
+    more = [partial(_longest, strategy, own)]
+    if strategy.longest is None:
+        wrong = [answer for seed in range(1, _WRONG + 1) for answer in _wrong(population(seed), seed)]
+        silly = list(_silly()) if strategy.examples is None else []
+        more = [partial(_borne, strategy, own, answer) for answer in (*wrong, *silly)]
+    runs = list(_told([*usual, *more], tell))
+    found = [run for run in runs if run is not None]
+    needs = [tuple(map(targets.of, run)) for run in runs[: len(usual)] if run is not None and typical]
+    if strategy.longest is not None:
+        return PossibleRuns(found[-1], tuple(map(targets.of, found[-1])), tuple(needs), 0)
+    most = _most(found, targets, strategy.rounds)
+    return PossibleRuns(most, tuple(map(targets.of, most)), tuple(needs), len(found))
+
+
+def _told(runs: Sequence[Callable[[], RunAsks | None]], tell: Tell) -> Iterator[RunAsks | None]:
+    """The runs, one after the other; how many there were is told."""
+    tell("asking rounds", 0, len(runs))
+    for number, run in enumerate(runs, 1):
+        yield run()
+        tell("asking rounds", number, len(runs))
 
 
 def asked(strategy: Strategy, own: Parameters, answer: Answering) -> RunAsks:
@@ -185,19 +190,15 @@ def _borne(strategy: Strategy, own: Parameters, answer: Answering) -> RunAsks | 
         return None
 
 
-def _longest(strategy: Strategy, own: Parameters) -> RunAsks | None:
+def _longest(strategy: Strategy, own: Parameters) -> RunAsks:
     """The run that a strategy declares to be the longest."""
-    match strategy.longest:
-        case None:
-            return None
-        case "ones":
-            return asked(strategy, own, _always(1.0))
-        case declared:
-            try:
-                answer = declared(own)
-            except (Exception, SystemExit) as error:
-                raise StrategyError(raised(error).what, where=f"{strategy.name}.longest") from error
-            return asked(strategy, own, _sound(answer, strategy.name))
+    if strategy.longest is None or strategy.longest == "ones":
+        return asked(strategy, own, _always(1.0))
+    try:
+        answer = strategy.longest(own)
+    except (Exception, SystemExit) as error:
+        raise StrategyError(raised(error).what, where=f"{strategy.name}.longest") from error
+    return asked(strategy, own, _sound(answer, strategy.name))
 
 
 def _sound(answer: Answering, name: str) -> Answering:

@@ -198,7 +198,7 @@ def test_plan_takes_a_declared_schema_and_reads_as_text(folder: Path) -> None:
         (("survey", "--ask", "share(plan"), "at character"),
         (("survey", "--ask", "share(dark)", "--width", "2"), "width"),
         (("survey", "--ask", "share(dark)", "--ask", "share(plan)", "--users", "1"), "too few"),
-        (("mean", "--users", "10"), "does not go with mean"),
+        (("mean", "--schema", "nowhere.json"), "does not go with mean"),
         (("mean", "--ask", "share(dark)"), "ask1"),
     ],
 )

@@ -48,6 +48,12 @@ def test_labels_that_are_wrong_with_a_known_probability_are_planned_for() -> Non
     assert successes(of, case("conjunction").plan.enrol, "needed") == 0
 
 
+@pytest.mark.parametrize("name", ["poll", "survey"])
+def test_control_answers_that_are_off_are_found_where_nothing_is_promised(name: str) -> None:
+    of = case(name)
+    assert successes(of, of.plan.enrol // 16, "all") < SEEDS / 2
+
+
 @pytest.mark.parametrize("name", ["masked-parity", "masked-parity-two-rounds"])
 def test_control_the_plan_without_the_spare_fails(name: str) -> None:
     of = case(name)
