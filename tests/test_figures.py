@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from benchmarks import figures, survey
+from benchmarks import figures, points, survey
 
 ROOT = Path(__file__).parents[1]
 COMMAND = "separation --d 4 --users 300 --seeds 2"
@@ -131,3 +132,23 @@ def test_a_survey_has_the_errors_that_were_printed() -> None:
     # The control: dealt for one width, a share has far larger errors than of a cohort of its own.
     alike = survey.simulated(survey.surveyed(survey.ASKS, width="0.1"), survey.USERS, 300, 5)
     assert alike["share(dark)"][0] > 1.5 * errors["share(dark)"]["own cohort"][0]
+
+
+# ----------------------------------------------------------------------------------------------- clusters and planes
+
+
+def test_the_costs_of_clusters_and_planes_are_what_the_benchmark_printed() -> None:
+    printed = json.loads((ROOT / "docs" / "points" / "measured.json").read_text("utf-8"))
+    told = [line for line in (ROOT / "docs" / "points.md").read_text("utf-8").splitlines() if line.startswith("|")]
+
+    assert told == points.markdown(printed["table"])
+    assert {each["population"] for each in printed["table"]} == {case.name for case in points.all_cases()}
+    assert printed["missed"] == []
+    assert max(each["ratio"] for each in printed["table"]) <= printed["goal"] == points.GOAL
+
+
+def test_control_a_cost_beyond_the_goal_is_one() -> None:
+    case = replace(points.clusters()[0], users=None)
+
+    assert points.row(case, theirs=0.002)["ratio"] > points.GOAL
+    assert points.row(case, theirs=0.00251)["ratio"] <= points.GOAL
