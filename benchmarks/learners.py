@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from tasks import arguments, measured_tasks
@@ -30,7 +31,7 @@ from askance_server.core.planning import TooFewUsersError
 from askance_server.core.strategy import Ask
 from askance_server.strategies.registry import registry
 
-HOSTILE_USERS: Final = 300_000
+HOSTILE_USERS: Final = 200_000
 
 
 class Learner(NamedTuple):
@@ -41,32 +42,17 @@ class Learner(NamedTuple):
     now: str
     parameters: dict[str, int | str]
     start: int
-    """Where the search begins."""
+    """Where the search begins; 0: there is none, for it takes too long."""
     enough: int = 0
     """Users who enrol where a study takes as many as it needs: more than most of them take."""
-    seeds: int = 0
-    """Of the studies; 0: as many as are asked for."""
-    searched_before: int = 0
-    """Where the search with the old strategy begins; 0: it takes too many users to be searched."""
 
 
+_ALPHA: Final = {"alpha": "0.1"}
 LEARNERS: Final = (
-    Learner("conjunction, d = 8", "conjunction", "conjunction-checked", {"d": 8, "alpha": "0.1"}, 36_000, 400_000),
-    Learner(
-        "conjunction, d = 64", "conjunction", "conjunction-checked", {"d": 64, "alpha": "0.1"}, 450_000, 1_500_000, 20
-    ),
-    Learner(
-        "decision list, d = 4",
-        "decision-list",
-        "decision-list-checked",
-        {"d": 4, "alpha": "0.1"},
-        36_000,
-        1_200_000,
-        searched_before=30_000,
-    ),
-    Learner(
-        "decision tree, d = 4", "decision-tree", "decision-tree-checked", {"d": 4, "alpha": "0.1"}, 36_000, 1_200_000
-    ),
+    Learner("conjunction, d = 8", "conjunction", "conjunction-checked", {"d": 8, **_ALPHA}, 36_000, 400_000),
+    Learner("conjunction, d = 64", "conjunction", "conjunction-checked", {"d": 64, **_ALPHA}, 0, 1_500_000),
+    Learner("decision list, d = 4", "decision-list", "decision-list-checked", {"d": 4, **_ALPHA}, 0, 1_200_000),
+    Learner("decision tree, d = 4", "decision-tree", "decision-tree-checked", {"d": 4, **_ALPHA}, 0, 1_200_000),
     Learner("parity, d = 8", "parity", "parity", {"d": 8}, 26_000),
 )
 HOSTILE: Final[dict[str, dict[str, int | str]]] = {
@@ -82,7 +68,7 @@ class Task(NamedTuple):
     """What one worker does."""
 
     what: str
-    """search, before, asked or hostile."""
+    """search, asked or hostile."""
     learner: str
     population: str
     seeds: int
@@ -97,12 +83,12 @@ def main() -> int:
     """Measure, and print."""
     chosen = arguments(__doc__, seeds=40)
     tasks = [
-        Task(what, each.name, "", each.seeds or chosen.seeds)
+        Task(what, each.name, "", chosen.seeds)
         for each in LEARNERS
-        for what in ("asked", "search", "before")
-        if (what != "before" or each.searched_before) and (what != "asked" or each.now != each.before)
+        for what in ("asked", "search")
+        if {"asked": each.enough, "search": each.start}[what]
     ]
-    tasks += [Task("hostile", name, population, 10) for name in CHECKED for population in HOSTILE]
+    tasks += [Task("hostile", name, population, 5) for name in CHECKED for population in HOSTILE]
     found = measured_tasks(row, {task.key: task for task in tasks}, chosen)
     rows = dict(zip(((task.what, task.learner, task.population) for task in tasks), found, strict=True))
     hostile = [{"learner": a, "population": b, **found} for (what, a, b), found in rows.items() if what == "hostile"]
@@ -113,15 +99,43 @@ def main() -> int:
             "planned_before": planned_before(each),
             "planned": planned(each),
             "asked": rows.get(("asked", each.name, "")),
-            "measured": rows["search", each.name, ""],
-            "measured_before": rows.get(("before", each.name, "")),
+            "measured": rows.get(("search", each.name, "")),
             "limit": limit(each),
         }
         for each in LEARNERS
     ]
-    broken = sum(each["broken"] for each in hostile)
+    broken = sum(found["broken"] for (what, _, _), found in rows.items() if what == "hostile")
     print(json.dumps({"schema_version": 1, "epsilon": "1", "rate": 0.95, "learners": learners, "hostile": hostile}))
     return 6 if broken else 0
+
+
+def table(learners: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The rows of docs/learners.md."""
+
+    def number(value: int | None) -> str:
+        return "–" if value is None else f"{value:,}"
+
+    return [
+        "| "
+        + " | ".join(
+            (
+                each["learner"],
+                number(each["planned_before"]),
+                number(each["planned"]),
+                number(each["asked"] and each["asked"]["mean_asked"]),
+                number(each["measured"] and each["measured"]["users"]),
+                number(each["limit"]),
+            )
+        )
+        + " |"
+        for each in learners
+    ]
+
+
+def endings(hostile: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The rows of the table of hostile users."""
+    members = ("learner", "population", "right", "unchecked", "refused", "broken")
+    return ["| " + " | ".join(str(each[name]) for name in members) + " |" for each in hostile]
 
 
 def row(task: Task) -> dict[str, Any]:
@@ -129,13 +143,11 @@ def row(task: Task) -> dict[str, Any]:
     if task.what == "hostile":
         return ended(task)
     each, seeds = next(each for each in LEARNERS if each.name == task.learner), range(task.seeds)
-    name = each.before if task.what == "before" else each.now
-    strategy = registry()[name]
+    strategy = registry()[each.now]
     if task.what == "asked":
         trial = PromiseTrial(strategy, {**each.parameters, "users": "needed"}, {})
         return measure(trial, each.enough, seeds).to_json()
-    start = each.searched_before if task.what == "before" else each.start
-    return users_needed(PromiseTrial(strategy, each.parameters, {}), seeds, start).measured.to_json()
+    return users_needed(PromiseTrial(strategy, each.parameters, {}), seeds, each.start).measured.to_json()
 
 
 def ended(task: Task) -> dict[str, Any]:
@@ -175,10 +187,9 @@ def parity_by_tolerances(d: int) -> int:
     return planning.demand(study_for(strategy, {"d": d, "epsilon": "1"}, 1), asks, 1).target
 
 
-def planned(each: Learner) -> dict[str, int]:
-    """Users by the plan: of the rounds over the users it is shown on, and to enrol for any."""
-    found = plan_study(each.now, {**each.parameters, "epsilon": "1"})
-    return {"typical": sum(round_.planned for round_ in found.rounds), "enrol": found.enrol}
+def planned(each: Learner) -> int:
+    """Users to enrol by the plan, whatever population they are."""
+    return plan_study(each.now, {**each.parameters, "epsilon": "1"}).enrol
 
 
 def limit(each: Learner) -> int | None:

@@ -7,6 +7,7 @@ import math
 import sys
 from dataclasses import replace
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,24 @@ def test_users_at_once_and_in_rounds_are_what_the_benchmark_printed() -> None:
         assert rounds["question"] == once["question"]
         assert f"| {rounds['question']} | {numbers} |" in told
     assert len(printed["rows"]) == 12
+
+
+def test_what_learners_take_is_what_the_benchmark_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A script, which imports what lies beside it.
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    learners = import_module("learners")
+    printed = json.loads((ROOT / "docs" / "learners" / "learners.json").read_text("utf-8"))
+    told = (ROOT / "docs" / "learners.md").read_text("utf-8")
+
+    for rows in (learners.table(printed["learners"]), learners.endings(printed["hostile"])):
+        assert "\n".join(rows) in told
+    assert [row["learner"] for row in printed["learners"]] == [each.name for each in learners.LEARNERS]
+    assert all(row["asked"]["rate"] == 1 for row in printed["learners"] if row["asked"])
+    assert sum(row["broken"] for row in printed["hostile"]) == 0
+    # What is printed of the plan and of limits is what they are now.
+    for row, each in zip(printed["learners"], learners.LEARNERS, strict=True):
+        assert row["limit"] == learners.limit(each)
+    assert printed["learners"][-1]["planned"] == learners.planned(learners.LEARNERS[-1])
 
 
 @pytest.mark.slow
