@@ -43,7 +43,7 @@ def encode_all(answers: Answers, public_rows: PublicRows) -> NDArray[np.uint8]:
 
 
 @dataclass(frozen=True, slots=True)
-class Signs:
+class HadamardRows:
     """How a part pools cells by these rows."""
 
     rows: int

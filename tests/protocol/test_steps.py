@@ -25,6 +25,7 @@ from askance_protocol.budget import MICRO
 from askance_protocol.channels import CHANNELS, BinaryResponse, Channel, KaryResponse, TabulatedChannel
 from askance_protocol.channels.ratio import WORD
 from askance_protocol.examples import Example
+from askance_protocol.hashing import Buckets
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery, measure, prepare
 from askance_protocol.queries.language import (
     MAX_ENTRIES,
@@ -483,6 +484,22 @@ def test_control_an_encoding_that_stops_early_is_found(monkeypatch: pytest.Monke
 
     assert isinstance(masked, PreparedRound)
     assert ways(reports(masked)) > 1
+
+
+def test_control_buckets_that_are_made_in_as_many_steps_as_a_cell_has_bits_are_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def walked(buckets: Buckets, answer: Whole, row: int) -> Whole:
+        cell, bucket = abs(int(answer)), 0
+        while cell:
+            bucket, cell = bucket ^ cell & row & 1, cell >> 1
+        return bucket
+
+    monkeypatch.setattr(Buckets, "encode", walked)
+    [hashed] = [each.values[0] for each in rounds() if each.id == "hash for a cell"]
+
+    assert isinstance(hashed, PreparedRound)
+    assert ways(reports(hashed)) > 1
 
 
 # ------------------------------------------------------------------------------------------------------ the attack

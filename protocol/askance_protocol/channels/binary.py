@@ -38,7 +38,7 @@ from askance_protocol.channels.ratio import (
     too_large,
     whole_epsilon,
 )
-from askance_protocol.hadamard import Signs, rows_for
+from askance_protocol.hadamard import HadamardRows, rows_for
 from askance_protocol.queries import BooleanQuery, CellQuery, Query, RealQuery
 from askance_protocol.randomness import LEAD_BITS, Leads, Positions, Words
 from askance_protocol.remembering import Remembered
@@ -175,9 +175,9 @@ class BinarySpec(EpsilonSpec):
         """Two, whatever is asked."""
         return 2
 
-    def pooling(self, query: Query, schema: Schema) -> Signs | None:  # noqa: ARG002 - every partition is pooled alike
+    def pooling(self, query: Query, schema: Schema) -> HadamardRows | None:  # noqa: ARG002 - every partition is pooled alike
         """A cell becomes the bit that its row of the Hadamard matrix has in its column."""
-        return Signs(rows_for(query.cells)) if isinstance(query, CellQuery) else None
+        return HadamardRows(rows_for(query.cells)) if isinstance(query, CellQuery) else None
 
 
 _response = lru_cache(maxsize=256)(BinaryResponse)

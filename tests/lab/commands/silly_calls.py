@@ -59,6 +59,7 @@ curator → name | is missing
 audit → --epsilon | is missing
 audit --epsilon 1 → --kind | is missing | --float
 channel describe --kind binary → --epsilon | is missing
+channel compare --epsilon 1 → --cells | is missing
 channel sample --kind binary --epsilon 1 → --input | is missing
 converse --epsilon 1 → --kind | is missing
 schema → FILE | is missing
@@ -132,6 +133,7 @@ audit --kind binary --epsilon 1 --claim much → --claim | 'much'
 channel describe --kind binary --epsilon 0 → --epsilon
 channel describe --kind binary --epsilon 1e3 → --epsilon
 channel sample --kind binary --epsilon inf --input 0 --n 1 → --epsilon
+channel compare --cells 4 --epsilon 0 → --epsilon
 converse --kind binary --epsilon 0 → --epsilon
 demo --epsilon 0 → --epsilon
 demo --epsilon x → --epsilon
@@ -263,6 +265,11 @@ channel describe --kind geometric --epsilon 1 --set range=x → --set range
 channel sample --kind binary --epsilon 1 --input 2 --n 1 → --input
 channel sample --kind binary --epsilon 1 --input -1 --n 1 → --input
 channel sample --kind binary --epsilon 1 --input 0 --n -1 → --n
+channel compare --cells 1 --epsilon 1 → --cells
+channel compare --cells 65537 --epsilon 1 → --cells
+channel compare --cells 4 --epsilon 1 --tolerance 1 → --tolerance
+channel compare --cells 4 --epsilon 1 --tolerance nan → --tolerance
+channel compare --cells 4 --epsilon 1 --beta 0 → --beta
 converse --kind binary --epsilon 1 --beta 0 → --beta
 converse --kind binary --epsilon 1 --beta nan → --beta
 converse --kind binary --epsilon 1 --t 0 → --t

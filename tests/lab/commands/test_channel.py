@@ -92,6 +92,23 @@ def test_no_samples_are_no_bytes() -> None:
     assert (run.returncode, run.stdout) == (0, b"")
 
 
+def test_a_comparison_says_which_channel_is_taken_and_what_the_others_need() -> None:
+    arguments = ("channel", "compare", "--cells", "16", "--epsilon", "4", "--tolerance", "0.05")
+    found = json_of(*arguments, "--json")
+    lines = {line["name"]: line for line in found["channels"]}
+
+    assert (found["schema_version"], found["cells"], found["tolerance"], found["beta"]) == (1, 16, 0.05, 0.05)
+    assert lines["one bit"]["reports"] / lines["k-ary response"]["reports"] == pytest.approx(2.55, abs=0.01)
+    assert {name for name, line in lines.items() if not line["offered"]} == {
+        "unary encoding, OUE",
+        "local hashing, OLH, g = 8",
+    }
+    shown = askance(*arguments, text=True).stdout
+    taken = next(line["name"] for line in found["channels"] if line["offered"])
+    assert f"A study is planned with {taken}: it needs the fewest reports" in shown
+    assert all(name in shown and f"{line['reports']:,}" in shown for name, line in lines.items())
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [

@@ -109,6 +109,11 @@ FAULTS = {
         "hadamard.mjs",
         {"let ones = (Math.abs(answer) - 1) & row;": "if (answer === 0) return 1;\n  let ones = (Math.abs(answer) - 1) & row;"},
     ),
+    "round hash for a cell or none": (
+        "hashing.mjs",
+        {"const none = Number(answer === 0);": "if (answer === 0) return 2 ** bits;\n    const none = 0;"},
+    ),
+    "round hash for a cell": ("hashing.mjs", {"bucket ^= (odd & 1) << bit;": "if (odd & 1) bucket ^= 1 << bit;"}),
     "round laplace": (
         "reports.mjs",
         {"const blank = Number(left[0] === 0) &": "const blank = Number(left[0] === 0) &&"},

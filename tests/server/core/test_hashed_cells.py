@@ -91,6 +91,7 @@ def optimum(epsilon: float) -> float:
     in_cells = [1 + k * (s / 2 + u) for s, u, _ in kinds]
     nowhere = [1 + k * f for _, _, f in kinds]
     found = linprog([-each for each in says], A_eq=[in_cells, nowhere], b_eq=[1, 1])
+    assert found.fun is not None
     return -float(found.fun) * (1 + k / 2) ** 2
 
 
