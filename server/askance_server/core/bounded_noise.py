@@ -83,7 +83,7 @@ def chosen(strategy: Strategy, eta_most: Fraction, example: Schema) -> Strategy:
             return learned[0]
         left = float(1 - 2 * eta_most)
         tolerance = CHOICE / 2 * error * left if error else run_.finest * left
-        wrong = yield [Ask(disagrees(positive(each.value)), tolerance) for each in learned]
+        wrong = yield [Ask(disagrees(positive(parameters, each.value)), tolerance) for each in learned]
         return learned[int(np.argmin(np.array(wrong, np.float64)))]
 
     # What is asked last depends on what was learned.

@@ -7,15 +7,16 @@ kinds and ranges in the same order; then the learner's queries are asked with th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 from askance_protocol.canonical import dumps
 from askance_protocol.parameters import Parameters
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery, read_query
+from askance_protocol.queries.language import AnyTest
 from askance_protocol.schema import LabelField, Schema
-from askance_server.core.strategy import Ask, Asking, Strategy
+from askance_server.core.strategy import Ask, Asking, Learnt, Strategy
 
 
 def renamed(strategy: Strategy, example: Schema) -> Strategy:
@@ -33,7 +34,19 @@ def renamed(strategy: Strategy, example: Schema) -> Strategy:
         asking = strategy.run(parameters)
         return asking if all(own == name for own, name in names.items()) else _asking(asking, names)
 
-    return replace(strategy, schema=schema, run=run)
+    return replace(strategy, schema=schema, run=run, positive=_positive(strategy, example))
+
+
+def _positive(strategy: Strategy, example: Schema) -> Callable[[Parameters, Learnt], AnyTest] | None:
+    own = strategy.positive
+    if own is None:
+        return None
+
+    def positive(parameters: Parameters, learned: Learnt) -> AnyTest:
+        names = names_between(strategy.schema(parameters), example) or {}
+        return cast("BooleanQuery", query_about(BooleanQuery(test=own(parameters, learned)), names)).test
+
+    return positive
 
 
 def names_between(own: Schema, example: Schema) -> Mapping[str, str] | None:

@@ -199,7 +199,7 @@ class Strategy:
     """The portions of the rounds that these parameters take, where they are known and fewer than `rounds`."""
     predict: Callable[[Learnt, Columns], Truths] | None = None
     """Which examples a hypothesis labels +1; None: it labels none."""
-    positive: Callable[[Learnt], AnyTest] | None = None
+    positive: Callable[[Parameters, Learnt], AnyTest] | None = None
     """The same as a question: whether a hypothesis labels an example +1. None: it cannot be asked (`bounded_noise`)."""
     promise: Callable[[Parameters], float] | None = None
     """The largest error of a hypothesis, but with probability β; None: nothing is promised."""

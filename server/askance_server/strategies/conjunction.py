@@ -53,7 +53,7 @@ def predict(value: Learnt, columns: Columns) -> Truths:
     return ConjunctionConcept(tuple(value["variables"])).positive(columns.arrays)
 
 
-def positive(value: Learnt) -> AnyTest:
+def positive(_: Parameters, value: Learnt) -> AnyTest:
     """Whether all variables of the conjunction are 1; of none, always."""
     kept = tuple(Bit(field="x", index=i) for i in value["variables"])
     return And(of=kept) if kept else Constant(truth=True)

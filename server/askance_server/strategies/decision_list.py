@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from fractions import Fraction
-from itertools import groupby
-from operator import itemgetter
 from typing import Final
 
 import numpy as np
@@ -14,14 +12,7 @@ from askance_protocol import parameters as read
 from askance_protocol.arrays import Truths
 from askance_protocol.concepts import DecisionListConcept
 from askance_protocol.examples import Columns
-from askance_protocol.queries.language import (
-    And,
-    AnyTest,
-    Bit,
-    Constant,
-    Not,
-    Or,
-)
+from askance_protocol.queries.language import AnyTest
 from askance_protocol.schema import Schema
 from askance_server.core.strategy import (
     Answer,
@@ -33,9 +24,9 @@ from askance_server.core.strategy import (
     Parameters,
     Strategy,
 )
-from askance_server.strategies.shared import bits
+from askance_server.strategies.shared import bits, lists
 from askance_server.strategies.shared.bits import disagreement, joint, width
-from askance_server.strategies.shared.lists import Rule, described, undecided
+from askance_server.strategies.shared.lists import Rule, described, in_runs, undecided
 
 ROUNDS: Final = 4
 
@@ -85,14 +76,11 @@ def predict(value: Learnt, columns: Columns) -> Truths:
     return concept(value).positive(columns.arrays)
 
 
-def positive(value: Learnt) -> AnyTest:
-    """Whether the first rule that holds says +1: run after run of rules with one label, from the last."""
-    said: AnyTest = Constant(truth=value["otherwise"] == 1)
-    for label, run_ in reversed([(label, list(rules)) for label, rules in groupby(value["rules"], itemgetter(2))]):
-        tests = [Bit(field="x", index=i) if v else Not(of=Bit(field="x", index=i)) for i, v, _ in run_]
-        holds = Or(of=tuple(tests))
-        said = Or(of=(holds, said)) if label == 1 else And(of=(Not(of=holds), said))
-    return said
+def positive(parameters: Parameters, value: Learnt) -> AnyTest:
+    """Whether the first rule that holds says +1."""
+    return lists.positive(
+        width(parameters), in_runs([(i, v, label) for i, v, label in value["rules"]]), value["otherwise"]
+    )
 
 
 def error(learned: Learnt, truth: Learnt) -> Fraction | None:

@@ -8,20 +8,17 @@ the last one's is that of `decision-list`, with what it promises (`shared.checke
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from typing import Final
 
 from askance_server.core.strategy import Asking, Features, Parameters, Strategy
 from askance_server.strategies.decision_list import ROUNDS, error, grown, predict, promise, schema
 from askance_server.strategies.shared.bits import width
 from askance_server.strategies.shared.checked import Attempt, Candidate, checked, portions, tolerances
-from askance_server.strategies.shared.lists import Rule, described, positive
+from askance_server.strategies.shared.lists import described, in_runs, positive
 
 ATTEMPTS: Final = 6
 SHARPER: Final = 0.2
 """Threshold of an attempt but the last, in tolerances: about two standard deviations."""
-_RUNS: Final = 40
-"""Rules of one label after the other that a question has room for: of more, the rest count as the list's end."""
 
 
 def ladder(parameters: Parameters) -> tuple[float, ...]:
@@ -46,12 +43,6 @@ def _attempt(d: int, threshold: float, tolerance: float) -> Attempt:
     rules, otherwise = yield from grown(d, threshold, tolerance)
     rules = in_runs(rules)
     return [Candidate(*described(rules, otherwise), positive(d, rules, otherwise))]
-
-
-def in_runs(rules: Sequence[Rule]) -> list[Rule]:
-    """The rules up to those that a question has no room for: runs of one label are what it is made of."""
-    runs = [list(run) for _, run in groupby(rules, key=lambda rule: rule[2])]
-    return [rule for run in runs[:_RUNS] for rule in run]
 
 
 def portions_for(parameters: Parameters) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from askance_protocol import parameters as read
 from askance_protocol.arrays import Truths
 from askance_protocol.concepts import bit as bit_of
 from askance_protocol.examples import Columns
-from askance_protocol.queries.language import And, AnyTest, Bit, Constant, Not, Or
+from askance_protocol.queries.language import AnyNumber, AnyTest, Bit, Compare, If, Integer
 from askance_protocol.schema import Schema
 from askance_server.core.strategy import (
     Answer,
@@ -88,16 +88,16 @@ def _predict(node: Learnt | int, columns: Columns) -> Truths:
     return np.where(bit_of(columns["x"], node["bit"]), one, zero)
 
 
-def positive(value: Learnt) -> AnyTest:
+def positive(_: Parameters, value: Learnt) -> AnyTest:
     """Whether the leaf that is reached says +1."""
-    return _positive(value["tree"])
+    return Compare(left=_label(value["tree"]), relation=">", right=Integer(of=0))
 
 
-def _positive(node: Learnt | int) -> AnyTest:
+def _label(node: Learnt | int) -> AnyNumber:
     if isinstance(node, int):
-        return Constant(truth=node == 1)
+        return Integer(of=node)
     bit = Bit(field="x", index=node["bit"])
-    return Or(of=(And(of=(bit, _positive(node["one"]))), And(of=(Not(of=bit), _positive(node["zero"])))))
+    return If(test=bit, then=_label(node["one"]), otherwise=_label(node["zero"]))
 
 
 def error(learned: Learnt, truth: Learnt) -> Fraction | None:

@@ -8,14 +8,12 @@ of the deepest tree. Labels that no such tree tells end unchecked, and the hypot
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Final
 
 from askance_protocol import parameters as read
-from askance_protocol.queries.language import AnyNumber, AnyTest, Bit, Compare, If, Integer
 from askance_protocol.schema import Schema
-from askance_server.core.strategy import Asking, Features, Learnt, Parameters, Strategy
-from askance_server.strategies.decision_tree import ROUNDS, error, grown, levels, predict
+from askance_server.core.strategy import Asking, Features, Parameters, Strategy
+from askance_server.strategies.decision_tree import ROUNDS, error, grown, levels, positive, predict
 from askance_server.strategies.shared import bits
 from askance_server.strategies.shared.bits import width
 from askance_server.strategies.shared.checked import Attempt, Candidate, checked, portions, tolerances
@@ -48,30 +46,14 @@ def ladder(parameters: Parameters) -> tuple[float, ...]:
 def run(parameters: Parameters) -> Asking:
     """Grow a tree, check it, and ask more users until it has error at most α."""
     steps = ladder(parameters)
-    attempts = _attempts(width(parameters), levels(parameters), steps)
+    attempts = (_attempt(parameters, tolerance) for tolerance in steps)
     return (yield from checked(promise(parameters), attempts, len(steps)))
 
 
-def _attempts(d: int, depth: int, steps: Sequence[float]) -> Iterator[Attempt]:
-    for tolerance in steps:
-        yield _attempt(d, depth, tolerance)
-
-
-def _attempt(d: int, depth: int, tolerance: float) -> Attempt:
-    text, tree = describe_tree(*(yield from grown(d, depth, tolerance, tolerance * SHARPER)))
-    return [Candidate(text, {"tree": tree}, positive(tree))]
-
-
-def positive(tree: Learnt | int) -> AnyTest:
-    """Does the tree label x +1?"""
-    return Compare(left=_label(tree), relation=">", right=Integer(of=0))
-
-
-def _label(tree: Learnt | int) -> AnyNumber:
-    if isinstance(tree, int):
-        return Integer(of=tree)
-    bit = Bit(field="x", index=tree["bit"])
-    return If(test=bit, then=_label(tree["one"]), otherwise=_label(tree["zero"]))
+def _attempt(parameters: Parameters, tolerance: float) -> Attempt:
+    grew = yield from grown(width(parameters), levels(parameters), tolerance, tolerance * SHARPER)
+    text, tree = describe_tree(*grew)
+    return [Candidate(text, {"tree": tree}, positive(parameters, {"tree": tree}))]
 
 
 def portions_for(parameters: Parameters) -> tuple[int, ...]:

@@ -77,7 +77,7 @@ def predict(value: Learnt, columns: Columns) -> Truths:
     return ParityConcept(value["r"]).positive(columns.arrays)
 
 
-def positive(value: Learnt) -> AnyTest:
+def positive(_: Parameters, value: Learnt) -> AnyTest:
     """Whether an even number of the bits of r are 1: then (−1)^(r⊙x) is +1."""
     # r is written with x_0 first, a mask with x_0 last.
     return Not(of=Parity(field="x", mask=f"{int(value['r'][::-1], 2):x}"))

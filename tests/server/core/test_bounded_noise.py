@@ -134,7 +134,7 @@ def test_the_question_of_a_hypothesis_is_its_prediction(name: str) -> None:
     assert strategy.predict is not None
     assert strategy.positive is not None
     for value in LEARNED[name]:
-        asked = prepare(BooleanQuery(test=strategy.positive(value)), schema).answers(columns)
+        asked = prepare(BooleanQuery(test=strategy.positive({"d": 4}, value)), schema).answers(columns)
         assert asked.tolist() == strategy.predict(value, columns).astype(int).tolist()
 
 

@@ -118,3 +118,18 @@ def test_of_other_examples_a_study_is_refused() -> None:
             simulated=True,
             example=wider,
         )
+
+
+def test_a_hypothesis_is_asked_about_by_the_studys_names() -> None:
+    strategy, genes = (
+        registry()["conjunction"],
+        Schema(fields=(BitsField(name="genes", width=4), LabelField(name="ill"))),
+    )
+    learned = {"variables": [1, 3]}
+    asked = strategy.on(genes).positive
+
+    assert asked is not None
+    assert strategy.positive is not None
+    assert "genes" in str(asked({"d": 4}, learned).to_json())
+    # The control.
+    assert "genes" not in str(strategy.positive({"d": 4}, learned).to_json())

@@ -18,7 +18,8 @@ from askance_server.core.planning import TooFewUsersError, strategy_parameters
 from askance_server.core.strategy import Hypothesis, Learnt, Strategy
 from askance_server.strategies.conjunction_checked import CONJUNCTION_CHECKED
 from askance_server.strategies.decision_list_checked import DECISION_LIST_CHECKED, in_runs
-from askance_server.strategies.decision_tree_checked import DECISION_TREE_CHECKED, positive
+from askance_server.strategies.decision_tree import positive
+from askance_server.strategies.decision_tree_checked import DECISION_TREE_CHECKED
 from askance_server.strategies.shared import lists
 from askance_server.strategies.shared.checked import FIRST, portions, tolerances
 from tests.server.learners import Lie, learn, value_of
@@ -111,7 +112,7 @@ def test_a_list_and_a_tree_are_asked_about_as_they_label() -> None:
     tree: Learnt = {"bit": 1, "one": {"bit": 0, "one": -1, "zero": 1}, "zero": -1}
     assert DECISION_TREE_CHECKED.predict is not None
     for each in (tree, 1, -1):
-        asked = prepare(BooleanQuery(test=positive(each)), columns.schema)
+        asked = prepare(BooleanQuery(test=positive({"d": d}, {"tree": each})), columns.schema)
         assert (asked.answers(columns) == DECISION_TREE_CHECKED.predict({"tree": each}, columns)).all()
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
+from typing import Final
 
 from askance_protocol.queries.language import Affine, AnyNumber, AnyTest, Compare, Dot, If, Integer, Not, Term
 
 Rule = tuple[int, int, int]
 """A bit, the value for which the rule decides, and the label that it then gives."""
+_RUNS: Final = 40
+"""Rules of one label after the other that a question has room for: of more, the rest count as the list's end."""
 
 
 def undecided(d: int, rules: list[Rule]) -> AnyNumber:
@@ -37,6 +40,12 @@ def positive(d: int, rules: Sequence[Rule], otherwise: int) -> AnyTest:
     )
     said = Affine(constant=otherwise, terms=terms) if terms else Integer(of=otherwise)
     return Compare(left=said, relation=">", right=Integer(of=0))
+
+
+def in_runs(rules: Sequence[Rule]) -> list[Rule]:
+    """The rules up to those that a question has no room for: runs of one label are what it is made of."""
+    runs = [list(run) for _, run in groupby(rules, key=lambda rule: rule[2])]
+    return [rule for run in runs[:_RUNS] for rule in run]
 
 
 def described(rules: Sequence[Rule], otherwise: int) -> tuple[str, dict[str, object]]:
