@@ -15,7 +15,7 @@ from askance_protocol.schema import LabelField, Schema
 from askance_server.core.strategy import Ask, Asking, Features, Hypothesis, Learnt, Parameters, Strategy
 from askance_server.strategies.mean import denominator
 from askance_server.strategies.shared.planes import (
-    Steps,
+    PlaneSteps,
     fewest,
     mistaken,
     pieces_of,
@@ -64,7 +64,7 @@ def run(parameters: Parameters) -> Asking:
     if (np.abs(pulled) <= tau).all():
         return told([0] * d)
     back = unmixing(moments, d, rough) if pairs else np.eye(d)
-    steps, tried = Steps(back.T @ pulled, wide * float(np.linalg.norm(back))), list[tuple[list[int], float]]()
+    steps, tried = PlaneSteps(back.T @ pulled, wide * float(np.linalg.norm(back))), list[tuple[list[int], float]]()
     for left in reversed(range(rounds - 1)):
         w = whole(back @ steps.u)
         share, *pulls = yield [

@@ -28,13 +28,13 @@ import numpy as np
 
 from askance_protocol.arrays import Floats
 from askance_server.core.strategy import LEVEL, Answer, Estimate, Estimating
-from askance_server.strategies.shared.grids import Cells
+from askance_server.strategies.shared.grids import GridCells
 from askance_server.strategies.shared.points import signs, together
 from askance_server.strategies.shared.sure import interval_members
 from askance_server.strategies.shared.survey_answers import VALUE_FAILS, quotient_interval
 
 
-def step(answers: Sequence[Answer], cells: Cells, centres: Floats) -> Floats:
+def step(answers: Sequence[Answer], cells: GridCells, centres: Floats) -> Floats:
     """Lloyd's step: each centre to the mean of its points, but no farther than a cell from where the grid has it.
 
     A share of a few users is told with an error as large as itself, and the grid then knows better.

@@ -110,7 +110,7 @@ def _groups(masses: Floats, places: Floats, count: int) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class GridCells:
     """A population as a grid shows it: the middles of its cells, how wide they are, and their shares."""
 
     middles: Floats
@@ -162,7 +162,7 @@ class Cells:
         return self.middles[chosen]
 
 
-def cells_of(sides: Sequence[Side], answers: Floats) -> Cells:
+def cells_of(sides: Sequence[Side], answers: Floats) -> GridCells:
     """The cells of a grid that have a share, by the answers to its query."""
     cells = SIDES[len(sides) - 1]
     digits: Integers = np.arange(len(answers))[:, np.newaxis] // cells ** np.arange(len(sides)) % cells
@@ -173,7 +173,7 @@ def cells_of(sides: Sequence[Side], answers: Floats) -> Cells:
     held: Integers = digits[there[shares > 0]].T
     middles = np.stack([each.middles[digit] for each, digit in zip(sides, held, strict=True)], axis=1)
     widths = np.stack([each.widths[digit] for each, digit in zip(sides, held, strict=True)], axis=1)
-    return Cells(middles, widths, shares[shares > 0])
+    return GridCells(middles, widths, shares[shares > 0])
 
 
 def _distances(points: Floats, centres: Floats) -> Floats:

@@ -126,7 +126,7 @@ def fewest(tried: list[tuple[list[int], float]], tau: float) -> list[int]:
 
 
 @dataclass(slots=True)
-class Steps:
+class PlaneSteps:
     """Quasi-Newton steps on the sphere: u of length 1, and what slopes say of the inverse of the curvature."""
 
     u: Floats
