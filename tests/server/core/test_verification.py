@@ -18,7 +18,8 @@ import pytest
 from askance_client.simulation.population import synthetic
 from askance_lab.run_study import run_study
 from askance_protocol import canonical
-from askance_protocol.rounds import Cause, Entry, StudyEnded, read_entry
+from askance_protocol.rounds import BinarySpec, Cause, Entry, RoundPublished, StudyEnded, read_entry
+from askance_server.core import planning
 from askance_server.core.export import BULLETIN, FILES, MANIFEST, RESULT, TALLIES, Pinned, export_files, verify_files
 from askance_server.core.in_memory import StudyInMemory
 from askance_server.core.strategy import Asking, Hypothesis, Parameters
@@ -75,6 +76,35 @@ def test_each_beginning_of_a_bulletin_is_verified_too(study: str) -> None:
     for length in range(1, len(entries(study)) + 1):
         files = export_files(entries(study)[:length], registry())
         assert verify_files(files, registry()).bulletin.length == length
+
+
+@pytest.mark.parametrize("users", ["all", "needed"])
+def test_a_study_of_a_version_that_asked_for_cells_by_one_bit_is_verified(
+    monkeypatch: pytest.MonkeyPatch, users: str
+) -> None:
+    """Version 0.1 planned each ask so: its bulletins stay true."""
+
+    def published(strategies: Strategies) -> list[Entry]:
+        asked = {"cells": 4, "tolerance": "0.2", "users": users}
+        spec = study_of(strategies, strategy="histogram", parameters=asked, title="A", nonce="00" * 16, simulated=True)
+        return run_study(spec, strategies["histogram"], synthetic("histogram", {"cells": 4}, seed=1), 3_000, 1).entries
+
+    with monkeypatch.context() as before:
+        before.setattr(planning, "fewest_for", lambda _query, _example, epsilon, *_: BinarySpec(micro_epsilon=epsilon))
+        old = published(registry())
+    now = published(registry())
+    [[old_part], [now_part]] = [
+        [part for entry in entries if isinstance(entry.notice, RoundPublished) for part in entry.notice.round.parts]
+        for entries in (old, now)
+    ]
+
+    assert (old_part.channel.kind, now_part.channel.kind) == ("binary", "hash")
+    for entries in (old, now):
+        assert verify_bulletin(entries, registry()).ended is not None
+    # The control: what neither version would have asked by is none of the plan's.
+    monkeypatch.setattr(planning, "as_before", lambda asks: asks)
+    with pytest.raises(VerificationError, match="is not the one that the plan has"):
+        verify_bulletin(old, registry())
 
 
 # ------------------------------------------------------------------------------------------------ changes of an entry
