@@ -67,6 +67,6 @@ def test_what_is_remembered_is_what_is_worked_out() -> None:
     assert [channel.threshold(given) for given in range(7)] == binary._thresholds(channel).tolist()
 
 
-@pytest.mark.parametrize("kept", [binary._thresholds, tabulated._tabulated, channels._matrix])
+@pytest.mark.parametrize("kept", [binary._thresholds, tabulated._tabulated, channels.matrix])
 def test_each_of_them_has_a_bound_of_megabytes(kept: Remembered[Any, Any]) -> None:
     assert kept._most <= 32 << 20

@@ -143,9 +143,9 @@ class Channel(ABC):
         Where a channel knows no formula: the shortest solution by least squares over its table. Refused where the
         table does not determine what is asked.
         """
-        matrix = _matrix(self)
-        solution: Floats = np.linalg.lstsq(matrix, target, rcond=None)[0].astype(np.float64)
-        if not np.allclose(matrix @ solution, target, rtol=0, atol=1e-9 * max(1.0, float(np.abs(solution).max()))):
+        table = matrix(self)
+        solution: Floats = np.linalg.lstsq(table, target, rcond=None)[0].astype(np.float64)
+        if not np.allclose(table @ solution, target, rtol=0, atol=1e-9 * max(1.0, float(np.abs(solution).max()))):
             raise ProtocolError(
                 "does not determine what is asked",
                 where="channel",
@@ -249,7 +249,8 @@ def _matrix_of(channel: Channel) -> Floats:
     return np.array([[float(weight) for weight in row] for row in channel.table()]) / 2.0**64
 
 
-_matrix: Final = Remembered(_matrix_of, lambda matrix: matrix.nbytes, most=32 << 20)
+matrix: Final = Remembered(_matrix_of, lambda table: table.nbytes, most=32 << 20)
+"""A channel's table in floats: Pr[w|u], a row for each input."""
 
 
 def extremes(columns: Iterator[Sequence[int]]) -> Iterator[tuple[int, int]]:

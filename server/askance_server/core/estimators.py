@@ -7,15 +7,17 @@ u, Σ_w Pr[w|u] · f(w) = g(u). So the mean is unbiased for E[g] whatever the po
 at random change nothing but its precision: it is divided by what was received. Each channel knows its own scores;
 nothing here asks which channel it is, only whether a score takes two values.
 
-The interval depends on nothing but what is certain.
+The interval depends on nothing but what is certain: the channel's table, and the tally.
 
 - Where f takes two values, as for every binary, Hadamard and k-ary part, the count of one of them is binomial:
   reports of users drawn from the population are independent, and the public coin is independent of the data. The
   interval is Clopper and Pearson's (1934), which covers for every n and every mean. So it is for a *sum of cells*: by
   k-ary response one of the cells S is named with probability |S|·q + (p − q)·[the user's own is in S].
-- Where f takes more values, the interval is the intersection of two that each hold with half the failure:
-  Hoeffding's (1963, Thm 1, in its form with the relative entropy), which is narrow for means near the ends, and
-  the empirical Bernstein bound of Maurer and Pontil (2009, Thm 4), which is narrow for small variances.
+- Where f takes more values, the reports' law is a mixture of the channel's rows, and the interval is where a mean of
+  such a law may lie (`mixtures`): within a few per cent of the normal interval for a thousand reports, and the one of
+  the worst population for a few.
+
+Neither is ever wrong on one side with more than about half of what may go wrong: who asks for one end alone may.
 
 An unbiased estimate of a share may lie so far below 0 that no share is in its interval, and what is left of it, "0 to
 0", would read as certainty. So the interval is that of the nearest mean that there may be. It holds all of the other
@@ -29,7 +31,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -37,12 +39,12 @@ import numpy as np
 from askance_protocol import hadamard
 from askance_protocol.arrays import Floats, Integers
 from askance_protocol.channels import Channel
-from askance_protocol.channels.channel import EVEN
+from askance_protocol.channels.channel import EVEN, matrix
 from askance_protocol.errors import ProtocolError
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
 from askance_protocol.rounds import PreparedPart
 from askance_protocol.tally import Tally
-from askance_server.core import binomial
+from askance_server.core import binomial, mixtures
 
 Sums: TypeAlias = Sequence[Sequence[int]]
 """Sets of cells: of each, the sum of their shares is wanted."""
@@ -70,6 +72,16 @@ def estimate(part: PreparedPart, tally: Tally, confidence: float = 0.95, sums: S
     if not 0 < confidence < 1:
         raise ProtocolError(f"{confidence} is not between 0 and 1", where="confidence")
     return _scores(part, tally, sums).estimates(confidence)
+
+
+def estimate_each(
+    part: PreparedPart, tallies: Sequence[Tally], confidence: float = 0.95, sums: Sums = ()
+) -> list[Estimates]:
+    """Estimate from each of several tallies of as many reports: all intervals at once, which takes less time."""
+    joined = _joined([_scores(part, tally, sums) for tally in tallies]).estimates(confidence)
+    columns = (joined.values, joined.standard_errors, joined.low, joined.high)
+    split = zip(*(np.split(column, len(tallies)) for column in columns), strict=True)
+    return [Estimates(values, errors, low, high, confidence, joined.received) for values, errors, low, high in split]
 
 
 def estimated(part: PreparedPart, tally: Tally) -> Floats:
@@ -135,7 +147,22 @@ def _scored(wanted: Floats, channel: Channel, tally: Tally) -> _TwoValued | _Sev
     upper = np.abs(scored - most[:, np.newaxis]) <= rounding
     if (upper | (np.abs(scored - least[:, np.newaxis]) <= rounding)).all():
         return _TwoValued(upper @ counts, tally.received, (least, most), domains)
-    return _Several(scored, counts, domains)
+    return _Several(channel, scored, wanted, tally.counts)
+
+
+def _joined(each: Sequence[_TwoValued | _Several]) -> _TwoValued | _Several:
+    """Scores of several tallies of one part as those of one, tally after tally."""
+    first, many = each[0], len(each)
+    if len({one.received for one in each}) > 1:
+        raise ProtocolError("have not equally many reports", where="tallies")
+    if isinstance(first, _Several):
+        counts = np.concatenate([one.counts for one in each if isinstance(one, _Several)])
+        return replace(first, counts=counts)
+    ones = np.concatenate([one.ones for one in each if isinstance(one, _TwoValued)])
+    (base, top), (least, most) = ([np.tile(end, many) for end in ends] for ends in (first.values, first.domain))
+    if len(base) == many:
+        return replace(first, ones=ones)
+    return _TwoValued(ones, first.received, (base, top), (least, most))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,33 +204,38 @@ class _TwoValued:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Several:
-    """Scores of more values: a row for each thing that is estimated, with the ends of their means."""
+    """Scores of more values: a row for each thing that is estimated, with what is wanted of each input.
 
+    And counts of outcomes: a row for each tally.
+    """
+
+    channel: Channel
     scored: Floats
+    wanted: Floats
     counts: Integers
-    domains: tuple[Floats, Floats]
+
+    @property
+    def received(self) -> int:
+        return int(self.counts[0].sum())
 
     def means(self) -> Floats:
-        received = int(self.counts.sum())
-        return np.array([float(score @ self.counts) / received for score in self.scored])
+        """Of each tally in turn, of each score."""
+        return np.array([float(score @ counts) / self.received for counts in self.counts for score in self.scored])
 
     def estimates(self, confidence: float) -> Estimates:
-        received = int(self.counts.sum())
-        rows = zip(self.scored, self.means().tolist(), *self.domains, strict=True)
-        several = [self._one(score, value, (least, most), confidence) for score, value, least, most in rows]
-        error, low, high = (np.array(column) for column in zip(*several, strict=True))
-        return Estimates(self.means(), error, low, high, confidence, received)
+        received, means = self.received, self.means()
+        laws = mixtures.mixtures(matrix(self.channel), self.scored, self.wanted).repeated(len(self.counts))
+        low, high = mixtures.interval(laws, np.repeat(self.counts, len(self.scored), axis=0), confidence)
+        return Estimates(means, self._errors(means), low, high, confidence, received)
 
-    def _one(
-        self, score: Floats, value: float, domain: tuple[float, float], confidence: float
-    ) -> tuple[float, float, float]:
-        received = int(self.counts.sum())
-        variance = float((score - value) ** 2 @ self.counts) / max(received - 1, 1)
+    def _errors(self, means: Floats) -> Floats:
+        scored, received = np.tile(self.scored, (len(self.counts), 1)), self.received
         # One report shows no spread at all: then the largest possible one stands in.
-        error = math.sqrt(variance / received) if received > 1 else float(np.ptp(score)) / 2
-        possible = min(max(value, domain[0]), domain[1])
-        low, high = bounded_interval(possible, variance, received, (float(score.min()), float(score.max())), confidence)
-        return error, max(low, domain[0]), min(high, domain[1])
+        if received == 1:
+            return np.ptp(scored, axis=1) / 2
+        away = (scored - means[:, np.newaxis]) ** 2
+        variance = (away * np.repeat(self.counts, len(self.scored), axis=0)).sum(axis=1) / (received - 1)
+        return np.sqrt(variance / received)
 
 
 def clopper_pearson(ones: Integers, received: int, confidence: float) -> tuple[Floats, Floats]:
