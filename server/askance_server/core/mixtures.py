@@ -32,8 +32,8 @@ every tally of up to 80 reports was enumerated over a grid of populations and ε
 with less than 95 %, none missed on one side by more than 2.9 % (`tests/server/core/test_mixtures.py`,
 `benchmarks/coverage.py`). For two values the same method would be Clopper and Pearson's, which needs no measuring.
 
-Ends are nested over confidences, as margin and quantile grow with them, and depend on scores and tallies only: not on
-the outcomes' order, and on nothing drawn.
+Ends are nested over confidences (from .1 on, as tested), as margin and quantile grow with them, and depend on scores
+and tallies only: not on the outcomes' order, and on nothing drawn.
 """
 
 from __future__ import annotations

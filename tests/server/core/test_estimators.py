@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -18,7 +19,7 @@ from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
 from askance_protocol.randomness import SimulatedRandom
 from askance_protocol.rounds import GeometricSpec, PreparedPart, TableSpec
 from askance_protocol.tally import Tally, tally_round
-from askance_server.core.estimators import Estimates, bounded_interval, clopper_pearson, estimate
+from askance_server.core.estimators import Estimates, bounded_interval, clopper_pearson, estimate, estimate_each
 from tests.protocol.studies import HEIGHT, MASKED_BIT, PARTS, SCHEMA, TABLE, D, part, prepared
 
 Floats = NDArray[np.float64]
@@ -80,7 +81,7 @@ SIZES = [1, 2, 5, 30, 1000, 100_000]
 RUNS = 400
 MISSES_ALLOWED = 1e-6
 
-Method = Callable[[PreparedPart, Tally, float], Estimates]
+Method = Callable[[PreparedPart, Sequence[Tally], float], Sequence[Estimates]]
 
 
 def coverage_fault(one: PreparedPart, method: Method, confidence: float = 0.9) -> str | None:
@@ -89,11 +90,10 @@ def coverage_fault(one: PreparedPart, method: Method, confidence: float = 0.9) -
     for name, population in populations(one).items():
         probabilities, aim = report_probabilities(one, population), truth(one, population)
         for size in SIZES:
-            missed = np.zeros(len(aim))
-            for _ in range(RUNS):
-                counts = rng.multinomial(size, probabilities.ravel() / probabilities.sum())
-                found = method(one, Tally(counts.reshape(probabilities.shape)), confidence)
-                missed += (aim < found.low - 1e-12) | (aim > found.high + 1e-12)
+            draws = rng.multinomial(size, probabilities.ravel() / probabilities.sum(), size=RUNS)
+            tallies = [Tally(counts.reshape(probabilities.shape)) for counts in draws]
+            ends = np.array([(found.low, found.high) for found in method(one, tallies, confidence)])
+            missed = ((aim < ends[:, 0] - 1e-12) | (aim > ends[:, 1] + 1e-12)).sum(axis=0)
             if stats.binom.sf(missed.max() - 1, RUNS, 1 - confidence) < MISSES_ALLOWED:
                 return f"{name}, {size} reports: {missed.max():.0f} of {RUNS} missed"
     return None
@@ -101,30 +101,51 @@ def coverage_fault(one: PreparedPart, method: Method, confidence: float = 0.9) -
 
 @each_part
 def test_intervals_cover_for_few_reports_and_many_for_extreme_and_middle_means(one: PreparedPart) -> None:
-    assert coverage_fault(one, estimate) is None
+    assert coverage_fault(one, estimate_each) is None
 
 
-def normal_interval(one: PreparedPart, tally: Tally, confidence: float) -> Estimates:
-    """What textbooks do: the estimate ± z standard errors."""
-    honest = estimate(one, tally, confidence)
-    reach = stats.norm.isf((1 - confidence) / 2) * honest.standard_errors
-    return Estimates(honest.values, reach, honest.values - reach, honest.values + reach, confidence, honest.received)
+def normal_intervals(reach: float) -> Method:
+    """What textbooks do: the estimate ± z standard errors; or a part of it."""
+
+    def method(one: PreparedPart, tallies: Sequence[Tally], confidence: float) -> Sequence[Estimates]:
+        z = reach * stats.norm.isf((1 - confidence) / 2)
+        honest = estimate_each(one, tallies, confidence)
+        return [
+            replace(each, low=each.values - z * each.standard_errors, high=each.values + z * each.standard_errors)
+            for each in honest
+        ]
+
+    return method
 
 
 @each_part
 def test_control_intervals_half_as_wide_are_caught(one: PreparedPart) -> None:
-    def half(one: PreparedPart, tally: Tally, confidence: float) -> Estimates:
-        honest = normal_interval(one, tally, confidence)
-        reach = honest.standard_errors / 2
-        return Estimates(
-            honest.values, reach, honest.values - reach, honest.values + reach, confidence, honest.received
-        )
+    assert coverage_fault(one, normal_intervals(0.5)) is not None
 
-    assert coverage_fault(one, half) is not None
+
+@each_part
+def test_several_tallies_at_once_have_the_estimates_of_each(one: PreparedPart) -> None:
+    rng = np.random.default_rng(4)
+    shape = one.rows, one.channel.outcomes
+    tallies = [
+        Tally(rng.multinomial(300, np.full(shape[0] * shape[1], 1 / (shape[0] * shape[1]))).reshape(shape))
+        for _ in range(5)
+    ]
+
+    for tally, found in zip(tallies, estimate_each(one, tallies, 0.9), strict=True):
+        alone = estimate(one, tally, 0.9)
+        for name in ("values", "standard_errors", "low", "high"):
+            assert getattr(found, name) == pytest.approx(getattr(alone, name), abs=1e-9), name
+        assert (found.confidence, found.received) == (0.9, 300)
+
+
+def test_tallies_of_unlike_numbers_of_reports_are_not_estimated_together() -> None:
+    with pytest.raises(ProtocolError, match=r"^tallies: have not equally many"):
+        estimate_each(ALL["boolean, binary"], [Tally.of([[1, 2]]), Tally.of([[1, 1]])])
 
 
 def test_control_the_normal_interval_is_caught_at_few_reports() -> None:
-    fault = coverage_fault(ALL["boolean, table"], normal_interval)
+    fault = coverage_fault(ALL["boolean, table"], normal_intervals(1))
     assert fault is not None
     assert " 1 reports" in fault or " 2 reports" in fault or " 5 reports" in fault
 
@@ -133,12 +154,8 @@ def test_control_the_normal_interval_is_caught_at_few_reports() -> None:
 def test_the_standard_error_is_the_spread_of_the_estimate(one: PreparedPart) -> None:
     rng = np.random.default_rng(8)
     probabilities = report_probabilities(one, populations(one)["spread"])
-    found = [
-        estimate(
-            one, Tally(rng.multinomial(2000, probabilities.ravel() / probabilities.sum()).reshape(probabilities.shape))
-        )
-        for _ in range(400)
-    ]
+    draws = rng.multinomial(2000, probabilities.ravel() / probabilities.sum(), size=400)
+    found = estimate_each(one, [Tally(counts.reshape(probabilities.shape)) for counts in draws])
     spread = np.std([each.values for each in found], axis=0)
     claimed = np.mean([each.standard_errors for each in found], axis=0)
     # The standard deviation of 400 runs is itself known to about 3.5 %.
