@@ -31,7 +31,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -71,14 +71,14 @@ def estimate(part: PreparedPart, tally: Tally, confidence: float = 0.95, sums: S
     """Estimate what the part asks: a frequency, a mean, or the signed share of every cell; or these sums of cells."""
     if not 0 < confidence < 1:
         raise ProtocolError(f"{confidence} is not between 0 and 1", where="confidence")
-    return _scores(part, tally, sums).estimates(confidence)
+    return _scores(part, [tally], sums).estimates(confidence)
 
 
 def estimate_each(
     part: PreparedPart, tallies: Sequence[Tally], confidence: float = 0.95, sums: Sums = ()
 ) -> list[Estimates]:
     """Estimate from each of several tallies of as many reports: all intervals at once, which takes less time."""
-    joined = _joined([_scores(part, tally, sums) for tally in tallies]).estimates(confidence)
+    joined = _scores(part, tallies, sums).estimates(confidence)
     columns = (joined.values, joined.standard_errors, joined.low, joined.high)
     split = zip(*(np.split(column, len(tallies)) for column in columns), strict=True)
     return [Estimates(values, errors, low, high, confidence, joined.received) for values, errors, low, high in split]
@@ -86,7 +86,7 @@ def estimate_each(
 
 def estimated(part: PreparedPart, tally: Tally) -> Floats:
     """Estimate's values alone: intervals take a hundred times as long."""
-    return _scores(part, tally, ()).means()
+    return _scores(part, [tally], ()).means()
 
 
 def unanswered(part: PreparedPart, confidence: float, sums: Sums = ()) -> Estimates:
@@ -116,53 +116,44 @@ def wanted_of(part: PreparedPart, sums: Sums = ()) -> Floats:
     return wanted
 
 
-def _scores(part: PreparedPart, tally: Tally, sums: Sums) -> _TwoValued | _Several:
-    if tally.counts.shape != (part.rows, part.channel.outcomes):
+def _scores(part: PreparedPart, tallies: Sequence[Tally], sums: Sums) -> _TwoValued | _Several:
+    """Scores of one tally after the other."""
+    if any(tally.counts.shape != (part.rows, part.channel.outcomes) for tally in tallies):
         raise ProtocolError("has not the rows and outcomes of its part", where="tally")
-    if not tally.received:
+    received = {tally.received for tally in tallies}
+    if 0 in received:
         raise ProtocolError("nobody has reported", where="tally", remedy="wait for reports, or lower the target")
+    if len(received) != 1:
+        raise ProtocolError("have not equally many reports", where="tallies")
     query = part.query.query
     if isinstance(query, CellQuery) and part.pooled and not sums:
-        return _pooled(query, part.channel, tally)
-    return _scored(wanted_of(part, sums), part.channel, tally)
+        return _pooled(query, part.channel, tallies)
+    return _scored(wanted_of(part, sums), part.channel, tallies)
 
 
-def _pooled(query: CellQuery, channel: Channel, tally: Tally) -> _TwoValued:
+def _pooled(query: CellQuery, channel: Channel, tallies: Sequence[Tally]) -> _TwoValued:
     """Scores of every cell at once. In cell j a report agrees where it equals H[row, j]: a binomial count of n."""
-    signed = hadamard.transform(tally.counts[:, 1] - tally.counts[:, 0])[: query.cells]
-    agreeing = (tally.received + signed) // 2
+    received = tallies[0].received
+    columns = [hadamard.transform(tally.counts[:, 1] - tally.counts[:, 0])[: query.cells] for tally in tallies]
+    agreeing = (received + np.concatenate(columns)) // 2
     lowest = 0.0 if query.negative is None else -1.0
     differs, agrees = channel.scores(POOLED).tolist()
-    return _TwoValued(agreeing, tally.received, (differs, agrees), (lowest, 1.0))
+    return _TwoValued(agreeing, received, (differs, agrees), (lowest, 1.0))
 
 
-def _scored(wanted: Floats, channel: Channel, tally: Tally) -> _TwoValued | _Several:
+def _scored(wanted: Floats, channel: Channel, tallies: Sequence[Tally]) -> _TwoValued | _Several:
     """Scores of each row of targets g(u)."""
-    counts = tally.counts[0]
+    counts = np.concatenate([tally.counts for tally in tallies])
     scored = np.array([channel.scores(target) for target in wanted])
-    domains = wanted.min(axis=1), wanted.max(axis=1)
     least, most = scored.min(axis=1), scored.max(axis=1)
     # A score that is solved from a table takes its two values up to the rounding of the solution.
     rounding = EVEN * (most - least)[:, np.newaxis]
     upper = np.abs(scored - most[:, np.newaxis]) <= rounding
-    if (upper | (np.abs(scored - least[:, np.newaxis]) <= rounding)).all():
-        return _TwoValued(upper @ counts, tally.received, (least, most), domains)
-    return _Several(channel, scored, wanted, tally.counts)
-
-
-def _joined(each: Sequence[_TwoValued | _Several]) -> _TwoValued | _Several:
-    """Scores of several tallies of one part as those of one, tally after tally."""
-    first, many = each[0], len(each)
-    if len({one.received for one in each}) > 1:
-        raise ProtocolError("have not equally many reports", where="tallies")
-    if isinstance(first, _Several):
-        counts = np.concatenate([one.counts for one in each if isinstance(one, _Several)])
-        return replace(first, counts=counts)
-    ones = np.concatenate([one.ones for one in each if isinstance(one, _TwoValued)])
-    (base, top), (least, most) = ([np.tile(end, many) for end in ends] for ends in (first.values, first.domain))
-    if len(base) == many:
-        return replace(first, ones=ones)
-    return _TwoValued(ones, first.received, (base, top), (least, most))
+    if not (upper | (np.abs(scored - least[:, np.newaxis]) <= rounding)).all():
+        return _Several(channel, scored, wanted, counts)
+    ends = (np.tile(end, len(tallies)) for end in (least, most, wanted.min(axis=1), wanted.max(axis=1)))
+    low, high, lowest, highest = ends
+    return _TwoValued((counts @ upper.T).ravel(), tallies[0].received, (low, high), (lowest, highest))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

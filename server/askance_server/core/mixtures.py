@@ -192,10 +192,15 @@ def interval(family: Mixtures, counts: Integers, confidence: float) -> tuple[Flo
 
     A mean that lies where none can be has the interval of the nearest that can.
     """
+    if len(family.scores) == 1 and len(counts) > 1:
+        # Cells have many counts in common.
+        counts, places = np.unique(counts, axis=0, return_inverse=True)
+    else:
+        places = np.arange(len(counts))
     size = max(1, _PIECE // counts.shape[1] // 2)
     pieces = [slice(begin, begin + size) for begin in range(0, len(counts), size)]
     ends = [_ends(rows, rows.merged(counts[piece]), confidence) for piece in pieces for rows in [family.rows(piece)]]
-    low, high = (np.concatenate(each) for each in zip(*ends, strict=True))
+    low, high = (np.concatenate(each)[places] for each in zip(*ends, strict=True))
     return low, high
 
 
