@@ -32,8 +32,8 @@ every tally of up to 40 reports is enumerated over a grid of populations and ε 
 with less than 95 %, none missed on one side with more than 3 % (`tests/server/core/test_mixtures.py`); for more values
 `benchmarks/coverage.py` draws. For two values the same method would be Clopper and Pearson's, which needs no measuring.
 
-Ends are nested over confidences (from one half on, as tested), as margin and quantile grow with them, and depend on scores
-and tallies only: not on the outcomes' order, and on nothing drawn.
+Ends are nested over confidences (from one half on, as tested), as margin and quantile grow with them, and depend on
+scores and tallies only: not on the outcomes' order, and on nothing drawn.
 """
 
 from __future__ import annotations
