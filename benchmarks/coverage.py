@@ -274,7 +274,7 @@ def quotient(share: float, users: int, runs: int, seed: Sequence[int]) -> dict[s
             (known, known.law(0.5).ravel(), 1 - VALUE_FAILS),
         )
     ]
-    rows = zip(*(zip(*each, strict=True) for each in ends), strict=True)
+    rows = zip(*(zip(*(end.tolist() for end in each), strict=True) for each in ends), strict=True)
     low, high = (np.array(end) for end in zip(*(quotient_interval(*row) for row in rows), strict=True))
     truth = 2 * share - 1
     return {

@@ -14,8 +14,8 @@ The interval depends on nothing but what is certain: the channel's table, and th
   interval is Clopper and Pearson's (1934), which covers for every n and every mean. So it is for a *sum of cells*: by
   k-ary response one of the cells S is named with probability |S|·q + (p − q)·[the user's own is in S].
 - Where f takes more values, the reports' law is a mixture of the channel's rows, and the interval is where a mean of
-  such a law may lie (`mixtures`): within a few per cent of the normal interval for a thousand reports, and the one of
-  the worst population for a few.
+  such a law may lie (`mixtures`): within a tenth of the normal interval's width for a thousand reports, and the one
+  of the worst population for a few.
 
 Neither is ever wrong on one side with more than about half of what may go wrong: who asks for one end alone may.
 
