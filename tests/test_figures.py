@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import figures, points, survey
+from benchmarks import coverage, figures, points, survey
 
 ROOT = Path(__file__).parents[1]
 COMMAND = "separation --d 4 --users 300 --seeds 2"
@@ -134,6 +134,44 @@ def test_what_learners_take_is_what_the_benchmark_printed(monkeypatch: pytest.Mo
     for row, each in zip(printed["learners"], learners.LEARNERS, strict=True):
         assert row["limit"] == learners.limit(each)
     assert printed["learners"][-1]["planned"] == learners.planned(learners.LEARNERS[-1])
+
+
+COVERED = json.loads((ROOT / "docs" / "intervals" / "measured.json").read_text("utf-8"))
+
+
+def test_what_intervals_cover_is_what_the_benchmark_printed() -> None:
+    told = (ROOT / "docs" / "intervals.md").read_text("utf-8")
+
+    assert coverage.summary(COVERED["rows"]) in told
+    for table in "\n".join(coverage.markdown(COVERED["rows"])).split("\n\n"):
+        assert table in told
+    assert COVERED["faults"] == coverage.faults(COVERED["rows"]) == []
+    assert {row["runs"] for row in COVERED["rows"]} <= {2000, 20_000}
+    assert len(COVERED["rows"]) == (len(coverage.KINDS) + 1) * len(coverage.SHARES) * len(coverage.USERS)
+
+
+@pytest.mark.parametrize(
+    ("planted", "fault"),
+    [
+        ({"coverage": 0.93}, "too few: "),
+        ({"coverage": 0.985, "continuous": True}, "too many: "),
+        ({"control": 0.99}, "intervals a tenth shorter are not found: "),
+    ],
+)
+def test_a_planted_fault_of_an_interval_is_found(planted: dict[str, object], fault: str) -> None:
+    rows = [row for row in COVERED["rows"] if row["kind"] == "share, binary" and row["users"] == 100_000]
+    spoiled = [row | planted for row in rows]
+
+    assert coverage.faults(rows) == []
+    assert coverage.faults(spoiled)[0].startswith(fault)
+
+
+def test_intervals_cover_as_it_was_printed() -> None:
+    """Again, with fewer runs: one kind of few values and one of many."""
+    for kind in (7, 9):
+        row = coverage.measured(coverage.KINDS[kind], 0.1, 300, 200, (0,))
+        assert row["coverage"] >= coverage.least(200)
+        assert row["width"] < row["before"]
 
 
 @pytest.mark.slow

@@ -32,8 +32,8 @@ every tally of up to 40 reports is enumerated over a grid of populations and ε 
 with less than 95 %, none missed on one side with more than 3 % (`tests/server/core/test_mixtures.py`); for more values
 `benchmarks/coverage.py` draws. For two values the same method would be Clopper and Pearson's, which needs no measuring.
 
-Ends are nested over confidences (from one half on, as tested), as margin and quantile grow with them, and depend on scores
-and tallies only: not on the outcomes' order, and on nothing drawn.
+Ends are nested over confidences (from one half on, as tested), as margin and quantile grow with them, and depend on
+scores and tallies only: not on the outcomes' order, and on nothing drawn.
 """
 
 from __future__ import annotations
@@ -58,6 +58,8 @@ _HALVED: Final = 4
 """Every fourth step halves what is left, however the others go."""
 _LIKELY: Final = 32
 """Scores, the likeliest, among which two are looked for that all reports may be at."""
+_NEVER: Final = 1e-12
+"""A probability below which it is nothing."""
 _NEAR: Final = 1e-9
 """Of a standard error: as near as an end is found."""
 _NONE: Final = 1e-300
@@ -263,6 +265,9 @@ class _Seen:
 
 def _spans(law: Floats, scores: Floats, gaps: Floats, received: int) -> Floats:
     """The step by which sums move: a gap; more, as far as all reports are likely to be at two scores further apart."""
+    two = min(2, law.shape[1])
+    if float(np.partition(law, -two, axis=1)[:, -two:].sum(axis=1).max()) ** received < _NEVER:
+        return np.broadcast_to(gaps, len(law))
     likeliest = np.argpartition(law, -min(_LIKELY, law.shape[1]), axis=1)[:, -_LIKELY:]
     weight = np.take_along_axis(law, likeliest, axis=1)
     place = np.take_along_axis(np.broadcast_to(scores, law.shape), likeliest, axis=1)

@@ -9,6 +9,7 @@ import numpy as np
 from askance_protocol import checks
 from askance_protocol.arrays import Floats
 from askance_protocol.channels import Channel
+from askance_protocol.channels.channel import matrix
 from askance_protocol.hashing import Buckets
 from askance_protocol.queries import CellQuery
 from askance_protocol.rounds import PreparedPart
@@ -92,5 +93,4 @@ def _bounded(channel: Channel, target: Floats, tolerance: float, failure: float)
     """Number of reports by Bernstein's inequality: Var f ≤ E(f − c)² for every c, bounded at the worst input."""
     score = channel.scores(target)
     centred = (score - (target.max() + target.min()) / 2) ** 2
-    table = np.array([[float(weight) for weight in row] for row in channel.table()]) / 2.0**64
-    return planners.users_bounded(float((table @ centred).max()), float(np.ptp(score)), tolerance, failure)
+    return planners.users_bounded(float((matrix(channel) @ centred).max()), float(np.ptp(score)), tolerance, failure)

@@ -118,7 +118,7 @@ def quotient_interval(value: tuple[float, float], known: tuple[float, float]) ->
         if not of:
             return 0.0
         # Far from 0 by the smallest D, near to it by the largest.
-        by = least if (of > 0) is up else most
+        by = least if (of > 0) == up else most
         return math.copysign(1.0, of) if by <= abs(of) else of / by
 
     low, high = end(value[0], up=False), end(value[1], up=True)
