@@ -26,7 +26,8 @@ _RUNS: Final = 40
 
 def ladder(parameters: Parameters) -> tuple[float, ...]:
     """Tolerances of the attempts: the last is that of `decision-list`."""
-    return tolerances(promise(parameters) / (2 * width(parameters) + 5), 2, ATTEMPTS)
+    d = width(parameters)
+    return tolerances(promise(parameters) / (2 * d + 5), 2, ATTEMPTS, ROUNDS * d + 1)
 
 
 def run(parameters: Parameters) -> Asking:
