@@ -37,6 +37,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -285,6 +286,7 @@ def users_for_sign(mean: float, failure: float) -> int:
     return 2 * high + 1
 
 
+@lru_cache(maxsize=64)
 def users_for_leading_row(kept: float, rows: int, lead: float, failure: float) -> int:
     """Smallest n at which the right one of so many Hadamard rows leads all others, but with `failure`.
 

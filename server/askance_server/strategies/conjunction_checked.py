@@ -26,16 +26,26 @@ import numpy as np
 
 from askance_protocol import parameters as read
 from askance_protocol.queries import BooleanQuery
-from askance_protocol.queries.language import Compare, Dot, Integer, Not
-from askance_protocol.rounds.spec import MAX_PARTS
+from askance_protocol.queries.language import Not
+from askance_protocol.schema import Schema
 from askance_server.core.strategy import Ask, Asking, Features, Parameters, Strategy
-from askance_server.strategies.conjunction import error, phi, predict, promise, schema
-from askance_server.strategies.shared.checked import Attempt, Candidate, checked, portions, tolerances
-from askance_server.strategies.shared.ordering import Seen
+from askance_server.strategies import conjunction
+from askance_server.strategies.conjunction import error, phi, predict, promise
+from askance_server.strategies.shared.checked import Attempt, checked, portions, tolerances
+from askance_server.strategies.shared.ordering import DEVIATIONS, Seen, conjunction_of
 
 ATTEMPTS: Final = 16
+MOST: Final = 1024
+"""Bits that are asked about one by one, in three attempts at least."""
 _CHECK: Final = 6
 """Portion of a check, where asking has as many as there are variables."""
+
+
+def schema(parameters: Parameters) -> Schema:
+    """An x of d bits, and whether the conjunction holds of it."""
+    found = conjunction.schema(parameters)
+    _size(parameters)
+    return found
 
 
 def fits(i: int) -> BooleanQuery:
@@ -46,7 +56,7 @@ def fits(i: int) -> BooleanQuery:
 def ladder(parameters: Parameters) -> tuple[float, ...]:
     """Tolerances of the attempts: the last is the theorem's."""
     d, alpha = _size(parameters)
-    return tolerances(alpha / (2 * d), math.sqrt(2), ATTEMPTS)
+    return tolerances(alpha / (2 * d), math.sqrt(2), ATTEMPTS, d + len(DEVIATIONS))
 
 
 def run(parameters: Parameters) -> Asking:
@@ -66,19 +76,11 @@ def _attempts(d: int, alpha: float, steps: Sequence[float]) -> Iterator[Attempt]
 def _attempt(seen: Seen, d: int, tolerance: float, alpha: float) -> Attempt:
     if seen.left:
         seen.take((yield [Ask(fits(i), tolerance) for i in seen.left]), tolerance, alpha)
-    return [_candidate(each, d) for each in ([seen.left] if seen.last else seen.prefixes())]
-
-
-def _candidate(variables: Sequence[int], d: int) -> Candidate:
-    kept = frozenset(variables)
-    ones = Dot(field="x", weights=tuple(int(i in kept) for i in range(d)))
-    text = " ∧ ".join(f"x_{i}" for i in variables) or "true"
-    test = Compare(left=ones, relation="=", right=Integer(of=len(variables)))
-    return Candidate(text, {"variables": list(variables)}, test)
+    return [conjunction_of(each, d) for each in ([seen.left] if seen.last else seen.prefixes())]
 
 
 def _size(parameters: Parameters) -> tuple[int, float]:
-    return read.whole(parameters, "d", 1, MAX_PARTS), promise(parameters)
+    return read.whole(parameters, "d", 1, MOST), promise(parameters)
 
 
 def portions_for(parameters: Parameters) -> tuple[int, ...]:

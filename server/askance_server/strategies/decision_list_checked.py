@@ -23,7 +23,8 @@ SHARPER: Final = 0.2
 
 def ladder(parameters: Parameters) -> tuple[float, ...]:
     """Tolerances of the attempts: the last is that of `decision-list`."""
-    return tolerances(promise(parameters) / (2 * width(parameters) + 5), 2, ATTEMPTS)
+    d = width(parameters)
+    return tolerances(promise(parameters) / (2 * d + 5), 2, ATTEMPTS, ROUNDS * d + 1)
 
 
 def run(parameters: Parameters) -> Asking:

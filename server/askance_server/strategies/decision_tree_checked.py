@@ -40,7 +40,8 @@ def promise(parameters: Parameters) -> float:
 
 def ladder(parameters: Parameters) -> tuple[float, ...]:
     """Tolerances of the attempts."""
-    return tolerances(promise(parameters) / 2 ** (ROUNDS + 1), 2, ATTEMPTS)
+    queries = levels(parameters) * width(parameters) + 1
+    return tolerances(promise(parameters) / 2 ** (ROUNDS + 1), 2, ATTEMPTS, queries)
 
 
 def run(parameters: Parameters) -> Asking:

@@ -12,16 +12,18 @@ import pytest
 from askance_client.simulation.population import synthetic
 from askance_lab.oracles.local import LocalReports, study_for
 from askance_protocol.concepts import DecisionListConcept
+from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns
-from askance_protocol.queries import BooleanQuery, prepare
+from askance_protocol.queries import BooleanQuery, CellQuery, prepare
 from askance_server.core.planning import TooFewUsersError, strategy_parameters
+from askance_server.core.run import MAX_QUERIES, Run
 from askance_server.core.strategy import Hypothesis, Learnt, Strategy
 from askance_server.strategies.conjunction_checked import CONJUNCTION_CHECKED
 from askance_server.strategies.decision_list_checked import DECISION_LIST_CHECKED, in_runs
 from askance_server.strategies.decision_tree import positive
 from askance_server.strategies.decision_tree_checked import DECISION_TREE_CHECKED
 from askance_server.strategies.shared import lists
-from askance_server.strategies.shared.checked import FIRST, portions, tolerances
+from askance_server.strategies.shared.checked import FIRST, QUERIES, portions, tolerances
 from tests.server.learners import Lie, learn, value_of
 
 LEARNERS: Final = (CONJUNCTION_CHECKED, DECISION_LIST_CHECKED, DECISION_TREE_CHECKED)
@@ -125,13 +127,29 @@ def test_a_list_of_more_runs_than_a_question_has_room_for_ends_earlier() -> None
 
 @pytest.mark.parametrize(("last", "most"), [(0.01, 16), (1e-5, 6), (0.12, 16), (0.5, 6)])
 def test_tolerances_get_smaller_by_one_step_down_to_the_last(last: float, most: int) -> None:
-    found = tolerances(last, 1.5, most)
+    found = tolerances(last, 1.5, most, 10)
     steps = [a / b for a, b in pairwise(found)]
 
     assert found[-1] == pytest.approx(last)
     assert found[0] == pytest.approx(max(last, FIRST)) if last < FIRST else found == (last,)
     assert len(found) <= most
     assert max(steps, default=1) / min(steps, default=1) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "d"), [(CONJUNCTION_CHECKED, 1024), (DECISION_LIST_CHECKED, 512), (DECISION_TREE_CHECKED, 512)]
+)
+def test_the_largest_study_asks_no_more_queries_than_one_may(strategy: Strategy, d: int) -> None:
+    """Whatever is said: that all are the target's and every check fails is the longest."""
+    run, asked = Run(strategy, {"d": d, "alpha": "0.1"}), 0
+    said = run.step(None)
+    while not isinstance(said, Hypothesis):
+        asked += len(said)
+        said = run.step([np.ones(ask.query.cells) if isinstance(ask.query, CellQuery) else 1.0 for ask in said])
+
+    assert d < asked <= QUERIES == MAX_QUERIES
+    with pytest.raises(ProtocolError, match=r"parameters\.d"):
+        strategy.schema({"d": d + 1})
 
 
 def test_each_attempt_takes_half_of_the_users_of_the_one_before_down_to_a_floor() -> None:
@@ -174,9 +192,9 @@ def test_users_who_are_drawn_to_hurt_are_learned_from_or_the_hypothesis_says_tha
 ) -> None:
     """β = 1 in 1000: not one of these may be checked and wrong."""
     parameters = {"d": 6, "alpha": "0.15", "users": users, "beta": "0.001", "epsilon": "4"}
-    count = {"needed": 250_000, "all": 6_000}[users]
+    count = {"needed": 120_000, "all": 6_000}[users]
     try:
-        found = studied(strategy, parameters, HOSTILE[name], count, range(2))
+        found = studied(strategy, parameters, HOSTILE[name], count, range(1 if users == "needed" else 2))
     except TooFewUsersError:
         return  # Refused: then nothing is promised.
     for value, error in found:

@@ -31,6 +31,8 @@ from askance_server.core.strategy import LEVEL, Answer, Ask, Asking, Hypothesis,
 
 FIRST: Final = 1 / 8
 """Tolerance of the first attempt."""
+QUERIES: Final = 4096
+"""Queries of one study: `core.run.MAX_QUERIES`."""
 _FIRST_PORTION: Final = 32
 _SHORT: Final = 1.25
 """Times the tolerance: what is less sure than this was asked of too few. As planned, 95 % are well within one."""
@@ -55,9 +57,13 @@ Attempt: TypeAlias = Generator[Sequence[Ask], Sequence[Answer], Sequence[Candida
 """Asks, and returns candidates: the last attempt returns that of the theorem alone."""
 
 
-def tolerances(last: float, step: float, most: int) -> tuple[float, ...]:
-    """From the first attempt's to the last one's, each smaller than the one before by the same step or a larger one."""
-    if last >= FIRST:
+def tolerances(last: float, step: float, most: int, queries: int) -> tuple[float, ...]:
+    """From the first attempt's to the last one's, each smaller than the one before by the same step or a larger one.
+
+    No more attempts than `most`, nor than a study has room for, each with so many queries.
+    """
+    most = min(most, QUERIES // queries)
+    if last >= FIRST or most <= 1:
         return (last,)
     steps = min(most - 1, math.ceil(math.log(FIRST / last) / math.log(step)))
     return tuple(last * (FIRST / last) ** (1 - number / steps) for number in range(steps + 1))
