@@ -369,6 +369,18 @@ def markdown(rows: Sequence[dict[str, Any]]) -> list[str]:
     return lines
 
 
+def summary(rows: Sequence[dict[str, Any]]) -> str:
+    """The page's sentence: the least coverage of all, and both ends where the law is continuous enough."""
+    smooth = [row for row in rows if row["continuous"]]
+    least_of_all = 100 * min(row["coverage"] for row in rows)
+    low, high = (100 * end(row["coverage"] for row in smooth) for end in (min, max))
+    control = 100 * min(row["control"] for row in smooth)
+    return (
+        f"Of {len(rows)} rows the least covers {least_of_all:.2f} %; the {len(smooth)} whose law is continuous enough "
+        f"cover {low:.2f} to {high:.2f} %, and a tenth shorter as few as {control:.2f} %."
+    )
+
+
 def width(row: dict[str, Any]) -> str:
     """A width, with what it was before."""
     return f"{row['width']:.2f}" if row["before"] is None else f"{row['width']:.2f} ({row['before']:.2f})"

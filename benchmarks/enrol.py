@@ -11,7 +11,7 @@ kept in a file, if one is given, and not measured again, unless the plan's numbe
 exits 6 where a case misses.
 
     python benchmarks/enrol.py [--keep FILE] [--only NAME ...] [--seeds K] [--most REPORTS] [--all] [--epsilon E]
-                               [--beta B] [--eta H]
+                               [--beta B] [--eta H] [--out FILE] [--table]
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -60,7 +60,7 @@ class Case:
     @property
     def size(self) -> str:
         """How large its task is, in words."""
-        return next((f"{name} = {self.parameters[name]}" for name in SIZED if name in self.parameters), "")
+        return _size(self.parameters)
 
     @property
     def numbers(self) -> dict[str, int]:
@@ -82,6 +82,10 @@ class Case:
     @property
     def _typical(self) -> int:
         return 0 if self.plan.typical is None else self.plan.typical.users
+
+
+def _size(parameters: Mapping[str, Any]) -> str:
+    return next((f"{name} = {parameters[name]}" for name in SIZED if name in parameters), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +207,26 @@ def measured(chosen: argparse.Namespace, terms: Parameters) -> dict[str, Any]:
     }
 
 
+def table(result: Mapping[str, Any]) -> list[str]:
+    """The result as docs/plan.md has it: a row for each case, and what was left out."""
+    seeds = result["seeds"]
+    head = ("strategy", "", "rounds", "enrol", f"of {seeds}", "half", "without the spare")
+    rows = [
+        (
+            each["strategy"] + ("" if each["promise"] else " —"),
+            each["size"],
+            str(each["rounds"]),
+            f"{each['users']['enrol']:,}",
+            str(each["successes"]["enrol"]),
+            str(each["successes"]["half"]) + ("" if each["half_fails"] is not None else " (not tight)"),
+            str(each["successes"].get("without_spare", "")),
+        )
+        for each in result["rows"]
+    ]
+    left_out = [f"- {each['strategy']}, {_size(each['parameters'])}: {each['why']}" for each in result["left_out"]]
+    return [*(f"| {' | '.join(row)} |" for row in (head, ("---",) * len(head), *rows)), "", "Left out:", "", *left_out]
+
+
 def main(given: Sequence[str] | None = None) -> int:
     """Measure, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -214,12 +238,13 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--all", action="store_true", help="studies take all users, not as many as they need")
     for name in ("epsilon", "beta", "eta"):
         parser.add_argument(f"--{name}", default={"epsilon": "1", "beta": "0.05"}.get(name))
+    parser.add_argument("--table", action="store_true", help="print the table of docs/plan.md in place of JSON")
     chosen = parser.parse_args(given)
     terms = {name: value for name in ("epsilon", "beta", "eta") if (value := getattr(chosen, name)) is not None}
     result = measured(chosen, terms)
     if chosen.out is not None:
         chosen.out.write_text(json.dumps(result, indent=1) + "\n", "utf-8")
-    print(json.dumps(result))
+    print("\n".join(table(result)) if chosen.table else json.dumps(result))
     return 6 if result["missed"] else 0
 
 

@@ -66,7 +66,10 @@ URL: Final = "http://127.0.0.1:1"
 
 PARAMETERS: Final[dict[str, Callable[[random.Random], dict[str, Any]]]] = {
     "conjunction": lambda source: {"d": source.randint(1, 9), "alpha": source.choice(["0.1", "0.5"])},
+    "conjunction-checked": lambda source: {"d": source.randint(1, 9), "alpha": source.choice(["0.3", "0.5"])},
     "decision-list": lambda source: {"d": source.randint(1, 6), "alpha": "0.4"},
+    "decision-list-checked": lambda source: {"d": source.randint(1, 6), "alpha": "0.4"},
+    "decision-tree-checked": lambda source: {"d": source.randint(1, 6), "alpha": "0.4"},
     "decision-tree": lambda source: {"d": source.randint(1, 6), "depth": source.randint(1, 4), "tolerance": "0.3"},
     "heavy-hitters": lambda source: {"d": source.choice([2, 9, 40]), "share": "0.4"},
     "heavy-hitters-at-once": lambda source: {"d": source.randint(1, 3), "share": "0.6"},

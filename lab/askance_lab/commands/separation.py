@@ -118,6 +118,9 @@ def separation(
 
 
 def _echo_limits(users: Sequence[limits.SeparationUsers], *, as_json: bool) -> None:
+    if not users:
+        remedy = "choose d up to 256 and ε below 20"
+        raise UsageError("are beyond what the limits are computed for", where="--d, --epsilon", remedy=remedy)
     if as_json:
         found = {"schema_version": SCHEMA_VERSION, "limits": [each.to_json() for each in users]}
         typer.echo(json.dumps(found))

@@ -15,6 +15,7 @@ Each module ends with its `THEOREMS`, frozen records of these formulas; `theorem
 | `masked_parity` | A_MP, the pooled round, the noninteractive learner, lower bounds | KLNRS11 §5.2-5.3, KLNRS08 T5.1 |
 | `limits` | how few users MASKED-PARITY can do with, whatever the learner | |
 | `question_limits` | the same of a mean, shares, a quantile, heavy strings | |
+| `learner_limits` | how few users PARITY and conjunctions at once can do with, whatever the learner | |
 | `mechanisms` | Laplace, geometric, exponential | BB-notes T3, N21 §2, BNS13 P1 |
 | `central` | generic learners, SQ with a curator, label privacy | KLNRS11 §3, KLNRS08 T3.7, BB-notes T7, BNS13 T7 |
 | `parity` | the PARITY learner A and both amplifications A* | KLNRS11 §4, KLNRS08 §3.2 |

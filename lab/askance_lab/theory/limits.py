@@ -135,14 +135,16 @@ def users_at_once_proved(*, dimension: int, epsilon: float, failure: float) -> i
 
     At r the laws of all reports for both mask bits have the Bhattacharyya coefficient e^{-H_r}, so success at r is at
     most ½(1 + √(1 - e^{-2H_r})). That is concave in H_r: on average over r at most the same of the mean H (Jensen). An
-    output of odds 1 ± t, t <= k/(4+k), has 1 - √(1-t²) <= ct², c = 1/(1 + √(1-t²)) at the largest t. So one report,
-    with V its χ² summed over r, adds h = -ln(1 - cV) at most to the sum of all H_r. Nothing is assumed.
+    output of odds 1 ± t, t <= k/(4+k), has 1 - √(1-t²) <= ct², c = 1/(1 + √(1-t²)) at the largest t. A report's χ² at
+    one r is X = (k²/16)/((1 + k/4)(1 + k/2)) at most, so it adds -ln(1 - cX)/X times its χ² to H_r; summed over r, with
+    V for χ², h = -ln(1 - cX)·V/X at most. Nothing is assumed.
     """
     checks.count("dimension", dimension)
     checks.between("failure", checks.positive("failure", failure), 0, 0.5)
     k = _excess(epsilon)
     factor = 1 / (1 + math.sqrt(1 - (k / (4 + k)) ** 2))
-    each = -math.log1p(-factor * _summed_chi_squared(epsilon))
+    most = k**2 / 16 / ((1 + k / 4) * (1 + k / 2))
+    each = -math.log1p(-factor * most) * _summed_chi_squared(epsilon) / most
     return checks.whole(checks.power(2, dimension) * -math.log(4 * failure * (1 - failure)) / 2 / each)
 
 

@@ -130,10 +130,16 @@ THEOREMS: Final = (
         says="n local reports that somebody trusted permutes are (ε_c, δ)-differentially private together.",
         kind=Kind.PRICE,
         gives="epsilon",
-        parameters=(Parameter("users", "n", "number of reports", int, 10_000), EPSILON, DELTA),
+        parameters=(
+            Parameter("users", "n", "number of reports", int, 10_000),
+            EPSILON,
+            DELTA,
+            Parameter("central", "ε_c", "ε of all reports together, for their δ", float, 0.05),
+            Parameter("clones", "γ", "chance that another user's report is a coin", float, 0.5),
+        ),
         stated=shuffled_epsilon_closed,
         sharp=shuffled_epsilon_binary,
-        others=(shuffled_epsilon_any,),
+        others=(shuffled_epsilon_any, shuffled_delta),
         needs="a shuffler, which Askance does not have: reports go straight to the aggregator. The sharp form is that "
         "of binary response to one question; where questions differ, who was asked which has to be hidden, too",
         checked_by=(

@@ -9,7 +9,7 @@ a bound:
 - *Floor.* From version 0.1, whose steps depended on the example, fifty timings told all-zero examples from random ones
   with ε ≥ .23, which is less than .005 each. `LEAST_CHARGE` is twice that: what a round takes from a user's budget is
   more than what its moment was ever measured to tell, also where the channel itself is almost free.
-- *Bound.* `MOST_ROUNDS` is what ε = 1 buys at the floor, and three times as many as any strategy here declares (28). An
+- *Bound.* `MOST_ROUNDS` is what ε = 1 buys at the floor, and three times as many as any strategy here declares (32). An
   honest server asks nobody twice in a study; this binds one that does.
 
 Both are no part of the documents: older studies stay readable, and another implementation may be stricter. A client

@@ -292,8 +292,9 @@ def users_for_leading_row(kept: float, rows: int, lead: float, failure: float) -
     rows differ by a sum of steps: with probability 2/rows a user of one of the two adds ±1, and +1 with probability
     1/2 + lead·kept/4, whatever both means are. Given M such steps, the right row does not lead with the probability
     that half of them or fewer are +1: a binomial tail, averaged over M ~ Binomial(n, 2/rows). The union bound adds
-    these up over the other rows. Every user makes the sum's chance of standing at 0 or below smaller: the sum's law,
-    tilted to be even, has its top at 0, so that Pr[1]/Pr[0] < Pr[step +1]/Pr[step −1]. So bisection is exact.
+    these up over the other rows. Of four rows or more every user makes it smaller: half of the users add nothing, so
+    the sum's law, tilted to be even, has its top at 0, and Pr[1]/Pr[0] < Pr[step +1]/Pr[step −1]. Of two it is taken
+    with one user more, who may make it a tie. So bisection finds the end.
     """
     checks.between("lead", checks.positive("lead", lead), 0, 2)
     each = checks.open_unit("failure", failure) / max(1, rows - 1)
@@ -312,7 +313,7 @@ def users_for_leading_row(kept: float, rows: int, lead: float, failure: float) -
 def _not_ahead(users: int, moves: float, ahead: float, negligible: float) -> float:
     """Upper bound of the probability that a sum of ±1 steps is not above 0; it is exact where there are few steps."""
     if moves >= 1:
-        return float(binomial.at_most(users // 2, users, ahead))
+        return max(float(binomial.at_most(some // 2, some, ahead)) for some in (users, users + 1))
     first, last = (binomial.quantile(level, users, moves) for level in (negligible, 1 - max(negligible, 2.0**-50)))
     width = -(-(last + 1 - first) // _STEP_COUNTS)
     starts = np.arange(first, last + 1, width)

@@ -287,7 +287,7 @@ def _has_rows(ask: Ask) -> bool:
     """Whether the row that is sought is one of a cell query's by one bit, and leads."""
     lead = cast("object", ask.row_lead)
     lead = float(lead) if isinstance(lead, int | float) and not isinstance(lead, bool) else 0.0
-    return isinstance(ask.query, CellQuery) and ask.channel == "binary" and 0 < lead <= 2  # noqa: PLR2004 - from −1 to 1
+    return isinstance(ask.query, CellQuery) and ask.channel == "binary" and 0 < lead <= 2
 
 
 def _has_cells(ask: Ask) -> bool:

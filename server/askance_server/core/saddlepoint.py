@@ -37,7 +37,8 @@ def signed_root(laws: Floats, scores: Floats, seen: Floats, trials: int, spans: 
     means = (laws * scores).sum(axis=1)
     side = np.sign(seen - means)
     asked = seen - side * spans / (2 * trials)
-    beyond = side * (asked - means) > 0
+    # A score of one value is never out; its mean is off by what is rounded.
+    beyond = (side * (asked - means) > 0) & (spans > 0)
     found = np.zeros(len(laws))
     if beyond.any():
         centred = np.broadcast_to(scores, laws.shape)[beyond] - asked[beyond, np.newaxis]

@@ -2,9 +2,10 @@
 
 Theory of operation
 -------------------
-The theorem asks how often x_i = 0 in a positive example, to within τ = α/(2d), and keeps the variables for which that is
-at most τ: the target's, for which it is 0, and others that cost α/d each at most. Where the others stand out, far fewer
-users tell them. So attempts ask the same at tolerances from 1/8 on (`shared.checked`), with twice the users each time.
+The theorem asks how often x_i = 0 in a positive example, to within τ = α/(2d), and keeps the variables for which that
+is at most τ: the target's, for which it is 0, and others that cost α/d each at most. Where the others stand out, far
+fewer users tell them. So attempts ask the same at tolerances from 1/8 on (`shared.checked`), with twice the users each
+time.
 
 - *Candidates.* All answers so far are averaged, and the variables ordered. A candidate is a prefix of that order: those
   that are not more than so many standard deviations above 0.
@@ -19,58 +20,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from statistics import NormalDist
 from typing import Final
 
 import numpy as np
 
 from askance_protocol import parameters as read
-from askance_protocol.arrays import Floats
-from askance_protocol.queries.language import Compare, Dot, Integer
-from askance_server.core.strategy import LEVEL, Answer, Ask, Asking, Features, Parameters, Strategy, estimates_in
+from askance_protocol.queries import BooleanQuery
+from askance_protocol.queries.language import Compare, Dot, Integer, Not
+from askance_protocol.rounds.spec import MAX_PARTS
+from askance_server.core.strategy import Ask, Asking, Features, Parameters, Strategy
 from askance_server.strategies.conjunction import error, phi, predict, promise, schema
 from askance_server.strategies.shared.checked import Attempt, Candidate, checked, portions, tolerances
+from askance_server.strategies.shared.ordering import Seen
 
 ATTEMPTS: Final = 16
-DEVIATIONS: Final = (2.5, 1.5, 2.0, 3.3, 4.4)
-"""How far above 0 a variable's answer may be, for each candidate: the last is about as far as a tolerance."""
-_EACH: Final = 8
-"""Variables for which there is another candidate: its check costs about as much as asking for half of them."""
+_CHECK: Final = 6
+"""Portion of a check, where asking has as many as there are variables."""
 
 
-@dataclass(slots=True)
-class Seen:
-    """What is known of the variables so far."""
-
-    left: list[int]
-    """Variables that may be the target's."""
-    sums: Floats
-    """Of the answers, each times the inverse of its variance."""
-    weight: float = 0
-    last: bool = field(default=False)
-    """Whether the theorem holds for what is left."""
-
-    def take(self, answers: Sequence[Answer], tolerance: float, alpha: float) -> None:
-        """Take in the answers about the variables that were left."""
-        found = np.array(answers, np.float64)
-        sure = estimates_in(answers, 1 - (1 - LEVEL) / (ATTEMPTS * len(self.left)))
-        deviation, above = tolerance / _PLANNED, found > tolerance
-        if sure:
-            reach = max(each.high - max(0.0, answer) for each, answer in zip(sure, found.tolist(), strict=True))
-            deviation = reach / NormalDist().inv_cdf((1 + sure[0].level) / 2)
-            above &= np.array([each.low > 0 for each in sure])
-        self.sums[self.left] += found / deviation**2
-        self.weight += 1 / deviation**2
-        self.left = [i for i, out in zip(self.left, above.tolist(), strict=True) if not out]
-        self.last = 2 * tolerance * len(self.left) <= alpha * (1 + 1e-9)
-
-    def prefixes(self) -> list[list[int]]:
-        """Variables that hardly ever stand out, taken more or less strictly."""
-        means, unit = self.sums / self.weight, self.weight**-0.5
-        some = DEVIATIONS[: max(2, len(means) // _EACH)]
-        every = [[i for i in self.left if means[i] <= far * unit] for far in some]
-        return [each for number, each in enumerate(every) if each not in every[:number]]
+def fits(i: int) -> BooleanQuery:
+    """1 − φ_i(x, y), φ_i of BB-notes, Thm 5: is x_i = 1, or y = −1? So it is for all, if x_i is one of the target's."""
+    return BooleanQuery(test=Not(of=phi(i).test))
 
 
 def ladder(parameters: Parameters) -> tuple[float, ...]:
@@ -87,7 +57,7 @@ def run(parameters: Parameters) -> Asking:
 
 
 def _attempts(d: int, alpha: float, steps: Sequence[float]) -> Iterator[Attempt]:
-    seen = Seen(list(range(d)), np.zeros(d))
+    seen = Seen(list(range(d)), np.zeros(d), len(steps))
     for tolerance in steps:
         if not seen.last:
             yield _attempt(seen, d, tolerance, alpha)
@@ -95,7 +65,7 @@ def _attempts(d: int, alpha: float, steps: Sequence[float]) -> Iterator[Attempt]
 
 def _attempt(seen: Seen, d: int, tolerance: float, alpha: float) -> Attempt:
     if seen.left:
-        seen.take((yield [Ask(phi(i), tolerance) for i in seen.left]), tolerance, alpha)
+        seen.take((yield [Ask(fits(i), tolerance) for i in seen.left]), tolerance, alpha)
     return [_candidate(each, d) for each in ([seen.left] if seen.last else seen.prefixes())]
 
 
@@ -108,8 +78,7 @@ def _candidate(variables: Sequence[int], d: int) -> Candidate:
 
 
 def _size(parameters: Parameters) -> tuple[int, float]:
-    [x, _] = schema(parameters).fields
-    return x.width, float(read.decimal(parameters, "alpha", below=1, default="0.1"))
+    return read.whole(parameters, "d", 1, MAX_PARTS), promise(parameters)
 
 
 def portions_for(parameters: Parameters) -> tuple[int, ...]:

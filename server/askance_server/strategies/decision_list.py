@@ -16,14 +16,9 @@ from askance_protocol.concepts import DecisionListConcept
 from askance_protocol.examples import Columns
 from askance_protocol.queries.language import (
     And,
-    AnyNumber,
     AnyTest,
     Bit,
-    Compare,
     Constant,
-    Dot,
-    If,
-    Integer,
     Not,
     Or,
 )
@@ -40,8 +35,8 @@ from askance_server.core.strategy import (
 )
 from askance_server.strategies.shared import bits
 from askance_server.strategies.shared.bits import disagreement, joint, width
+from askance_server.strategies.shared.lists import Rule, described, undecided
 
-Rule = tuple[int, int, int]
 ROUNDS: Final = 4
 
 
@@ -50,18 +45,6 @@ def schema(parameters: Parameters) -> Schema:
     read.only(parameters, "d", "alpha")
     read.decimal(parameters, "alpha", below=1, default="0.1")
     return bits.schema(parameters)
-
-
-def undecided(d: int, rules: list[Rule]) -> AnyNumber:
-    """0 for an x that no rule (i, v, label) decides, as x_i = v for none of them; 1 for the others."""
-    return If(test=Not(of=meets(d, rules)), then=Integer(of=0), otherwise=Integer(of=1))
-
-
-def meets(d: int, rules: Sequence[Rule]) -> AnyTest:
-    """Does any of the rules decide x?"""
-    weights = tuple(sum(2 * v - 1 for i, v, _ in rules if i == j) for j in range(d))
-    none, dot = Integer(of=sum(v - 1 for _, v, _ in rules)), Dot(field="x", weights=weights)
-    return Compare(left=dot, relation="!=", right=none)
 
 
 def run(parameters: Parameters) -> Asking:
@@ -90,12 +73,6 @@ def grown(d: int, threshold: float, tau: float) -> Generator[Sequence[Ask], Sequ
         new = [(i, v, int(2 * shares[i, :, v].argmax() - 1)) for i, v in order if all(i != j for j, _, _ in rules)]
         rules += [rule for rule in new if wrong[rule[:2]] <= threshold] or new[:1]
     return rules, int(2 * labels.argmax() - 1)
-
-
-def described(rules: Sequence[Rule], otherwise: int) -> tuple[str, dict[str, object]]:
-    """The list, to read and as JSON."""
-    tests = "".join(f"if {'' if v else '¬'}x_{i} then {label:+d}, else " for i, v, label in rules)
-    return f"{tests}{otherwise:+d}", {"rules": [list(rule) for rule in rules], "otherwise": otherwise}
 
 
 def concept(value: Learnt) -> DecisionListConcept:

@@ -11,22 +11,11 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
-from askance_protocol import parameters as read
-from askance_protocol.queries.language import Affine, AnyTest, Compare, If, Integer, Term
 from askance_server.core.strategy import Asking, Features, Parameters, Strategy
-from askance_server.strategies.decision_list import (
-    ROUNDS,
-    Rule,
-    described,
-    error,
-    grown,
-    meets,
-    predict,
-    promise,
-    schema,
-)
+from askance_server.strategies.decision_list import ROUNDS, error, grown, predict, promise, schema
 from askance_server.strategies.shared.bits import width
 from askance_server.strategies.shared.checked import Attempt, Candidate, checked, portions, tolerances
+from askance_server.strategies.shared.lists import Rule, described, positive
 
 ATTEMPTS: Final = 6
 SHARPER: Final = 0.2
@@ -60,23 +49,9 @@ def _attempt(d: int, threshold: float, tolerance: float) -> Attempt:
 
 
 def in_runs(rules: Sequence[Rule]) -> list[Rule]:
-    """The rules up to those that a question has no room for."""
+    """The rules up to those that a question has no room for: runs of one label are what it is made of."""
     runs = [list(run) for _, run in groupby(rules, key=lambda rule: rule[2])]
     return [rule for run in runs[:_RUNS] for rule in run]
-
-
-def positive(d: int, rules: Sequence[Rule], otherwise: int) -> AnyTest:
-    """Does the list label x +1? Each run of rules with one label weighs more than all that come after it."""
-    runs = [(label, list(run)) for label, run in groupby(rules, key=lambda rule: rule[2])]
-    terms = tuple(
-        Term(
-            weight=label << (len(runs) - at) if label > 0 else -(1 << (len(runs) - at)),
-            of=If(test=meets(d, run), then=Integer(of=1), otherwise=Integer(of=0)),
-        )
-        for at, (label, run) in enumerate(runs)
-    )
-    said = Affine(constant=otherwise, terms=terms) if terms else Integer(of=otherwise)
-    return Compare(left=said, relation=">", right=Integer(of=0))
 
 
 def portions_for(parameters: Parameters) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from fractions import Fraction
 from typing import Final
 
@@ -27,7 +27,7 @@ from askance_server.core.strategy import (
 from askance_server.strategies.decision_list import concept
 from askance_server.strategies.shared import bits
 from askance_server.strategies.shared.bits import disagreement, joint, width
-from askance_server.strategies.shared.trees import NodeNumbers, describe_tree, reached
+from askance_server.strategies.shared.trees import NodeNumbers, describe_tree, reached, tested_bits
 
 ROUNDS: Final = 4
 
@@ -104,14 +104,6 @@ def error(learned: Learnt, truth: Learnt) -> Fraction | None:
     """Exact error against a decision list over all values of the tested bits, if these are few."""
     bits = {*tested_bits(learned["tree"]), *(rule[0] for rule in truth["rules"])}
     return disagreement(bits, concept(truth), lambda columns: predict(learned, columns))
-
-
-def tested_bits(node: Learnt | int) -> Iterator[int]:
-    """Indexes of the bits that a tree tests."""
-    if not isinstance(node, int):
-        yield node["bit"]
-        yield from tested_bits(node["one"])
-        yield from tested_bits(node["zero"])
 
 
 DECISION_TREE: Final = Strategy(

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
 import numpy as np
 
 from askance_protocol import parameters as read
+from askance_protocol.channels import BinaryResponse
 from askance_protocol.examples import Columns
-from askance_protocol.queries import CellQuery, RealQuery
-from askance_protocol.queries.language import Compare, If, Integer
+from askance_protocol.queries import CellQuery
 from askance_protocol.schema import RealField, Schema
 from askance_server.core.strategy import (
     LEVEL,
-    Answer,
     Ask,
     Asking,
     Estimate,
@@ -24,58 +25,64 @@ from askance_server.core.strategy import (
     Hypothesis,
     Learnt,
     Parameters,
+    Reports,
     Strategy,
     estimates_in,
 )
 from askance_server.strategies.mean import denominator
-from askance_server.strategies.shared.centres import centre_estimates
-from askance_server.strategies.shared.points import GRID, Centre, cube, form, grid, nearest, start
-from askance_server.strategies.shared.sure import interval_members
+from askance_server.strategies.shared.centres import centre_estimates, centre_members, step
+from askance_server.strategies.shared.grids import SIDES, STRIPS, as_shares, cells_of, grid, side, strips
+from askance_server.strategies.shared.points import Centre, cube, nearest, pulls, together
 
-PORTIONS: Final = (1, 3, 3, 3)
-"""The start is one question, each later round one for every coordinate of every centre."""
+PORTIONS: Final = (4, 2, 1, 1, 4)
+"""Strips, a grid, and then steps, of which the last is learned: about as they need."""
+STEPS: Final = (2, 2, 1)  # tolerances of the answers to each: only the next one builds on those before the last
 
 
 def schema(parameters: Parameters) -> Schema:
     """Schema of a user: a point of the cube."""
     read.only(parameters, "d", "k", "denominator", "tolerance")
-    read.whole(parameters, "k", 2, 8, default=3)
     read.decimal(parameters, "tolerance", below=1, default="0.05")
-    return Schema(fields=cube(parameters, read.whole(parameters, "d", 1, 4, default=2)))
+    return Schema(fields=cube(parameters, size(parameters)[1]))
 
 
-def total(j: int, c: int, centres: list[Centre], one: int) -> RealQuery:
-    """x_j if centre c is the nearest, else 0."""
-    mine = Compare(left=nearest(centres), relation="=", right=Integer(of=c))
-    return RealQuery(numerator=If(test=mine, then=form({j: 1}), otherwise=Integer(of=0)), denominator=one)
+def size(parameters: Parameters) -> tuple[int, int]:
+    """Number of centres and of coordinates. Which of k centres is nearest is a query, and its length has a limit."""
+    d = read.whole(parameters, "d", 1, len(SIDES), default=2)
+    return read.whole(parameters, "k", 2, 8 if d <= 5 else 7, default=3), d
 
 
-def run(parameters: Parameters) -> Asking:
-    """A round for the start, then a round for each step."""
-    k, d = read.whole(parameters, "k", 2, 8, default=3), read.whole(parameters, "d", 1, 4, default=2)
+def run(parameters: Parameters, scale: float = math.inf) -> Asking:
+    """A round for the cuts of a grid, one for its shares, one for each step; intervals need the scale of a bit."""
+    k, d = size(parameters)
     one, tau = denominator(parameters), float(read.decimal(parameters, "tolerance", below=1, default="0.05"))
-    [shares] = yield [Ask(grid(d, one), tau)]
-    centres, answers = start(np.asarray(shares, np.float64), k, d), list[Answer]()
-    for _ in PORTIONS[1:]:
+    along = yield [Ask(strips(j, one), tau, "best") for j in range(d)]
+    sides = [side(as_shares(np.asarray(shares, np.float64)), SIDES[d - 1], one) for shares in along]
+    answers = yield [Ask(grid(sides), tau)]
+    cells = cells_of(sides, np.asarray(answers[0], np.float64))
+    centres = cells.start(k)
+    for times in STEPS:
         now: list[Centre] = np.rint(one * centres).astype(int).tolist()
-        sums = [Ask(total(j, c, now, one), tau) for c in range(k) for j in range(d)]
-        answers = yield [Ask(CellQuery(cells=k, cell=nearest(now)), tau), *sums]
-        counts, *totals = answers
-        counted = np.asarray(counts, np.float64)[:, np.newaxis]
-        means = np.array(totals).reshape(k, d) / np.maximum(counted, tau)
-        # A centre that seems to have nobody stays where it is.
-        centres = np.where(counted > 2 * tau, means.clip(-1, 1), centres)
+        # A sum is told by K answers together, whose errors are as likely one way as the other: by √K better than each.
+        each, all_ = (max(tau, min(times * tau * more, 0.5)) for more in (1, math.sqrt(together(k))))
+        sums = [Ask(pull, all_) for j in range(d) for pull in pulls(j, now, one)]
+        answers = yield [Ask(CellQuery(cells=k, cell=nearest(now)), each, "best"), *sums]
+        centres = step(answers, cells, centres)
     text = ", ".join(f"({', '.join(f'{x:.3f}' for x in centre)})" for centre in centres.tolist())
-    # Coordinate by coordinate, centre by centre: of the points that were nearest before the last step.
-    sure = centre_estimates(partial(estimates_in, answers), k, d, 0)
-    told = {**interval_members(sure), "reports": [each.reports for each in sure]} if sure else {}
-    return Hypothesis(f"centres {text}", {"centres": centres.tolist(), **told})
+    sure = centre_members(partial(estimates_in, answers), k, d, scale)
+    return Hypothesis(f"centres {text}", {"centres": centres.tolist(), **sure})
 
 
-def estimates(parameters: Parameters, estimating: Estimating) -> Sequence[Estimate]:
+def at(reports: Reports) -> Strategy:
+    """The same strategy, which can say how sure it is."""
+    scale = float(BinaryResponse(reports.micro_epsilon).scale)
+    return replace(KMEANS, at=None, run=partial(run, scale=scale), estimates=partial(estimates, scale))
+
+
+def estimates(scale: float, parameters: Parameters, estimating: Estimating) -> Sequence[Estimate]:
     """Each coordinate of each centre, and then what each question says."""
-    k, d = read.whole(parameters, "k", 2, 8, default=3), read.whole(parameters, "d", 1, 4, default=2)
-    return [*centre_estimates(estimating, k, d, GRID**d), *estimating(LEVEL)]
+    k, d = size(parameters)
+    return [*centre_estimates(estimating, k, d, d * STRIPS + SIDES[d - 1] ** d, scale), *estimating(LEVEL)]
 
 
 def cost(value: Learnt, columns: Columns) -> float:
@@ -90,13 +97,13 @@ KMEANS: Final = Strategy(
     name="kmeans",
     summary="Centres of clusters",
     interactive=True,
-    rounds=4,
+    rounds=len(PORTIONS),
     schema=schema,
     run=run,
     longest="ones",
     portions=PORTIONS,
     cost=cost,
-    estimates=estimates,
+    at=at,
     examples="clusters",
     features=Features.POINTS,
     small={"d": 2, "k": 3},

@@ -10,59 +10,76 @@ from askance_protocol import parameters as read
 from askance_protocol.arrays import Truths
 from askance_protocol.concepts import SeparatorConcept
 from askance_protocol.examples import Columns
-from askance_protocol.queries import RealQuery
-from askance_protocol.queries.language import AnyTest, Compare, Constant, If, Integer, Label, Xor
+from askance_protocol.queries import BooleanQuery
 from askance_protocol.schema import LabelField, Schema
-from askance_server.core.strategy import (
-    Ask,
-    Asking,
-    Features,
-    Hypothesis,
-    Learnt,
-    Parameters,
-    Strategy,
-)
+from askance_server.core.strategy import Ask, Asking, Features, Hypothesis, Learnt, Parameters, Strategy
 from askance_server.strategies.mean import denominator
-from askance_server.strategies.shared.points import cube, form
+from askance_server.strategies.shared.planes import (
+    Steps,
+    fewest,
+    mistaken,
+    pieces_of,
+    product,
+    pull,
+    unmixing,
+    whole,
+)
+from askance_server.strategies.shared.points import cube
 
 ROUNDS: Final = 4
-UNIT: Final = 1000  # weights are whole numbers, so that queries can carry them
+MOST_ROUNDS: Final = 16
+FEW: Final = 8
+"""Dimensions of which all products are asked for: beyond, they are too many questions."""
+ROUGH: Final = 4
+"""How columns go together is asked within so many tolerances: of few users."""
 
 
 def schema(parameters: Parameters) -> Schema:
     """A point of the cube, and the side of a plane through 0 that it is on."""
-    read.only(parameters, "d", "denominator", "tolerance")
+    read.only(parameters, "d", "denominator", "tolerance", "rounds")
     read.decimal(parameters, "tolerance", below=1, default="0.05")
+    portions(parameters)
     return Schema(fields=(*cube(parameters, read.whole(parameters, "d", 1, 128)), LabelField(name="y")))
 
 
-def mistaken(w: list[int]) -> AnyTest:
-    """Whether y·(w·x) ≤ 0. Once there is an answer, w·x = 0 counts as −1."""
-    positive = Compare(left=form(dict(enumerate(w))), relation=">", right=Integer(of=0))
-    return Xor(of=(Label(sign=1), positive)) if any(w) else Constant(truth=True)
-
-
-def step(j: int, wrong: AnyTest, one: int) -> RealQuery:
-    """y·x_j if w mislabels the point, else 0."""
-    signed = If(test=Label(sign=1), then=form({j: 1}), otherwise=form({j: -1}))
-    return RealQuery(numerator=If(test=wrong, then=signed, otherwise=Integer(of=0)), denominator=one)
+def portions(parameters: Parameters) -> tuple[int, ...]:
+    """Users of each round in proportion to what its questions need: a quarter for one that is asked within 2τ."""
+    d, rounds = read.whole(parameters, "d", 1, 128), read.whole(parameters, "rounds", 1, MOST_ROUNDS, default=ROUNDS)
+    start = 4 * d + (d * (d + 1) * 2 // ROUGH**2 if d <= FEW else 0)
+    return (start,) if rounds == 1 else (start, *[4 + d] * (rounds - 2), 4)
 
 
 def run(parameters: Parameters) -> Asking:
-    """Repeat w ← w + E[y·x; y·(w·x) ≤ 0], in the coordinates that τ tells from 0, for some rounds or to no mistake.
-
-    Then, if w* of length 1 has the margin γ ≤ y·(w*·x), a share p is mistaken with γ·p ≤ w*·E[y·x; …] ≤ 2τ·√d.
-    """
-    d, one = read.whole(parameters, "d", 1, 128), denominator(parameters)
-    w, tau = [0] * d, float(read.decimal(parameters, "tolerance", below=1, default="0.05"))
-    for _ in range(ROUNDS):
-        means = np.array((yield [Ask(step(j, mistaken(w), one), tau) for j in range(d)]))
-        told = np.where(np.abs(means) > tau, means, 0)
-        if not told.any():
+    """Ask for the start, then step for some rounds or to no mistake; the plane with the fewest is learned."""
+    d, one, rounds = read.whole(parameters, "d", 1, 128), denominator(parameters), len(portions(parameters))
+    tau = float(read.decimal(parameters, "tolerance", below=1, default="0.05"))
+    wide, rough = (max(tau, min(times * tau, 0.5)) for times in (2, ROUGH))
+    pieces = pieces_of(one, rough) if d <= FEW else 0
+    pairs = [(j, k) for j in range(d) for k in range(j + 1)] if pieces else []
+    answers = yield [
+        *(Ask(pull(j, mistaken([]), one), tau) for j in range(d)),
+        *(Ask(product(j, k, one, pieces), rough) for j, k in pairs),
+    ]
+    pulled, moments = np.array(answers[:d], np.float64), np.array(answers[d:], np.float64)
+    if (np.abs(pulled) <= tau).all():
+        return told([0] * d)
+    back = unmixing(moments, d, rough) if pairs else np.eye(d)
+    steps, tried = Steps(back.T @ pulled, wide * float(np.linalg.norm(back))), list[tuple[list[int], float]]()
+    for left in reversed(range(rounds - 1)):
+        w = whole(back @ steps.u)
+        share, *pulls = yield [
+            Ask(BooleanQuery(test=mistaken(w)), tau),
+            *(Ask(pull(j, mistaken(w), one), wide) for j in range(d) if left),
+        ]
+        tried.append((w, float(np.asarray(share))))
+        if not left or not steps.step(back.T @ np.array(pulls, np.float64)):
             break
-        w = [weight + round(UNIT * mean) for weight, mean in zip(w, told.tolist(), strict=True)]
-    text = " ".join(f"{weight:+d} x{j}" for j, weight in enumerate(w))
-    return Hypothesis(f"y = +1 where {text} > 0", {"weights": w})
+    return told(fewest(tried, tau) if tried else whole(back @ steps.u))
+
+
+def told(w: list[int]) -> Hypothesis:
+    """The plane, for a person and for a program."""
+    return Hypothesis(f"y = +1 where {' '.join(f'{weight:+d} x{j}' for j, weight in enumerate(w))} > 0", {"weights": w})
 
 
 def predict(value: Learnt, columns: Columns) -> Truths:
@@ -74,10 +91,10 @@ PERCEPTRON: Final = Strategy(
     name="perceptron",
     summary="A plane through 0",
     interactive=True,
-    rounds=ROUNDS,
+    rounds=MOST_ROUNDS,
     schema=schema,
     run=run,
-    longest="ones",
+    portions_for=portions,
     predict=predict,
     examples="separator",
     features=Features.REALS,

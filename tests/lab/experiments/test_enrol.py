@@ -12,6 +12,7 @@ from scipy import stats
 
 from benchmarks import enrol
 
+DOCS = Path(__file__).parents[3] / "docs"
 SEEDS = 12
 TERMS = {"epsilon": "2", "beta": "0.1"}
 
@@ -77,3 +78,11 @@ def test_control_a_plan_of_too_few_is_missed() -> None:
     # And a plan that is not tight does not claim that half fails.
     loose = replace(of, plan=replace(of.plan, enrol=10 * of.plan.enrol))
     assert enrol.row(loose, {"enrol": SEEDS, "half": SEEDS}, SEEDS)["half_fails"] is None
+
+
+def test_the_page_has_what_the_benchmark_printed() -> None:
+    printed = json.loads((DOCS / "plan" / "enrol.json").read_text("utf-8"))
+    page = (DOCS / "plan.md").read_text("utf-8")
+
+    assert "\n".join(enrol.table(printed)) in page
+    assert (printed["missed"], printed["seeds"]) == ([], 200)

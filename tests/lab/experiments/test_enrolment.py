@@ -62,7 +62,10 @@ def power(source: np.random.Generator) -> int:
 
 OWN: Final[Mapping[str, Draw]] = {
     "conjunction": lambda s: {"d": int(s.integers(1, 65)), "alpha": decimal(s, 0.001, 0.99)},
+    "conjunction-checked": lambda s: {"d": int(s.integers(1, 65)), "alpha": decimal(s, 0.01, 0.99)},
     "decision-list": lambda s: {"d": int(s.integers(1, 17)), "alpha": decimal(s, 0.01, 0.99)},
+    "decision-list-checked": lambda s: {"d": int(s.integers(1, 9)), "alpha": decimal(s, 0.05, 0.99)},
+    "decision-tree-checked": lambda s: {"d": int(s.integers(1, 9)), "alpha": decimal(s, 0.05, 0.99)},
     "decision-tree": lambda s: {
         "d": int(s.integers(2, 9)),
         "depth": int(s.integers(1, 5)),

@@ -102,7 +102,8 @@ EXAMPLE: Final = Schema(fields=(BitsField(name="x", width=2),))
 def searching(longest: Any = None, rounds: int = 5) -> Strategy:
     """Asks again, twice as sharply, as long as the answer is 0.3 or more: the truth is a half."""
 
-    def run(_: Parameters) -> Generator[Sequence[Ask], Sequence[Answer], Hypothesis]:
+    def run(parameters: Parameters) -> Generator[Sequence[Ask], Sequence[Answer], Hypothesis]:
+        assert not parameters
         tolerance = 0.2
         for _ in range(3):
             [answer] = yield [Ask(BooleanQuery(test=Bit(field="x", index=0)), tolerance)]

@@ -173,7 +173,8 @@ def test_the_command_prints_the_table_and_measures_nothing(tmp_path: Path, monke
     assert "Nothing is assumed." in plain.stdout
     assert [(each["d"], each["measured"] is None) for each in found] == [(4, True), (8, False)]
     assert list(tmp_path.iterdir()) == []
-    assert isinstance(CliRunner().invoke(app, ["separation", "--table", "--epsilon", "0"]).exception, AskanceError)
+    for silly in (["--epsilon", "0"], ["--epsilon", "21"], ["--d", "512"]):
+        assert isinstance(CliRunner().invoke(app, ["separation", "--table", *silly]).exception, AskanceError)
 
 
 def test_what_was_measured_is_the_fewest_of_the_benchmark() -> None:

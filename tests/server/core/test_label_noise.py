@@ -141,8 +141,11 @@ def test_noise_costs_what_it_takes_from_each_answer_and_no_more() -> None:
 
 LABELLED: dict[str, dict[str, Any]] = {
     "conjunction": {"d": 4, "alpha": "0.3"},
+    "conjunction-checked": {"d": 4, "alpha": "0.3"},
     "decision-list": {"d": 3, "alpha": "0.4"},
+    "decision-list-checked": {"d": 3, "alpha": "0.4"},
     "decision-tree": {"d": 4, "depth": 2, "tolerance": "0.1"},
+    "decision-tree-checked": {"d": 4, "alpha": "0.3"},
     "masked-parity": {"d": 2},
     "masked-parity-noninteractive": {"d": 2},
     "masked-parity-pooled": {"d": 4},

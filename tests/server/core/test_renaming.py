@@ -21,7 +21,10 @@ from askance_server.strategies.registry import registry
 
 LEARNERS = {
     "conjunction": {"d": 4, "alpha": "0.3"},
+    "conjunction-checked": {"d": 4, "alpha": "0.3"},
     "decision-list": {"d": 4, "alpha": "0.4"},
+    "decision-list-checked": {"d": 4, "alpha": "0.4"},
+    "decision-tree-checked": {"d": 4, "alpha": "0.4"},
     "decision-tree": {"d": 4, "depth": 2, "tolerance": "0.1"},
     "parity": {"d": 4},
     "masked-parity": {"d": 4},

@@ -8,17 +8,16 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
 from askance_lab.data.made_up import made_up
-from askance_lab.evaluation.weighted import WeightedExamples
-from askance_lab.oracles.exact import Exact
 from askance_lab.oracles.local import learned_by, study_for
 from askance_lab.run_study import run_study
 from askance_server.core.estimates import study_estimates
 from askance_server.core.in_memory import StudyInMemory
-from askance_server.core.strategy import Ask, Estimate, Parameters
+from askance_server.core.strategy import Estimate, Parameters
 from askance_server.strategies.kmeans import KMEANS
 from askance_server.strategies.shared.centres import centre_estimates
 
@@ -42,9 +41,9 @@ def rows_of(view: StudyInMemory) -> list[Estimate]:
 def truth(seed: int) -> tuple[float, ...]:
     """The means of the users nearest to the centres that the last round asked about."""
     *_, last = study(seed).rounds.values()
-    asks = [Ask(part.query.query, 0.1) for part in last.parts]
-    counts, *totals = Exact(WeightedExamples(POPULATION.columns(range(USERS)))).answer(asks)
-    return tuple(float(total) / float(np.atleast_1d(counts)[at // D]) for at, total in enumerate(totals))
+    columns = POPULATION.columns(range(USERS))
+    near = last.parts[0].query.answers(columns) - 1
+    return tuple(float(columns[f"x{j}"][near == c].mean()) / 1000 for c in range(K) for j in range(D))
 
 
 def misses(change: Callable[[Estimate], Estimate]) -> NDArray[np.int64]:
@@ -64,9 +63,9 @@ def test_intervals_of_centres_hold() -> None:
     assert not too_many(misses(lambda row: row))
 
 
-def test_control_intervals_a_third_as_wide_are_found() -> None:
+def test_control_intervals_a_sixth_as_wide_are_found() -> None:
     def narrow(row: Estimate) -> Estimate:
-        low, high = (row.estimate + (end - row.estimate) / 3 for end in (row.low, row.high))
+        low, high = (row.estimate + (end - row.estimate) / 6 for end in (row.low, row.high))
         return replace(row, low=low, high=high)
 
     assert too_many(misses(narrow))
@@ -78,25 +77,43 @@ def test_each_centre_has_its_row_and_its_place_in_the_hypothesis() -> None:
 
     assert [row.name for row in rows] == ["mean(x0) nearest to centre 0", "mean(x0) nearest to centre 1"]
     assert all(row.low <= row.estimate <= row.high < row.low + 1 for row in rows)
-    assert np.allclose(np.ravel(learned["centres"]), [row.estimate for row in rows])
+    for centre, row in zip(np.ravel(learned["centres"]).tolist(), rows, strict=True):
+        assert row.low <= centre <= row.high
     assert np.allclose(learned["low"], [row.low for row in rows], rtol=1e-4)
     assert np.allclose(learned["high"], [row.high for row in rows], rtol=1e-4)
     assert (learned["level"], learned["reports"]) == (0.95, [row.reports for row in rows])
     *_, last = study(1).counted.values()
-    assert rows[1].reports == last[0].received + last[2].received
+    assert rows[1].reports == sum(tally.received for tally in last)
 
 
-def test_a_share_that_may_be_nothing_leaves_everything_open() -> None:
-    def estimating(level: float, _sums: object = None) -> list[Estimate]:
-        rows = [(0.01, 0.0, 0.1), (0.5, 0.4, 0.6), (0.2, -0.1, 0.3), (0.2, 0.1, 0.3)]
-        return [Estimate("", value, low, high, level, 10) for value, low, high in rows]
+def row(value: float, low: float, high: float, reports: int = 10) -> Estimate:
+    return Estimate("", value, low, high, 0.95, reports)
 
-    open_, known = centre_estimates(estimating, 2, 1, 0)
 
-    assert (open_.low, open_.high) == (-1, 1)
-    assert (known.low, known.high, known.reports) == (0.1 / 0.6, 0.3 / 0.4, 20)
+def test_a_coordinate_is_a_quotient_whose_ends_are_those_of_its_parts() -> None:
+    """Two centres: their shares, and the coordinate as it is and with the second centre's sign turned."""
+
+    def estimating(_: float, _sums: object = None) -> list[Estimate]:
+        return [row(0.01, 0.0, 0.1), row(0.5, 0.4, 0.6), row(0.3, -1, 1, 10**6), row(-0.1, -1, 1, 10**6)]
+
+    first, known = centre_estimates(estimating, 2, 1, 0, scale=2)
+    far = 2 * np.sqrt(2 * np.log(2 / (0.05 * 2 / 3)) * 2e-6) / 2
+
+    assert (first.low, first.high) == (pytest.approx((0.1 - far) / 0.1), 1)
+    assert (known.low, known.high) == pytest.approx(((0.2 - far) / 0.6, (0.2 + far) / 0.4))
+    assert (known.estimate, known.reports) == (pytest.approx(0.4), 2_000_010)
+
+
+def test_an_answer_that_was_cut_off_leaves_everything_open() -> None:
+    """What is beyond it is not told, so the sum is no sum of independent numbers."""
+
+    def estimating(_: float, _sums: object = None) -> list[Estimate]:
+        return [row(0.5, 0.4, 0.6), row(0.5, 0.4, 0.6), row(1.0, -1, 1, 10**6), row(0.9, -1, 1, 10**6)]
+
+    for each in centre_estimates(estimating, 2, 1, 0, scale=2):
+        assert (each.low, each.high) == (-1, 1)
 
 
 def test_before_a_round_is_whole_there_is_none() -> None:
-    assert centre_estimates(lambda _, _sums=None: [], 2, 1, 4) == ()
-    assert centre_estimates(lambda level, _sums=None: [Estimate("", 0, 0, 0, level, 1)] * 7, 2, 1, 4) == ()
+    assert centre_estimates(lambda _, _sums=None: [], 2, 1, 4, 1) == ()
+    assert centre_estimates(lambda level, _sums=None: [row(0, 0, 0)] * 7, 2, 1, 4, 1) == ()

@@ -1,11 +1,17 @@
-"""How sure the centres of clusters are: each coordinate is the mean of the points that were nearest to one centre.
+"""Where the centres of clusters move, and how sure they are: each is the mean of the points that were nearest to one.
 
 Theory of operation
 -------------------
 In its last round k-means asks for the share D of the points that are nearest to a centre, and for the mean N of their
-coordinate, which counts 0 for all other points. The centre moves to N/D. So its interval is that of a quotient, as of
-a mean over a field with gaps (`survey_answers`): N's fails with two thirds of the probability, D's with one third, and
-whenever both hold, so does the quotient's.
+coordinate, which counts 0 for all other points. Where they are sure enough the centre moves to N/D. So its interval is
+that of a quotient, as of a mean over a field with gaps (`survey_answers`): N's fails with two thirds of the
+probability, D's with one third, and whenever both hold, so does the quotient's.
+
+N is not asked for itself: it is the sum of the answers to some questions with signs, divided by their number K
+(`points.pulls`). A report is one of ±C, C the scale of binary response, so N is a sum of independent numbers, of which
+one of m reports to a question has a range of 2C/(K·m). Hoeffding (1963, Thm 2): it is farther than t from what it
+estimates with probability 2·exp(−t²/(2·C²·Σ 1/(K²·m))) at most. An answer that was cut off at ±1 is no such number:
+then nothing is said.
 
 What the interval holds is the mean of the points nearest to the centre *of the round before*, which the bulletin has:
 users of a round are of no other, so that centre is no part of the chance. Where the best centres lie, if there are
@@ -14,26 +20,68 @@ such, no interval says.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from askance_server.core.strategy import LEVEL, Estimate, Estimating
+import numpy as np
+
+from askance_protocol.arrays import Floats
+from askance_server.core.strategy import LEVEL, Answer, Estimate, Estimating
+from askance_server.strategies.shared.grids import Cells
+from askance_server.strategies.shared.points import signs, together
+from askance_server.strategies.shared.sure import interval_members
 from askance_server.strategies.shared.survey_answers import VALUE_FAILS, quotient_interval
 
 
-def centre_estimates(estimating: Estimating, k: int, d: int, first: int) -> Sequence[Estimate]:
+def step(answers: Sequence[Answer], cells: Cells, centres: Floats) -> Floats:
+    """Lloyd's step: each centre to the mean of its points, but no farther than a cell from where the grid has it.
+
+    A share of a few users is told with an error as large as itself, and the grid then knows better.
+    """
+    counts, *totals = answers
+    counted = np.asarray(counts, np.float64)[:, np.newaxis]
+    k, d = centres.shape
+    sums = signs(k).T @ np.array(totals, np.float64).reshape(d, -1).T / together(k)
+    means = sums / np.where(counted > 0, counted, np.inf)
+    there, width = cells.moved(centres), cells.around(centres) / 2
+    return np.where(counted > 0, means.clip(there - width, there + width), there).clip(-1, 1)
+
+
+def centre_estimates(estimating: Estimating, k: int, d: int, first: int, scale: float) -> Sequence[Estimate]:
     """A row for each coordinate of each centre, from the last round; none before there is one that all parts answered.
 
-    `first` is the number of estimates before the rounds of k shares and k·d means each.
+    `first` is the number of estimates before the rounds of k shares and the questions about sums; `scale` is C.
     """
-    values, shares = (estimating(1 - (1 - LEVEL) * part) for part in (VALUE_FAILS, 1 - VALUE_FAILS))
-    if len(values) <= first or (len(values) - first) % (k + k * d):
+    rows, values = together(k), estimating(LEVEL)
+    each = k + rows * d
+    if len(values) <= first or (len(values) - first) % each:
         return ()
-    totals, counts = values[-k * d :], shares[-k * d - k : -k * d]
+    counts = estimating(1 - (1 - LEVEL) * (1 - VALUE_FAILS))[-each : -rows * d]
+    asked = [values[len(values) - rows * (d - j) :][:rows] for j in range(d)]
     return [
-        _coordinate(f"mean(x{j}) nearest to centre {c}", totals[c * d + j], counts[c])
+        _coordinate(f"mean(x{j}) nearest to centre {c}", _total(asked[j], signs(k)[:, c].tolist(), scale), counts[c])
         for c in range(k)
         for j in range(d)
     ]
+
+
+def centre_members(estimating: Estimating, k: int, d: int, scale: float) -> Mapping[str, Any]:
+    """Intervals for a hypothesis, coordinate by coordinate, centre by centre, from the answers to the last round."""
+    sure = centre_estimates(estimating, k, d, 0, scale)
+    return {**interval_members(sure), "reports": [each.reports for each in sure]} if sure else {}
+
+
+def _total(answers: Sequence[Estimate], signed: Sequence[float], scale: float) -> Estimate:
+    """The mean over all points of a coordinate that counts 0 for those nearest to other centres."""
+    fails, rows = (1 - LEVEL) * VALUE_FAILS, len(answers)
+    middle = sum(sign * each.estimate for sign, each in zip(signed, answers, strict=True)) / rows
+    if math.isfinite(scale) and all(abs(each.estimate) < 1 for each in answers):
+        far = scale * math.sqrt(2 * math.log(2 / fails) * sum(1 / each.reports for each in answers)) / rows
+    else:
+        far = 2.0
+    low, high = np.clip([middle - far, middle + far], -1, 1).tolist()
+    return Estimate("", middle, low, high, 1 - fails, sum(each.reports for each in answers))
 
 
 def _coordinate(name: str, total: Estimate, share: Estimate) -> Estimate:

@@ -1,21 +1,31 @@
-"""Points of the cube [−1, 1]^d, for several strategies: planes, a grid, the nearest of some centres."""
+"""Points of the cube [−1, 1]^d, for several strategies: affine forms, and which of some centres is the nearest."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Literal
 
 import numpy as np
 
 from askance_protocol.arrays import Floats
-from askance_protocol.queries import CellQuery
-from askance_protocol.queries.language import Affine, And, AnyNumber, AnyTest, Compare, FieldValue, If, Integer, Term
+from askance_protocol.queries import RealQuery
+from askance_protocol.queries.language import (
+    Affine,
+    And,
+    AnyNumber,
+    AnyTest,
+    Compare,
+    Constant,
+    FieldValue,
+    If,
+    Integer,
+    Or,
+    Term,
+)
 from askance_protocol.schema import RealField
 from askance_server.core.strategy import Parameters
 from askance_server.strategies.mean import denominator
 
-GRID: Final = 4
-"""Cells along each side of the cube."""
 Centre = Sequence[int]
 """In numerators, as all that is asked of a point."""
 
@@ -32,11 +42,17 @@ def form(weights: Mapping[int, int], constant: int = 0) -> AnyNumber:
     return Affine(constant=constant, terms=terms)
 
 
-def closer(to: Centre, than: Centre) -> AnyTest:
-    """Whether |x − to|² ≤ |x − than|²: affine in x, as the squares of x cancel."""
+def closer(to: Centre, than: Centre, relation: Literal["<=", "<"] = "<=") -> AnyTest:
+    """Whether |x − to|² ≤ |x − than|², or is below it: affine in x, as the squares of x cancel."""
     weights = {j: 2 * (b - a) for j, (a, b) in enumerate(zip(to, than, strict=True))}
     score = form(weights, sum(a * a for a in to) - sum(b * b for b in than))
-    return Compare(left=score, relation="<=", right=Integer(of=0))
+    return Compare(left=score, relation=relation, right=Integer(of=0))
+
+
+def belongs(to: int, centres: Sequence[Centre]) -> AnyTest:
+    """Whether this centre is the nearest; of several the first, as `nearest` has it."""
+    tests = [closer(centres[to], each, "<" if c < to else "<=") for c, each in enumerate(centres) if c != to]
+    return And(of=tuple(tests))
 
 
 def nearest(centres: Sequence[Centre], first: int = 0) -> AnyNumber:
@@ -48,21 +64,27 @@ def nearest(centres: Sequence[Centre], first: int = 0) -> AnyNumber:
     return If(test=test, then=Integer(of=first), otherwise=nearest(centres, first + 1))
 
 
-def grid(d: int, one: int) -> CellQuery:
-    """Cell of a grid: Σ GRID^j · (number of cuts that x_j has passed)."""
-    cuts = [2 * one * cut // GRID - one for cut in range(1, GRID)]
-    passed = [(j, Compare(left=form({j: 1}), relation=">=", right=Integer(of=cut))) for j in range(d) for cut in cuts]
-    one_each = [(GRID**j, If(test=test, then=Integer(of=1), otherwise=Integer(of=0))) for j, test in passed]
-    terms = tuple(Term(weight=weight, of=of) for weight, of in one_each)
-    return CellQuery(cells=GRID**d, cell=Affine(terms=terms))
+def together(k: int) -> int:
+    """Number of questions by which the k sums of a coordinate are asked at once: a power of two."""
+    return 1 << (k - 1).bit_length()
 
 
-def start(shares: Floats, k: int, d: int) -> Floats:
-    """Middles of grid cells: the fullest, then k − 1 times a full one far from those chosen before."""
-    cells = np.arange(len(shares))[:, np.newaxis] // GRID ** np.arange(d) % GRID
-    middles = (2 * cells + 1) / GRID - 1
-    chosen = [int(shares.argmax())]
-    while len(chosen) < k:
-        away = ((middles[:, np.newaxis] - middles[chosen]) ** 2).sum(axis=2).min(axis=1)
-        chosen.append(int((shares * away).argmax()))
-    return middles[chosen]
+def pulls(j: int, centres: Sequence[Centre], one: int) -> list[RealQuery]:
+    """x_j with a sign by the nearest centre, for each row of Hadamard's matrix: all users answer about every centre."""
+    k, x, minus = len(centres), form({j: 1}), form({j: -1})
+    asked = list[RealQuery]()
+    for row in range(together(k)):
+        negative = [c for c in range(k) if (row & c).bit_count() % 2]
+        fewer, turned = (negative, False) if 2 * len(negative) <= k else (sorted({*range(k)} - {*negative}), True)
+        test = Or(of=tuple(belongs(c, centres) for c in fewer)) if fewer else Constant(truth=False)
+        then, otherwise = (x, minus) if turned else (minus, x)
+        asked.append(
+            RealQuery(numerator=If(test=test, then=then, otherwise=otherwise) if fewer else otherwise, denominator=one)
+        )
+    return asked
+
+
+def signs(k: int) -> Floats:
+    """Signs of the k sums in each of these questions: the first columns of Hadamard's matrix."""
+    rows = np.arange(together(k))
+    return 1.0 - 2.0 * (np.bitwise_count(rows[:, np.newaxis] & rows[:k]) % 2)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from askance_protocol.queries.language import AnyNumber, Bit, If, Integer
+from askance_server.core.strategy import Learnt
 
 NodeNumbers = dict[int, int]
 """By node: the root is 1, and where the bit of node n is v, comes node 2n + v."""
@@ -23,10 +26,18 @@ def reached(bit: NodeNumbers, leaves: list[int]) -> tuple[AnyNumber, bool]:
     return leaf_of(bit, asked), bool(ends - asked.keys())
 
 
-def describe_tree(bit: NodeNumbers, label: NodeNumbers, n: int = 1) -> tuple[str, object]:
+def describe_tree(bit: NodeNumbers, label: NodeNumbers, n: int = 1) -> tuple[str, Learnt | int]:
     """The tree from n on, to read and as JSON, without tests that change nothing."""
     if n not in bit:
         return f"{label[n]:+d}", label[n]
     zero, one = describe_tree(bit, label, 2 * n), describe_tree(bit, label, 2 * n + 1)
     text = f"(if x_{bit[n]} then {one[0]} else {zero[0]})"
     return one if one == zero else (text, {"bit": bit[n], "one": one[1], "zero": zero[1]})
+
+
+def tested_bits(node: Learnt | int) -> Iterator[int]:
+    """Indexes of the bits that a tree tests."""
+    if not isinstance(node, int):
+        yield node["bit"]
+        yield from tested_bits(node["one"])
+        yield from tested_bits(node["zero"])
