@@ -90,7 +90,7 @@ def chosen(strategy: Strategy, eta_most: Fraction, example: Schema) -> Strategy:
     rounds, portions = strategy.rounds + 1, strategy.portions
     if portions:
         portions = (*portions, max(1, round(sum(portions) / strategy.rounds)))
-    return replace(strategy, run=run, rounds=rounds, portions=portions, interactive=True)
+    return replace(strategy, run=run, rounds=rounds, portions=portions, interactive=True, longest=None)
 
 
 def disagrees(positive: AnyTest) -> BooleanQuery:

@@ -220,7 +220,8 @@ def simulated(strategy: Strategy, study: StudySpec, reports: int) -> Strategy:
                 _answer(part, part.made_up(each, accuracy, random)) for part, each in zip(parts, said, strict=True)
             ]
 
-    return replace(strategy, run=run)
+    # What is made up has noise: after no answers is it known what the strategy will ask.
+    return replace(strategy, run=run, longest=None)
 
 
 def _parts(study: StudySpec, strategy: Strategy, asks: Sequence[Ask], reports: int) -> list[SimulatedPart]:
