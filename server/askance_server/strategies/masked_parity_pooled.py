@@ -71,7 +71,8 @@ def search(d: int, shares: tuple[int, ...], sure: float, c: float, early: int = 
     noise = posterior.hear([Candidate(0)], [np.atleast_1d(answers[0])])
     for number, share in enumerate(shares[1:], 1):
         # The fewer rounds, the fewer candidates, and each looked at well.
-        most, depth = early * left // (len(shares) - number), max(1.0, min(3.0, 20 / len(shares)))
+        to_come = len(shares) - number - 1
+        most, depth = min(early * left // (to_come + 1), left - to_come), max(1.0, min(3.0, 20 / len(shares)))
         trials = posterior.worth(share / shares[0] / noise, most, depth)
         left -= len(trials)
         answers = yield [Ask(searched(d, each.r), tolerance(each, trials), share=each.weight) for each in trials]
