@@ -5,7 +5,8 @@ until it is sure, that is what counts. Where it says "tallied", the users of a s
 one (`masked_parity_tallies`, the same law); else every study is in process, user by user, with the protocol's own
 rounds. Exits 6 where a goal is missed. What is measured is kept in a file, if one is given, and not measured again.
 
-The goals at d = 64 are measured on seeds that nothing was tuned on, fixed here beforehand: `FRESH`.
+The goals at d = 64 are measured on seeds that nothing was tuned on, fixed here beforehand: `FRESH`. The learner that
+enrols until it is sure was measured on 20,000 to 20,999 too, and changed after that, so these are not fresh to it.
 
     python benchmarks/masked_parity.py [seeds] [--workers N] [--keep FILE]
 """
@@ -16,13 +17,12 @@ import json
 import sys
 import time
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
 from masked_parity_tallies import tallied
 from tasks import arguments, measured_tasks
 
-from askance_lab.experiments.sample_size import LearnerTrial, learner_of, measure, users_needed
+from askance_lab.experiments.sample_size import LearnerTrial, learner_of, measure
 from askance_lab.theory.masked_parity import users_masked_parity_repaired
 from askance_server.strategies.masked_parity_noninteractive import MASKED_PARITY_NONINTERACTIVE
 from askance_server.strategies.masked_parity_pooled import MASKED_PARITY_POOLED
@@ -30,7 +30,7 @@ from askance_server.strategies.masked_parity_two_rounds import MASKED_PARITY_TWO
 from askance_server.strategies.masked_parity_until_sure import MASKED_PARITY_UNTIL_SURE
 
 RATE: Final = 0.95
-FRESH: Final = range(20_000, 21_000)
+FRESH: Final = (range(20_000, 21_000), range(30_000, 31_000))
 POOLED: Final = MASKED_PARITY_POOLED.name
 TWO_ROUNDS: Final = MASKED_PARITY_TWO_ROUNDS.name
 UNTIL_SURE: Final = MASKED_PARITY_UNTIL_SURE.name
@@ -71,7 +71,7 @@ class Goal(NamedTuple):
 
 
 GOALS: Final = (Goal(POOLED, 64, 312_000, 100), Goal(UNTIL_SURE, 64, 325_000, asked=225_000))
-"""On `FRESH` seeds."""
+"""On `FRESH` seeds, each on its own."""
 CURVE: Final = tuple(
     Goal(POOLED, 64, users, rounds)
     for rounds, users in ((2, 392_000), (3, 366_000), (6, 342_000), (12, 330_000), (20, 325_000), (100, 318_000))
@@ -86,19 +86,13 @@ COMPARED: Final = (
     Goal(POOLED, 16, 14_000, by_tallies=False),
 )
 """At d = 16 both ways, which is to say the same."""
-STARTS: Final = (
-    Goal(UNTIL_SURE, 32, 66_000),
-    Goal(POOLED, 32, 68_000),
-    Goal(TWO_ROUNDS, 32, 165_000),
-    Goal(UNTIL_SURE, 16, 13_000),
-    Goal(POOLED, 16, 14_000),
-    Goal(TWO_ROUNDS, 16, 36_000),
-    Goal(UNTIL_SURE, 8, 3_000),
-    Goal(POOLED, 8, 3_200),
-    Goal(TWO_ROUNDS, 8, 8_000),
-    Goal(NONINTERACTIVE, 8, 14_000, by_tallies=False),
+SMALL: Final = (
+    *(Goal(UNTIL_SURE, d, users) for d, users in ((32, 66_000), (16, 13_000), (8, 2_800))),
+    *(Goal(POOLED, d, users) for d, users in ((32, 69_000), (16, 14_000), (8, 3_100))),
+    *(Goal(TWO_ROUNDS, d, users) for d, users in ((32, 172_000), (16, 37_500), (8, 8_000))),
+    Goal(NONINTERACTIVE, 8, 13_805, by_tallies=False),
 )
-"""Where each search in small dimensions begins."""
+"""About where each does in small dimensions."""
 
 
 class GoalTask(NamedTuple):
@@ -106,13 +100,12 @@ class GoalTask(NamedTuple):
 
     goal: Goal
     seeds: range
-    search: bool = False
 
     @property
     def key(self) -> str:
         """Names it among the results."""
         of = f"{self.seeds.start} to {self.seeds.stop - 1}"
-        return f"{'search from' if self.search else 'measure'} {self.goal} seeds={of}"
+        return f"measure {self.goal} seeds={of}"
 
 
 def main() -> int:
@@ -121,9 +114,9 @@ def main() -> int:
     begin = time.perf_counter()
     few, more = range(chosen.seeds), range(3 * chosen.seeds // 2)
     groups: dict[str, Sequence[GoalTask]] = {
-        "goals": [GoalTask(goal, FRESH) for goal in GOALS],
+        "goals": [GoalTask(goal, seeds) for goal, seeds in zip(GOALS, FRESH, strict=True)],
         "curve": [GoalTask(goal, more) for goal in CURVE],
-        "searched": [GoalTask(goal, few, search=True) for goal in STARTS],
+        "small": [GoalTask(goal, few) for goal in SMALL],
         "compared": [GoalTask(goal, few) for goal in COMPARED],
     }
     tasks = {task.key: task for group in groups.values() for task in group}
@@ -149,12 +142,9 @@ def is_missed(goal: Goal, found: dict[str, Any]) -> bool:
 
 
 def row(task: GoalTask) -> dict[str, Any]:
-    """The rate at the goal's users; of a search, at the fewest users with which enough studies were right."""
+    """The rate at the goal's users."""
     goal, seeds = task.goal, task.seeds
-    if task.search:
-        found = users_needed(goal.learner, seeds, goal.users, step=Fraction(1, 40)).measured
-    else:
-        found = measure(goal.learner, goal.users, seeds)
+    found = measure(goal.learner, goal.users, seeds)
     most = STRATEGIES[goal.strategy].planned({"d": goal.d, **({"rounds": goal.rounds} if goal.rounds else {})}).rounds
     how = {"most_rounds": most, "tallied": goal.by_tallies, "first_seed": seeds.start}
     return {"strategy": goal.strategy, "d": goal.d, **how, **found.to_json()}

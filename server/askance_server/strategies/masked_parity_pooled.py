@@ -15,14 +15,13 @@ import numpy as np
 from askance_protocol import parameters as read
 from askance_protocol.queries import CellQuery
 from askance_protocol.queries.language import And, FieldValue, If, Integer, Not, Parity, Xor
+from askance_protocol.rounds import MOST_ROUNDS
 from askance_protocol.schema import Schema
 from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters, Reports, Strategy
 from askance_server.strategies import masked_parity
 from askance_server.strategies.masked_parity import MINUS, SHOWN, dimension, error, predict, promise
 from askance_server.strategies.shared.posterior import Candidate, Posterior, shrinkage
 
-MOST_ROUNDS: Final = 100
-"""Clients answer no more of one study."""
 MOST_QUERIES: Final = 4096
 """No study asks more, over all its rounds."""
 SURE: Final = 0.999
@@ -61,15 +60,19 @@ def run(parameters: Parameters, c: float = 1.0) -> Asking:
     return (yield from search(dimension(parameters), portions(parameters), SURE, c))
 
 
-def search(d: int, shares: tuple[int, ...], sure: float, c: float) -> Asking:
-    """Search with these portions of the users, until one candidate has this probability."""
+def search(d: int, shares: tuple[int, ...], sure: float, c: float, early: int = 1) -> Asking:
+    """Search with these portions of the users, until one candidate has this probability.
+
+    A round asks about an even part of the candidates that may still be asked about, or so many times as many.
+    """
     posterior, left = Posterior(d, c), MOST_QUERIES - 1
     # Any tolerance below the mean's 1/(2d) tells its sign; the more cells, the better is the noise known.
     answers = yield [Ask(searched(d, 0, 4), 1 / (2 * d + 1))]
     noise = posterior.hear([Candidate(0)], [np.atleast_1d(answers[0])])
     for number, share in enumerate(shares[1:], 1):
         # The fewer rounds, the fewer candidates, and each looked at well.
-        most, depth = left // (len(shares) - number), max(1.0, min(3.0, 20 / len(shares)))
+        to_come = len(shares) - number - 1
+        most, depth = min(early * left // (to_come + 1), left - to_come), max(1.0, min(3.0, 20 / len(shares)))
         trials = posterior.worth(share / shares[0] / noise, most, depth)
         left -= len(trials)
         answers = yield [Ask(searched(d, each.r), tolerance(each, trials), share=each.weight) for each in trials]

@@ -1,4 +1,4 @@
-"""A_MP that enrols until it is sure: nearly half of the users, then small groups until one concept stands out.
+"""A_MP that enrols until it is sure: two fifths of the users, then small groups until one concept stands out.
 
 The search is that of `masked_parity_pooled`. Users who were never asked have spent nothing, so what counts is how many
 are asked: at d = 64 and ε = 1 some 2.2·10⁵ on average, of 3.3·10⁵ who stand by (docs/masked-parity.md).
@@ -10,12 +10,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from askance_protocol.rounds import MOST_ROUNDS
 from askance_server.core.strategy import Asking, Parameters, Reports, Strategy
 from askance_server.strategies.masked_parity import dimension, error, predict, promise, schema
-from askance_server.strategies.masked_parity_pooled import MOST_ROUNDS, search
+from askance_server.strategies.masked_parity_pooled import search
 from askance_server.strategies.shared.posterior import shrinkage
 
-PORTIONS: Final = (80, *[1] * (MOST_ROUNDS - 1))
+PORTIONS: Final = (66, *[1] * (MOST_ROUNDS - 1))
 """Of the users: those who only show bits of r, then groups who also look for it among the likeliest."""
 SURE: Final = 0.9
 """Where it stops. What it has learned is surer on average: the last group takes it beyond."""
@@ -23,7 +24,8 @@ SURE: Final = 0.9
 
 def run(parameters: Parameters, c: float = 1.0) -> Asking:
     """Estimate the bits of r; then ask about the likeliest r, group by group, until one is sure enough."""
-    return (yield from search(dimension(parameters), PORTIONS, SURE, c))
+    # Most studies end by the middle of their rounds, so the first ones may ask about more.
+    return (yield from search(dimension(parameters), PORTIONS, SURE, c, early=2))
 
 
 def at(reports: Reports) -> Strategy:
