@@ -79,8 +79,6 @@ CURVE: Final = tuple(
 COMPARED: Final = (
     Goal(TWO_ROUNDS, 64, 800_000),
     Goal(NONINTERACTIVE, 8, 29_000, by_tallies=False),
-    Goal(UNTIL_SURE, 16, 14_000),
-    Goal(UNTIL_SURE, 16, 14_000, by_tallies=False),
     Goal(POOLED, 16, 14_000),
     Goal(POOLED, 16, 14_000, by_tallies=False),
 )
