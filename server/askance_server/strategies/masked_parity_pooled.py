@@ -60,19 +60,15 @@ def run(parameters: Parameters, c: float = 1.0) -> Asking:
     return (yield from search(dimension(parameters), portions(parameters), SURE, c))
 
 
-def search(d: int, shares: tuple[int, ...], sure: float, c: float, early: int = 1) -> Asking:
-    """Search with these portions of the users, until one candidate has this probability.
-
-    A round asks about an even part of the candidates that may still be asked about, or so many times as many.
-    """
+def search(d: int, shares: tuple[int, ...], sure: float, c: float) -> Asking:
+    """Search with these portions of the users, until one candidate has this probability."""
     posterior, left = Posterior(d, c), MOST_QUERIES - 1
     # Any tolerance below the mean's 1/(2d) tells its sign; the more cells, the better is the noise known.
     answers = yield [Ask(searched(d, 0, 4), 1 / (2 * d + 1))]
     noise = posterior.hear([Candidate(0)], [np.atleast_1d(answers[0])])
     for number, share in enumerate(shares[1:], 1):
         # The fewer rounds, the fewer candidates, and each looked at well.
-        to_come = len(shares) - number - 1
-        most, depth = min(early * left // (to_come + 1), left - to_come), max(1.0, min(3.0, 20 / len(shares)))
+        most, depth = left // (len(shares) - number), max(1.0, min(3.0, 20 / len(shares)))
         trials = posterior.worth(share / shares[0] / noise, most, depth)
         left -= len(trials)
         answers = yield [Ask(searched(d, each.r), tolerance(each, trials), share=each.weight) for each in trials]

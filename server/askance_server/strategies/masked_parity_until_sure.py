@@ -1,4 +1,4 @@
-"""A_MP that enrols until it is sure: two fifths of the users, then small groups until one concept stands out.
+"""A_MP that enrols until it is sure: nearly half of the users, then small groups until one concept stands out.
 
 The search is that of `masked_parity_pooled`. Users who were never asked have spent nothing, so what counts is how many
 are asked: at d = 64 and ε = 1 some 2.2·10⁵ on average, of 3.3·10⁵ who stand by (docs/masked-parity.md).
@@ -16,7 +16,7 @@ from askance_server.strategies.masked_parity import dimension, error, predict, p
 from askance_server.strategies.masked_parity_pooled import search
 from askance_server.strategies.shared.posterior import shrinkage
 
-PORTIONS: Final = (66, *[1] * (MOST_ROUNDS - 1))
+PORTIONS: Final = (80, *[1] * (MOST_ROUNDS - 1))
 """Of the users: those who only show bits of r, then groups who also look for it among the likeliest."""
 SURE: Final = 0.9
 """Where it stops. What it has learned is surer on average: the last group takes it beyond."""
@@ -24,8 +24,7 @@ SURE: Final = 0.9
 
 def run(parameters: Parameters, c: float = 1.0) -> Asking:
     """Estimate the bits of r; then ask about the likeliest r, group by group, until one is sure enough."""
-    # Most studies end by the middle of their rounds, so the first ones may ask about more.
-    return (yield from search(dimension(parameters), PORTIONS, SURE, c, early=2))
+    return (yield from search(dimension(parameters), PORTIONS, SURE, c))
 
 
 def at(reports: Reports) -> Strategy:
