@@ -20,7 +20,7 @@ from askance_protocol.schema import Schema
 from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters, Reports, Strategy
 from askance_server.strategies import masked_parity
 from askance_server.strategies.masked_parity import MINUS, SHOWN, dimension, error, predict, promise
-from askance_server.strategies.shared.posterior import Candidate, Posterior, shrinkage
+from askance_server.strategies.shared.posterior import UNKNOWN, Candidate, Posterior, Told
 
 MOST_QUERIES: Final = 4096
 """No study asks more, over all its rounds."""
@@ -55,23 +55,24 @@ def searched(d: int, candidate: int, cells: int = 2) -> CellQuery:
     return CellQuery(cells=max(cells * d, 64), cell=cell, negative=Xor(of=(MINUS, parity)))
 
 
-def run(parameters: Parameters, c: float = 1.0) -> Asking:
+def run(parameters: Parameters, told: Told = UNKNOWN) -> Asking:
     """Estimate the bits of r; then ask about the likeliest r until one stands out."""
-    return (yield from search(dimension(parameters), portions(parameters), SURE, c))
+    return (yield from search(dimension(parameters), portions(parameters), SURE, told))
 
 
-def search(d: int, shares: tuple[int, ...], sure: float, c: float) -> Asking:
+def search(d: int, shares: tuple[int, ...], sure: float, told: Told) -> Asking:
     """Search with these portions of the users, until one candidate has this probability."""
-    posterior, left = Posterior(d, c), MOST_QUERIES - 1
+    by = told.channel
+    posterior, left = Posterior(d, told.c), MOST_QUERIES - 1
     # Any tolerance below the mean's 1/(2d) tells its sign; the more cells, the better is the noise known.
-    answers = yield [Ask(searched(d, 0, 4), 1 / (2 * d + 1))]
+    answers = yield [Ask(searched(d, 0, 4), 1 / (2 * d + 1), by)]
     noise = posterior.hear([Candidate(0)], [np.atleast_1d(answers[0])])
     for number, share in enumerate(shares[1:], 1):
         # The fewer rounds, the fewer candidates, and each looked at well.
         most, depth = left // (len(shares) - number), max(1.0, min(3.0, 20 / len(shares)))
         trials = posterior.worth(share / shares[0] / noise, most, depth)
         left -= len(trials)
-        answers = yield [Ask(searched(d, each.r), tolerance(each, trials), share=each.weight) for each in trials]
+        answers = yield [Ask(searched(d, each.r), tolerance(each, trials), by, each.weight) for each in trials]
         posterior.hear(trials, [np.atleast_1d(answer) for answer in answers])
         if posterior.best().probability > sure:
             break
@@ -85,8 +86,8 @@ def tolerance(trial: Candidate, trials: list[Candidate]) -> float:
 
 
 def at(reports: Reports) -> Strategy:
-    """The search where C is known: then it knows how few users a candidate may be asked of."""
-    return replace(MASKED_PARITY_POOLED, at=None, run=partial(run, c=shrinkage(reports)))
+    """The search where ε is known: then it knows how few users a candidate may be asked of, and by which channel."""
+    return replace(MASKED_PARITY_POOLED, at=None, run=partial(run, told=Told.by(reports)))
 
 
 MASKED_PARITY_POOLED: Final = Strategy(

@@ -30,7 +30,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,8 @@ FEWEST: Final = 20
 """Users whom a candidate is asked of at least, so that no part of a round has nobody."""
 DEALT: Final = 1_000_000
 """What the weights of a round add up to: users are dealt to its candidates by real numbers, to within this."""
+SEVERAL_BITS: Final = 1_500_000
+"""Micro-ε from which a report is of several bits: a bucket of cells, and not the sign of one half of them."""
 _EXACT: Final = 1e-9
 """An oracle without any noise is taken to have this little."""
 
@@ -146,6 +148,24 @@ class Posterior:
 def shrinkage(reports: Reports) -> float:
     """C = (e^ε + 1)/(e^ε − 1): randomized response divides a ±1 mean by it. KLNRS11, p. 4 (Warner)."""
     return 1 / math.tanh(reports.micro_epsilon / 2e6)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a report tells, as far as the search depends on it."""
+
+    c: float = 1.0
+    """C = (e^ε + 1)/(e^ε − 1), or less where ε is not known."""
+    channel: Literal["binary", "best"] = "binary"
+
+    @classmethod
+    def by(cls, reports: Reports) -> Told:
+        """Beyond one bit there is little to gain at ε = 1, and twice the reports at ε = 3 (`core.hashed_cells`)."""
+        return cls(shrinkage(reports), "best" if reports.micro_epsilon >= SEVERAL_BITS else "binary")
+
+
+UNKNOWN: Final = Told()
+"""Where answers are not made from reports of a known ε."""
 
 
 def positions(sets: NDArray[np.uint64], d: int) -> Floats:
