@@ -18,7 +18,7 @@ from askance_server.core.strategy import Asking, Features, Learnt, Parameters, S
 from askance_server.strategies.decision_tree import ROUNDS, error, grown, levels, predict
 from askance_server.strategies.shared import bits
 from askance_server.strategies.shared.bits import width
-from askance_server.strategies.shared.checked import Attempt, Candidate, checked, portions, tolerances
+from askance_server.strategies.shared.checked import Attempt, Proposal, checked, portions, tolerances
 from askance_server.strategies.shared.trees import describe_tree
 
 ATTEMPTS: Final = 6
@@ -60,7 +60,7 @@ def _attempts(d: int, depth: int, steps: Sequence[float]) -> Iterator[Attempt]:
 
 def _attempt(d: int, depth: int, tolerance: float) -> Attempt:
     text, tree = describe_tree(*(yield from grown(d, depth, tolerance, tolerance * SHARPER)))
-    return [Candidate(text, {"tree": tree}, positive(tree))]
+    return [Proposal(text, {"tree": tree}, positive(tree))]
 
 
 def positive(tree: Learnt | int) -> AnyTest:
