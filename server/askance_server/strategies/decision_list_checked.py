@@ -13,7 +13,7 @@ from typing import Final
 from askance_server.core.strategy import Asking, Features, Parameters, Strategy
 from askance_server.strategies.decision_list import ROUNDS, error, grown, predict, promise, schema
 from askance_server.strategies.shared.bits import width
-from askance_server.strategies.shared.checked import Attempt, Candidate, checked, portions, tolerances
+from askance_server.strategies.shared.checked import Attempt, Proposal, checked, portions, tolerances
 from askance_server.strategies.shared.lists import described, in_runs, positive
 
 ATTEMPTS: Final = 6
@@ -43,7 +43,7 @@ def _attempts(d: int, steps: Sequence[float]) -> Iterator[Attempt]:
 def _attempt(d: int, threshold: float, tolerance: float) -> Attempt:
     rules, otherwise = yield from grown(d, threshold, tolerance)
     rules = in_runs(rules)
-    return [Candidate(*described(rules, otherwise), positive(d, rules, otherwise))]
+    return [Proposal(*described(rules, otherwise), positive(d, rules, otherwise))]
 
 
 def portions_for(parameters: Parameters) -> tuple[int, ...]:

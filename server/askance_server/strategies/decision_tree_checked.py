@@ -16,7 +16,7 @@ from askance_server.core.strategy import Asking, Features, Parameters, Strategy
 from askance_server.strategies.decision_tree import ROUNDS, error, grown, levels, positive, predict
 from askance_server.strategies.shared import bits
 from askance_server.strategies.shared.bits import width
-from askance_server.strategies.shared.checked import Attempt, Candidate, checked, portions, tolerances
+from askance_server.strategies.shared.checked import Attempt, Proposal, checked, portions, tolerances
 from askance_server.strategies.shared.trees import describe_tree
 
 ATTEMPTS: Final = 6
@@ -54,7 +54,7 @@ def run(parameters: Parameters) -> Asking:
 def _attempt(parameters: Parameters, tolerance: float) -> Attempt:
     grew = yield from grown(width(parameters), levels(parameters), tolerance, tolerance * SHARPER)
     text, tree = describe_tree(*grew)
-    return [Candidate(text, {"tree": tree}, positive(parameters, {"tree": tree}))]
+    return [Proposal(text, {"tree": tree}, positive(parameters, {"tree": tree}))]
 
 
 def portions_for(parameters: Parameters) -> tuple[int, ...]:

@@ -38,7 +38,7 @@ _SHORT: Final = 1.25
 """Times the tolerance: what is less sure than this was asked of too few. As planned, 95 % are well within one."""
 
 
-class Candidate(NamedTuple):
+class Proposal(NamedTuple):
     """What an attempt has learned."""
 
     text: str
@@ -50,10 +50,10 @@ class Candidate(NamedTuple):
 class _Tested(NamedTuple):
     most: float
     """Error that it has at most."""
-    candidate: Candidate
+    candidate: Proposal
 
 
-Attempt: TypeAlias = Generator[Sequence[Ask], Sequence[Answer], Sequence[Candidate]]
+Attempt: TypeAlias = Generator[Sequence[Ask], Sequence[Answer], Sequence[Proposal]]
 """Asks, and returns candidates: the last attempt returns that of the theorem alone."""
 
 
@@ -95,7 +95,7 @@ def _differs(positive: AnyTest) -> BooleanQuery:
 
 
 def _tested(
-    candidates: Sequence[Candidate], answers: Sequence[Answer], tolerance: float, number: int
+    candidates: Sequence[Proposal], answers: Sequence[Answer], tolerance: float, number: int
 ) -> tuple[list[_Tested], bool]:
     """The candidates with the most that their errors can be, and whether fewer have answered than were needed."""
     errors = [max(0.0, float(answer)) for answer in answers]
@@ -109,5 +109,5 @@ def _tested(
     return [_Tested(*each) for each in zip(most, candidates, strict=True)], short
 
 
-def _said(learned: Candidate, words: str, *, checked: bool) -> Hypothesis:
+def _said(learned: Proposal, words: str, *, checked: bool) -> Hypothesis:
     return Hypothesis(f"{learned.text} ({words})", {**learned.value, "checked": checked})

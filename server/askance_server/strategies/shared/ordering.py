@@ -12,7 +12,7 @@ import numpy as np
 from askance_protocol.arrays import Floats
 from askance_protocol.queries.language import Compare, Dot, Integer
 from askance_server.core.strategy import LEVEL, Answer, estimates_in
-from askance_server.strategies.shared.checked import Candidate
+from askance_server.strategies.shared.checked import Proposal
 
 DEVIATIONS: Final = (2.5, 1.5, 2.0, 3.3, 4.4)
 """How far above 0 a variable's answer may be, for each candidate: the last is about as far as a tolerance."""
@@ -64,10 +64,10 @@ class Seen:
         return [sorted(order[:size]) for size in (sizes + others)[: len(some)]]
 
 
-def conjunction_of(variables: Sequence[int], d: int) -> Candidate:
+def conjunction_of(variables: Sequence[int], d: int) -> Proposal:
     """The conjunction of these variables."""
     kept = frozenset(variables)
     ones = Dot(field="x", weights=tuple(int(i in kept) for i in range(d)))
     text = " ∧ ".join(f"x_{i}" for i in variables) or "true"
     test = Compare(left=ones, relation="=", right=Integer(of=len(variables)))
-    return Candidate(text, {"variables": list(variables)}, test)
+    return Proposal(text, {"variables": list(variables)}, test)
