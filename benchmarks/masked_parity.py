@@ -30,6 +30,8 @@ from askance_server.strategies.masked_parity_until_sure import MASKED_PARITY_UNT
 
 RATE: Final = 0.95
 FRESH: Final = range(20_000, 21_000)
+AGAIN: Final = range(30_000, 31_000)
+"""A second thousand for the learner that enrols until it is sure: how far the first was luck."""
 POOLED: Final = MASKED_PARITY_POOLED.name
 TWO_ROUNDS: Final = MASKED_PARITY_TWO_ROUNDS.name
 UNTIL_SURE: Final = MASKED_PARITY_UNTIL_SURE.name
@@ -112,6 +114,7 @@ def main() -> int:
     few, more = range(chosen.seeds), range(3 * chosen.seeds // 2)
     groups: dict[str, Sequence[GoalTask]] = {
         "goals": [GoalTask(goal, FRESH) for goal in GOALS],
+        "again": [GoalTask(GOALS[1], AGAIN)],
         "curve": [GoalTask(goal, more) for goal in CURVE],
         "small": [GoalTask(goal, few) for goal in SMALL],
         "compared": [GoalTask(goal, few) for goal in COMPARED],

@@ -100,5 +100,6 @@ MASKED_PARITY: Final = Strategy(
     promise=promise,
     error=error,
     examples="masked-parity",
+    portions=(9, 1),
     portions_for=portions,
 )

@@ -64,5 +64,6 @@ MASKED_PARITY_TWO_ROUNDS: Final = Strategy(
     promise=promise,
     error=error,
     examples="masked-parity",
+    portions=(19, 1),
     portions_for=portions,
 )

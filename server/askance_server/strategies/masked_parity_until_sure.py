@@ -1,7 +1,7 @@
 """A_MP that enrols until it is sure: nearly half of the users, then small groups until one concept stands out.
 
 The search is that of `masked_parity_pooled`. Users who were never asked have spent nothing, so what counts is how many
-are asked: at d = 64 and ε = 1 some 2.2·10⁵ on average, of 3.3·10⁵ who stand by (docs/masked-parity.md).
+are asked: at d = 64 and ε = 1 some 2.3·10⁵ on average, of 3.3·10⁵ who stand by (docs/masked-parity.md).
 """
 
 from __future__ import annotations
