@@ -27,7 +27,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, TypeAlias, cast
+from functools import partial
+from itertools import islice
+from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 
@@ -50,7 +52,18 @@ from askance_protocol.queries.language import (
 )
 from askance_protocol.queries.query import MAX_DENOMINATOR
 from askance_protocol.schema import Schema
-from askance_server.core.strategy import Answer, Ask, Asking, Strategy
+from askance_server.core.strategy import (
+    Answer,
+    Ask,
+    Asking,
+    Estimate,
+    ReportedAnswers,
+    Strategy,
+    SumsOfCells,
+    estimates_of_one,
+)
+
+_NO_SUMS: Final[SumsOfCells] = {}
 
 Undone: TypeAlias = tuple[list[Ask], Callable[[Sequence[Answer]], Answer]]
 """What is asked in place of a question, and what its answer is, of theirs."""
@@ -162,10 +175,51 @@ def corrected(strategy: Strategy, eta: Fraction, example: Schema) -> Strategy:
             except StopIteration as learned:
                 return learned.value
             undone = [noise.undone(ask) if isinstance(ask, Ask) else ([cast("Ask", ask)], _only) for ask in asks]
-            given = iter((yield [each for asked, _ in undone for each in asked]))
-            answers = [answer([next(given) for _ in asked]) for asked, answer in undone]
+            given = yield [each for asked, _ in undone for each in asked]
+            numbers = iter(given)
+            answers = [answer([next(numbers) for _ in asked]) for asked, answer in undone]
+            if isinstance(given, ReportedAnswers):
+                answers = ReportedAnswers(answers, partial(_estimates, cast("Sequence[Ask]", asks), undone, given))
 
     return replace(strategy, run=run)
+
+
+def _estimates(
+    asks: Sequence[Ask], undone: Sequence[Undone], given: ReportedAnswers, level: float, sums: SumsOfCells = _NO_SUMS
+) -> Sequence[Estimate]:
+    """How sure answers are that were made of others: where there are two, each of these may fail half as often."""
+    of = [(ask, asked, answer) for ask, (asked, answer) in zip(asks, undone, strict=True)]
+    inner = {
+        each.query: sums[ask.query]
+        for ask, asked, _ in of
+        if isinstance(ask.query, CellQuery) and ask.query in sums
+        for each in asked
+        if isinstance(each.query, CellQuery)
+    }
+    found = iter(given.estimates(1 - (1 - level) / max(len(asked) for _, asked, _ in of), inner))
+    return [
+        _estimate(ask, members, answer, level) if asked != [ask] else replace(members[0], level=level)
+        for ask, asked, answer in of
+        for members in zip(*(list(islice(found, estimates_of_one(each, inner))) for each in asked), strict=True)
+    ]
+
+
+def _estimate(
+    ask: Ask, members: Sequence[Estimate], answer: Callable[[Sequence[Answer]], Answer], level: float
+) -> Estimate:
+    """The interval of a sum, by its weights: that of the nearest number that the question can have for an answer."""
+    unit = np.eye(len(members)).tolist()
+    offset = float(cast("float", answer([0.0] * len(members))))
+    weights = [float(cast("float", answer(each))) - offset for each in unit]
+    pairs = list(zip(weights, members, strict=True))
+    value = offset + sum(weight * each.estimate for weight, each in pairs)
+    low = offset + sum(min(weight * each.low, weight * each.high) for weight, each in pairs)
+    high = offset + sum(max(weight * each.low, weight * each.high) for weight, each in pairs)
+    signed = isinstance(ask.query, RealQuery) or (isinstance(ask.query, CellQuery) and ask.query.negative is not None)
+    least = -1.0 if signed else 0.0
+    nearest = min(max(value, least), 1.0)
+    low, high = (min(max(end + nearest - value, least), 1.0) for end in (low, high))
+    return Estimate(members[0].name, nearest, low, high, level, sum(each.reports for each in members))
 
 
 def label_of(example: Schema, parameter: str = "eta") -> str:

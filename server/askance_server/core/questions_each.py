@@ -29,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import islice
 from typing import Final, Literal, TypeAlias, cast
 
 import numpy as np
@@ -38,9 +39,21 @@ from askance_protocol.queries import BooleanQuery, CellQuery
 from askance_protocol.queries.language import Affine, If, Integer, Term
 from askance_protocol.rounds import StudySpec
 from askance_server.core import planning
-from askance_server.core.strategy import Answer, Ask, Asking, Parameters, SetsOfCells, Strategy
+from askance_server.core.strategy import (
+    Answer,
+    Ask,
+    Asking,
+    Estimate,
+    Parameters,
+    ReportedAnswers,
+    SetsOfCells,
+    Strategy,
+    SumsOfCells,
+    estimates_of_one,
+)
 
 QuestionsEach: TypeAlias = int | Literal["best"]
+_NO_SUMS: Final[SumsOfCells] = {}
 _JUDGED: Final = 60
 """Asks of a round by which the best number is found; more of them are of the same kinds."""
 
@@ -74,12 +87,28 @@ def together(strategy: Strategy, study: StudySpec, each: QuestionsEach) -> Strat
                 return learned.value
             joint = joined(study, list(asks), strategy.rounds, each)
             given = yield [one.ask for one in joint]
-            if len(joint) < len(asks):
-                found = dict(pair for one, said in zip(joint, given, strict=True) for pair in one.answers(said))
-                given = [found[number] for number in range(len(asks))]
-            answers = given
+            answers = given if len(joint) == len(asks) else _answers(asks, joint, given)
 
     return replace(strategy, run=run)
+
+
+def _answers(asks: Sequence[Ask], joint: Sequence[Joint], given: Sequence[Answer]) -> Sequence[Answer]:
+    """The answer to each ask, as sure as the joint ones are."""
+    found = dict(pair for one, said in zip(joint, given, strict=True) for pair in one.answers(said))
+    answers = [found[number] for number in range(len(asks))]
+    if not isinstance(given, ReportedAnswers):
+        return answers
+
+    def estimates(level: float, sums: SumsOfCells = _NO_SUMS) -> Sequence[Estimate]:
+        every, own = iter(given.estimates(level, sums)), dict[int, list[Estimate]]()
+        for one in joint:
+            alone = len(one.numbers) == 1
+            own |= {
+                each: list(islice(every, estimates_of_one(asks[each], sums) if alone else 1)) for each in one.numbers
+            }
+        return [each for number in range(len(asks)) for each in own[number]]
+
+    return ReportedAnswers(answers, estimates)
 
 
 def joined(study: StudySpec, asks: Sequence[Ask], rounds: int, each: QuestionsEach) -> list[Joint]:

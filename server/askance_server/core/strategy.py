@@ -39,6 +39,7 @@ __all__ = [
     "SumsOfCells",
     "Truths",
     "estimates_in",
+    "estimates_of_one",
 ]
 
 Answer: TypeAlias = float | Floats
@@ -128,6 +129,11 @@ def estimates_in(answers: Sequence[Answer], level: float = LEVEL, sums: SumsOfCe
     oracle that answers by other means has no intervals.
     """
     return answers.estimates(level, sums) if isinstance(answers, ReportedAnswers) else ()
+
+
+def estimates_of_one(ask: Ask, sums: SumsOfCells) -> int:
+    """The number of estimates that one ask has among those of its round."""
+    return (len(sums.get(ask.query, ())) or ask.query.cells) if isinstance(ask.query, CellQuery) else 1
 
 
 class Reports(Protocol):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -33,7 +35,18 @@ from askance_protocol.queries.language import (
 from askance_protocol.schema import BitsField, LabelField, Schema
 from askance_server.core import planning
 from askance_server.core.label_noise import LabelNoise, corrected
-from askance_server.core.strategy import Ask
+from askance_server.core.strategy import (
+    Answer,
+    Ask,
+    Asking,
+    Estimate,
+    Estimating,
+    Hypothesis,
+    Parameters,
+    ReportedAnswers,
+    SumsOfCells,
+    estimates_in,
+)
 from askance_server.core.study import study_of
 from askance_server.strategies.conjunction import CONJUNCTION
 from askance_server.strategies.registry import registry
@@ -41,6 +54,7 @@ from tests.server.learners import exact
 
 EXAMPLE = Schema(fields=(BitsField(name="x", width=3), LabelField(name="y")))
 ETA = Fraction(1, 5)
+NO_SUMS: SumsOfCells = {}
 X0, X1, PLUS = Bit(field="x", index=0), Bit(field="x", index=1), Label(sign=1)
 Y = FieldValue(field="y")
 QUERIES: dict[str, BooleanQuery | RealQuery | CellQuery] = {
@@ -207,3 +221,62 @@ def test_noise_that_cannot_be_undone_is_refused(strategy: str, parameters: dict[
         study_of(registry(), strategy=strategy, parameters=parameters, title="t", nonce="0" * 32, simulated=True)
 
     assert error.value.where == "parameters.eta"
+
+
+def estimating(asks: Sequence[Ask], answers: Sequence[Answer], reach: float) -> Estimating:
+    """An interval of this reach on both sides of each answer, and of each cell."""
+
+    def estimates(level: float, _: SumsOfCells = NO_SUMS) -> list[Estimate]:
+        values = [float(each) for answer in answers for each in np.atleast_1d(answer)]
+        return [Estimate("asked", each, each - reach, each + reach, level, 10) for each in values]
+
+    assert len(asks) == len(answers)
+    return estimates
+
+
+def sure_of(ask: Ask, columns: Columns, reach: float) -> tuple[Answer, Sequence[Estimate]]:
+    """The answer to a question over noisy labels, as a strategy is sent it, and how sure it is of it."""
+    seen: list[tuple[Answer, Sequence[Estimate]]] = []
+
+    def asking(_: Parameters) -> Asking:
+        answers = yield [ask]
+        seen.append((answers[0], estimates_in(answers, 0.9)))
+        return Hypothesis("", {})
+
+    run = corrected(replace(CONJUNCTION, run=asking), ETA, EXAMPLE).run({})
+    asks = next(run)
+    answers = [exact(each, columns) for each in asks]
+    with pytest.raises(StopIteration):
+        run.send(ReportedAnswers(answers, estimating(asks, answers, reach)))
+    return seen[0]
+
+
+@every
+@pytest.mark.parametrize("labels", ["++++----", "+-+-+--+"])
+def test_a_strategy_is_told_how_sure_an_answer_is_that_was_made_of_others(query: Any, labels: str) -> None:
+    columns, ask = people(labels), asked(query)
+    answer, estimates = sure_of(ask, noisy(columns, ETA), 0.01)
+    values = np.atleast_1d(answer)
+
+    assert len(estimates) == len(values)
+    assert {each.level for each in estimates} == {0.9}
+    for value, each in zip(values.tolist(), estimates, strict=True):
+        assert each.estimate == pytest.approx(value, abs=1e-12)
+        assert each.low <= value + 1e-12
+        assert value - 1e-12 <= each.high
+        # The truth is as far off as the answers it is made of may be, and no farther: ends are within the domain.
+        assert 0 < each.high - each.low <= 0.02 * (1 + 2 * float(ETA)) / (1 - 2 * float(ETA)) + 1e-12
+    # The control: with twice the reach the interval grows.
+    wider = sure_of(ask, noisy(columns, ETA), 0.02)[1]
+    assert sum(each.high - each.low for each in wider) > 1.4 * sum(each.high - each.low for each in estimates)
+
+
+def test_an_answer_outside_of_its_domain_has_the_interval_of_the_nearest_one() -> None:
+    ask, far = asked(QUERIES["boolean"]), people("--------")
+    # 1 − 2η is what is asked, and −1 the least it can be: below it there is no share.
+    [asked_instead], _ = LabelNoise(ETA, "y").undone(ask)
+    assert asked_instead.query != ask.query
+    _, [estimate] = sure_of(ask, far, 0.01)
+
+    assert (estimate.low, estimate.estimate) == (0, 0)
+    assert estimate.high > 0

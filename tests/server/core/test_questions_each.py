@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from typing import Any, cast
@@ -21,13 +23,24 @@ from askance_protocol.rounds import Part, PreparedPart, StudySpec
 from askance_protocol.rounds.prepared import PreparedParts
 from askance_protocol.schema import BitsField, LabelField, Schema
 from askance_server.core import planning
-from askance_server.core.questions_each import Joint, factors_of, joined, product_of, yes_cells
+from askance_server.core.questions_each import Joint, factors_of, joined, product_of, together, yes_cells
 from askance_server.core.sample_size import reports_needed
-from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters, Strategy
+from askance_server.core.strategy import (
+    Ask,
+    Asking,
+    Estimate,
+    Hypothesis,
+    Parameters,
+    ReportedAnswers,
+    Strategy,
+    SumsOfCells,
+    estimates_in,
+)
 from askance_server.strategies.registry import registry
 from tests.server.learners import exact
 
 MICRO = 1_000_000
+NO_SUMS: SumsOfCells = {}
 EXAMPLE = Schema(fields=(BitsField(name="x", width=5), LabelField(name="y")))
 X = [Bit(field="x", index=i) for i in range(5)]
 TESTS = [BooleanQuery(test=And(of=(Not(of=x), Label(sign=1)))) for x in X]
@@ -197,3 +210,29 @@ def test_what_is_no_product_of_tests_is_told_by_its_cells() -> None:
     signed = product_of(TESTS[:2]).model_copy(update={"negative": Label(sign=1)})
     wider = product_of(TESTS[:2]).model_copy(update={"cells": 8})
     assert factors_of(signed) == factors_of(wider) == ()
+
+
+def test_a_strategy_is_told_how_sure_answers_are_that_were_asked_together() -> None:
+    """Its own questions in its own order, though cells that it asks second are asked between others."""
+    cells = CellQuery(cells=2, cell=Slice(field="x", first=0, width=1))
+    first, *rest = asks(*[0.05] * 3)
+    mine, seen = [first, Ask(cells, 0.05), *rest], list[Sequence[Estimate]]()
+
+    def asking(_: Parameters) -> Asking:
+        seen.append(estimates_in((yield mine)))
+        return Hypothesis("", {})
+
+    run_ = together(replace(FIVE, run=asking), study(), 3).run({})
+    joint = list(next(run_))
+
+    def estimates(level: float, _: SumsOfCells = NO_SUMS) -> list[Estimate]:
+        told = [factors_of(ask.query) or (ask.query,) * 2 for ask in joint]
+        return [Estimate(str(each.to_json()), 0.5, 0.4, 0.6, level, 9) for every in told for each in every]
+
+    with pytest.raises(StopIteration):
+        run_.send(ReportedAnswers([exact(ask, people()) for ask in joint], estimates))
+
+    assert len(joint) == 2
+    assert [each.name for each in seen[0]] == [
+        str(query.to_json()) for query in (TESTS[0], cells, cells, TESTS[1], TESTS[2])
+    ]
