@@ -258,6 +258,7 @@ def _answer(wanted: Wanted, own: Mapping[str, Any], tell: Tell) -> dict[str, Any
         "measured": _kept(wanted),
         "typical": None if planned.typical is None else asdict(planned.typical),
         "worst": {"users": planned.enrol, "holds": holds, "tried": planned.tried or None},
+        "checks": strategy_named(registry(), wanted.strategy).checks,
         "shuffled": asdict(shuffled(planned, wanted.terms, wanted.delta)),
     }
     if wanted.strategy == SURVEY.name:
@@ -346,15 +347,17 @@ def _echo(answer: dict[str, Any]) -> None:
 
 def _enrol(answer: Mapping[str, Any]) -> str:
     """How many have to enrol, and for which runs that is enough."""
-    enough = (
-        f"Enrol {counted(answer['enrol'], 'user')}: so many suffice, whether a study takes as many as it needs or all"
-    )
+    enough = f"Enrol {counted(answer['enrol'], 'user')}: so many suffice"
     if len(answer["rounds"]) == 1:
-        return f"{enough}."
+        return f"{enough}, whether a study takes as many as it needs or all."
     tried = answer["worst"]["tried"]
-    if tried is None:
-        return f"{enough}, and whatever the answers are."
-    return f"{enough}, in each of {tried} runs that were tried; what this strategy asks in others nobody has proved."
+    runs = "whatever the answers are" if tried is None else f"in each of {tried} runs that were tried"
+    unproved = "" if tried is None else "; what this strategy asks in others nobody has proved"
+    if answer["checks"]:
+        alone = "One that takes all shares them beforehand, and says if they were too few to check what it learned."
+        return f"{enough} for a study that takes as many as it needs, {runs}{unproved}. {alone}"
+    joined = ", and " if tried is None else ", "
+    return f"{enough}, whether a study takes as many as it needs or all{joined}{runs}{unproved}."
 
 
 def _typical(users: int, populations: int, rounds: int) -> str:

@@ -137,14 +137,16 @@ def _possible(
     )
     runs = adapted(strategy, study)
     try:
-        return study, runs, possible_runs(study, runs, cache(over), tell, typical=typical)
+        return study, runs, possible_runs(study, runs, cache(over), tell, typical=typical or runs.checks)
     except StrategyError as error:
         raise StrategyError(error.what, where=error.where or name) from error
 
 
 def _enrol(study: StudySpec, strategy: Strategy, runs: PossibleRuns, tell: Tell) -> int:
     """So many suffice, whichever run it is."""
-    enrol = users_to_enrol(strategy, runs.targets)
+    # Who checks what it learned, and says so, may be asked of all: too few users, and it promises nothing.
+    shared = runs.typical if strategy.checks else (runs.targets,)
+    enrol = max(users_to_enrol(strategy, each, runs.targets) for each in shared)
     if strategy.rounds == len(runs.most) == len(runs.most[0]) == 1:
         enrol = _exactly(study, runs.most[0], enrol, tell)
     return enrol

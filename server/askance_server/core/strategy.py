@@ -225,6 +225,8 @@ class Strategy:
     longest: Literal["ones"] | Callable[[Parameters], Answering] | None = None
     """Answers after which it asks the most: whatever else it is answered, none of its rounds takes more users than the
     same round takes after these. "ones": 1, to whatever is asked. None: it does not say, and is tried out."""
+    checks: bool = False
+    """Its hypothesis says, as "checked", that the promise is kept. Where users are too few for that, it says so."""
     small: Parameters | None = None
     """Parameters for a small example, from which a table of all strategies is made; None: four dimensions."""
 

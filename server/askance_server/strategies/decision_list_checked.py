@@ -61,6 +61,7 @@ DECISION_LIST_CHECKED: Final = Strategy(
     portions_for=portions_for,
     predict=predict,
     promise=promise,
+    checks=True,
     error=error,
     examples="decision-list",
     features=Features.BITS,

@@ -72,6 +72,7 @@ DECISION_TREE_CHECKED: Final = Strategy(
     portions_for=portions_for,
     predict=predict,
     promise=promise,
+    checks=True,
     error=error,
     examples="decision-list",
     features=Features.BITS,

@@ -23,6 +23,7 @@ from askance_server.strategies.registry import registry
 
 STRATEGIES: Final = registry()
 SMALL: Final[Mapping[str, Sequence[Parameters]]] = {
+    "conjunction-checked": [{"d": 4, "alpha": "0.2"}, {"d": 9, "alpha": "0.1"}],
     "decision-list": [{"d": 3, "alpha": "0.3"}, {"d": 6}],
     "decision-tree": [{"d": 3, "tolerance": "0.05"}, {"d": 5, "depth": 2}],
     "heavy-hitters": [{"d": 30, "share": "0.3"}, {"d": 17}],
@@ -30,7 +31,6 @@ SMALL: Final[Mapping[str, Sequence[Parameters]]] = {
     "kmeans": [{"d": 2, "k": 3}],
     "masked-parity": [{"d": 4}],
     "masked-parity-two-rounds": [{"d": 8}],
-    "perceptron": [{"d": 3}],
     "quantile": [
         {"cells": 256},
         {"cells": 37, "q": "0.9", "tolerance": "0.3"},
