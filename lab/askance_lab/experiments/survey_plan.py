@@ -140,10 +140,10 @@ def _likely(part: PreparedPart, population: Population) -> Floats:
     """How likely each row and outcome is, of a user of this population."""
     answers, counts = np.unique(part.query.answers(population.columns(range(_SAMPLE))), return_counts=True)
     found = np.zeros((part.rows, part.channel.outcomes))
-    for row in range(part.rows):
+    for row in part.dealt_rows:
         given = part.encode_all(answers, np.full(len(answers), row, np.uint16))
         weights = np.array([part.channel.weights(int(one)) for one in given], np.float64) / 2.0**64
-        found[row] = counts @ weights / (_SAMPLE * part.rows)
+        found[row] = counts @ weights / (_SAMPLE * len(part.dealt_rows))
     return found
 
 

@@ -66,6 +66,11 @@ class PreparedPart:
         """Public rows; one where the part needs none."""
         return 1 if self.pooling is None else self.pooling.rows
 
+    @property
+    def dealt_rows(self) -> range:
+        """Rows that the public coin deals, one as likely as another."""
+        return range(0 if self.pooling is None else self.pooling.first, self.rows)
+
     def encode(self, answer: Whole, row: int) -> Whole:
         """The channel's input for one answer."""
         return self.query.query.input_of(answer) if self.pooling is None else self.pooling.encode(answer, row)

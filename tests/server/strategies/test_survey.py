@@ -28,7 +28,7 @@ from askance_protocol.channels.ratio import certified_micro_epsilon
 from askance_protocol.errors import ProtocolError
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
 from askance_protocol.queries.telemetry import compile_question
-from askance_protocol.rounds import PreparedRound
+from askance_protocol.rounds import PreparedPart, PreparedRound
 from askance_protocol.rounds.bulletin import RoundPublished
 from askance_protocol.schema import CategoryField, IntegerField, Schema
 from askance_protocol.tally import Tally
@@ -434,3 +434,18 @@ def test_a_survey_of_so_many_users_has_the_widths_that_its_plan_says() -> None:
         assert widths[name].max() < 1.4 * width
     # The control: a plan for more users promises too much.
     assert any(widths[row.name].mean() > 1.15 * (row.high - row.low) for row in expected.estimates(USERS * 3 // 2))
+
+
+def test_what_is_expected_of_buckets_is_over_the_rows_that_are_dealt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a total partition row 0 says nothing, and is not dealt: the shares that are expected add up to 1."""
+    asked = {"ask1": f"histogram(minutes, {', '.join(map(str, range(6, 120, 6)))})", "epsilon": "1", "beta": "0.05"}
+
+    def added_up() -> float:
+        survey = ExpectedSurvey.of(asked, None, None)
+        assert [part.part.channel.kind for part in survey.round.parts] == ["hash"]
+        return sum(each.estimate for each in survey.estimates(10**6))
+
+    assert added_up() == pytest.approx(1, abs=1e-3)
+    # The control.
+    monkeypatch.setattr(PreparedPart, "dealt_rows", property(lambda part: range(part.rows)))
+    assert added_up() > 1.2
