@@ -259,7 +259,7 @@ def _users(number: int | None) -> str:
 # ------------------------------------------------------------------------------------------------- what is made from it
 
 
-def measured_in_rounds(more: object = None) -> list[separation.MeasuredUsers]:
+def measured_in_rounds(more: object = None) -> list[separation.FewestMeasured]:
     """What the package keeps of learners of MASKED-PARITY in rounds: the fewest users of each dimension."""
     strategies = [name for name, each in registry().items() if name.startswith("masked-parity") and each.interactive]
     rows = [*_rows(_read(DOCS / MASKED)), *_rows(more)]

@@ -43,6 +43,7 @@ CALLS: list[tuple[str, int]] = [
     ("audit --kind binary --epsilon 1 --samples 2000", 0),
     ("channel describe --kind binary --epsilon 1", 0),
     ("channel sample --kind kary --epsilon 1 --k 3 --input 1 --n 5", 0),
+    ("channel compare --cells 4 --epsilon 1", 0),
     ("client --data me.csv --cap 1 --server {url} --enrolment-token {enrolment} --study " + 64 * "0" + " --yes", 2),
     ("completion bash", 0),
     ("converse --kind kary --k 3 --epsilon 1 --reports 50", 0),

@@ -16,7 +16,7 @@ import askance_server
 from askance_server import create_app
 from askance_server.settings import Settings
 
-DESCRIPTION = "c8a6c6ca90db9d9cd60848e59a24aab90c37a94bb599fb4196f8b87d6e216aa3"
+DESCRIPTION = "60da6b359a21e3b261d94bc3be80c6a738964cd8c4e6c0eeff58fac912e11e75"
 """SHA-256 of /openapi.json without the version of this program. A change of the contract is a change here."""
 
 

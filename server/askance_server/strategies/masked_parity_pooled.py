@@ -20,7 +20,7 @@ from askance_protocol.schema import Schema
 from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters, Reports, Strategy
 from askance_server.strategies import masked_parity
 from askance_server.strategies.masked_parity import MINUS, SHOWN, dimension, error, predict, promise
-from askance_server.strategies.shared.posterior import UNKNOWN, Candidate, Posterior, Told
+from askance_server.strategies.shared.posterior import UNKNOWN, Candidate, Posterior, WhatReportsTell
 
 MOST_QUERIES: Final = 4096
 """No study asks more, over all its rounds."""
@@ -55,12 +55,12 @@ def searched(d: int, candidate: int, cells: int = 2) -> CellQuery:
     return CellQuery(cells=max(cells * d, 64), cell=cell, negative=Xor(of=(MINUS, parity)))
 
 
-def run(parameters: Parameters, told: Told = UNKNOWN) -> Asking:
+def run(parameters: Parameters, told: WhatReportsTell = UNKNOWN) -> Asking:
     """Estimate the bits of r; then ask about the likeliest r until one stands out."""
     return (yield from search(dimension(parameters), portions(parameters), SURE, told))
 
 
-def search(d: int, shares: tuple[int, ...], sure: float, told: Told) -> Asking:
+def search(d: int, shares: tuple[int, ...], sure: float, told: WhatReportsTell) -> Asking:
     """Search with these portions of the users, until one candidate has this probability."""
     by = told.channel
     posterior, left = Posterior(d, told.c), MOST_QUERIES - 1
@@ -87,7 +87,7 @@ def tolerance(trial: Candidate, trials: list[Candidate]) -> float:
 
 def at(reports: Reports) -> Strategy:
     """The search where ε is known: then it knows how few users a candidate may be asked of, and by which channel."""
-    return replace(MASKED_PARITY_POOLED, at=None, run=partial(run, told=Told.by(reports)))
+    return replace(MASKED_PARITY_POOLED, at=None, run=partial(run, told=WhatReportsTell.by(reports)))
 
 
 MASKED_PARITY_POOLED: Final = Strategy(

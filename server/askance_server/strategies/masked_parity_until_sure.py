@@ -14,7 +14,7 @@ from askance_protocol.rounds import MOST_ROUNDS
 from askance_server.core.strategy import Asking, Parameters, Reports, Strategy
 from askance_server.strategies.masked_parity import dimension, error, predict, promise, schema
 from askance_server.strategies.masked_parity_pooled import search
-from askance_server.strategies.shared.posterior import UNKNOWN, Told
+from askance_server.strategies.shared.posterior import UNKNOWN, WhatReportsTell
 
 PORTIONS: Final = (80, *[1] * (MOST_ROUNDS - 1))
 """Of the users: those who only show bits of r, then groups who also look for it among the likeliest."""
@@ -22,14 +22,14 @@ SURE: Final = 0.9
 """Where it stops. What it has learned is surer on average: the last group takes it beyond."""
 
 
-def run(parameters: Parameters, told: Told = UNKNOWN) -> Asking:
+def run(parameters: Parameters, told: WhatReportsTell = UNKNOWN) -> Asking:
     """Estimate the bits of r; then ask about the likeliest r, group by group, until one is sure enough."""
     return (yield from search(dimension(parameters), PORTIONS, SURE, told))
 
 
 def at(reports: Reports) -> Strategy:
     """The search where ε is known."""
-    return replace(MASKED_PARITY_UNTIL_SURE, at=None, run=partial(run, told=Told.by(reports)))
+    return replace(MASKED_PARITY_UNTIL_SURE, at=None, run=partial(run, told=WhatReportsTell.by(reports)))
 
 
 MASKED_PARITY_UNTIL_SURE: Final = Strategy(

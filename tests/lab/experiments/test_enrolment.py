@@ -282,7 +282,10 @@ MISSES_ALLOWED: Final = 1e-6
 SEEDS: Final = 30
 SMALL: Final[Mapping[str, Parameters]] = {
     "conjunction": {"d": 2, "alpha": "0.6", "epsilon": "2"},
+    "conjunction-checked": {"d": 2, "alpha": "0.6", "epsilon": "2"},
     "decision-list": {"d": 1, "alpha": "0.9", "epsilon": "4"},
+    "decision-list-checked": {"d": 1, "alpha": "0.9", "epsilon": "4"},
+    "decision-tree-checked": {"d": 1, "alpha": "0.9", "epsilon": "4"},
     "heavy-hitters": {"d": 3, "share": "0.4"},
     "heavy-hitters-at-once": {"d": 2, "share": "0.6", "epsilon": "2"},
     "histogram": {"cells": 3, "tolerance": "0.1"},

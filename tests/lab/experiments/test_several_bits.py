@@ -12,7 +12,7 @@ from askance_server.core.cell_channels import ReportsAt
 from askance_server.core.strategy import Reports, Strategy
 from askance_server.strategies.masked_parity_pooled import MASKED_PARITY_POOLED, run
 from askance_server.strategies.masked_parity_until_sure import MASKED_PARITY_UNTIL_SURE
-from askance_server.strategies.shared.posterior import Told, shrinkage
+from askance_server.strategies.shared.posterior import WhatReportsTell, shrinkage
 
 
 @pytest.mark.parametrize("strategy", [MASKED_PARITY_POOLED, MASKED_PARITY_UNTIL_SURE])
@@ -26,7 +26,7 @@ def test_the_search_asks_by_one_bit_where_more_gain_little(strategy: Strategy, e
 
 def one_bit(reports: Reports) -> Strategy:
     """The same search by one bit, whatever ε is."""
-    told = Told(shrinkage(reports), "binary")
+    told = WhatReportsTell(shrinkage(reports), "binary")
     return replace(MASKED_PARITY_POOLED, at=None, run=partial(run, told=told))
 
 

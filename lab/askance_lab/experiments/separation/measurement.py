@@ -38,6 +38,8 @@ ENOUGH: Final = 0.95
 BLIND: Final = 0.25
 """The mean error of who knows r and guesses the mask bit: half of the examples are masked, half the guesses wrong."""
 
+FORMS: Final[Mapping[str, str]] = {INTERACTIVE: " form=2"}
+"""Learners that are not those of version 0.1: what these did is not gone on with."""
 WORST: Final = 0.75
 """The largest error that a concept of the class can have against another."""
 
@@ -64,8 +66,9 @@ class SeparationSetting:
 
     @property
     def key(self) -> str:
-        """Name of the point among the results."""
-        return f"{self.learner} d={self.d} epsilon={self.epsilon} users={self.users}"
+        """Name of the point among the results: of a learner that has changed, with the form that it has now."""
+        form = FORMS.get(self.learner, "")
+        return f"{self.learner}{form} d={self.d} epsilon={self.epsilon} users={self.users}"
 
 
 @dataclass(frozen=True, slots=True)

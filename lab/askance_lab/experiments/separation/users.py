@@ -43,7 +43,7 @@ WORDS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuredUsers:
+class FewestMeasured:
     """Number of users with which a learner in rounds was right 19 times in 20."""
 
     strategy: str
@@ -68,7 +68,7 @@ class SeparationUsers:
     at_once_proved: int
     at_once_limit: int
     rounds_limit: int
-    measured: MeasuredUsers | None
+    measured: FewestMeasured | None
     """None where nobody has measured it."""
 
     @property
@@ -87,19 +87,19 @@ class SeparationUsers:
 
 
 @cache
-def measured_users() -> Mapping[tuple[int, str], MeasuredUsers]:
+def measured_users() -> Mapping[tuple[int, str], FewestMeasured]:
     """What was measured, by dimension and ε."""
     kept = (files("askance_lab.experiments.separation") / "measured.json").read_bytes()
-    every = TypeAdapter(list[MeasuredUsers]).validate_json(kept)
+    every = TypeAdapter(list[FewestMeasured]).validate_json(kept)
     return {(each.d, each.epsilon): each for each in every}
 
 
-def fewest(rows: Iterable[Mapping[str, Any]], strategies: Iterable[str], epsilon: str) -> list[MeasuredUsers]:
+def fewest(rows: Iterable[Mapping[str, Any]], strategies: Iterable[str], epsilon: str) -> list[FewestMeasured]:
     """For each dimension, of a benchmark's rows of these strategies, the fewest users with .95 of the studies right."""
     enough = [row for row in rows if row["strategy"] in set(strategies) and row["successes"] >= 0.95 * row["seeds"]]
     best = {row["d"]: row for row in sorted(enough, key=lambda row: row["users"], reverse=True)}
     names = ("strategy", "d", "users", "successes", "seeds")
-    return [MeasuredUsers(**{name: best[d][name] for name in names}, epsilon=epsilon) for d in sorted(best)]
+    return [FewestMeasured(**{name: best[d][name] for name in names}, epsilon=epsilon) for d in sorted(best)]
 
 
 @cache
@@ -135,7 +135,7 @@ def rows(users: Sequence[SeparationUsers]) -> list[tuple[str, ...]]:
     ]
 
 
-def _measured(measured: MeasuredUsers | None) -> tuple[str, str]:
+def _measured(measured: FewestMeasured | None) -> tuple[str, str]:
     return ("–", "–") if measured is None else (shown(measured.users), f"{measured.successes}/{measured.seeds}")
 
 

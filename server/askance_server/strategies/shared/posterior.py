@@ -151,7 +151,7 @@ def shrinkage(reports: Reports) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class WhatReportsTell:
     """What a report tells, as far as the search depends on it."""
 
     c: float = 1.0
@@ -159,12 +159,12 @@ class Told:
     channel: Literal["binary", "best"] = "binary"
 
     @classmethod
-    def by(cls, reports: Reports) -> Told:
+    def by(cls, reports: Reports) -> WhatReportsTell:
         """Beyond one bit there is little to gain at ε = 1, and twice the reports at ε = 3 (`core.hashed_cells`)."""
         return cls(shrinkage(reports), "best" if reports.micro_epsilon >= SEVERAL_BITS else "binary")
 
 
-UNKNOWN: Final = Told()
+UNKNOWN: Final = WhatReportsTell()
 """Where answers are not made from reports of a known ε."""
 
 
