@@ -275,6 +275,8 @@ def main(given: Sequence[str] | None = None) -> int:
         parser.add_argument(f"--{name}", default={"epsilon": "1", "beta": "0.05"}.get(name))
     parser.add_argument("--table", action="store_true", help="print the table of docs/plan.md in place of JSON")
     chosen = parser.parse_args(given)
+    if unknown := sorted(set(chosen.only) - set(registry())):
+        parser.error(f"no such strategy here: {', '.join(unknown)}")
     terms = {name: value for name in ("epsilon", "beta", "eta") if (value := getattr(chosen, name)) is not None}
     result = measured(chosen, terms)
     if chosen.out is not None:
