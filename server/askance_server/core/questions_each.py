@@ -160,7 +160,8 @@ def factors_of(query: object) -> tuple[BooleanQuery, ...]:
     if not isinstance(query, CellQuery) or query.negative is not None or not isinstance(query.cell, Affine):
         return ()
     tests = tuple(BooleanQuery(test=term.of.test) for term in query.cell.terms if isinstance(term.of, If))
-    return tests if len(tests) > 1 and product_of(tests) == query else ()
+    # Of another number of cells, it is no product, and that of many tests could not even be made.
+    return tests if 2 <= query.cells == 1 << len(tests) and product_of(tests) == query else ()
 
 
 @lru_cache(maxsize=8)

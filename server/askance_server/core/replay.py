@@ -5,6 +5,9 @@ published; a strategy that does not is not the one that the users answered. `Rep
 two looks at a bulletin, so that each answer is sent to it once: a process that has just started hears the bulletin from
 its first entry, a process that goes on hears what is new.
 
+*A strategy that was improved* asks something else than before, and a study goes on as it began: where the first round
+is not what the strategy asks, but what its former form asks, that one is run.
+
 *Two kinds of failure.* What a strategy does wrong with answers that nobody has built on is its own failure, a
 `StrategyError`: it ends its study. Where it does otherwise than the bulletin says that it did, the fault is not in the
 study but in the code that is installed here: it was changed, or it does not do the same twice. That is a `ReplayError`,
@@ -65,6 +68,8 @@ class Replay:
     ended: StudyEnded | None = None
     _compared: int = 0
     """Number of rounds that were compared with what the strategy asks."""
+    _former: Strategy | None = None
+    """The form that the strategy had before, if it had one."""
     _run: Run | None = None
     _output: tuple[Ask, ...] | Hypothesis = ()
     _failed: StrategyError | None = None
@@ -121,8 +126,26 @@ class Replay:
         published = LearnedHypothesis.of(learned.text, learned.value)
         return StudyEnded(state="finished", reason=reason, cause=Cause.LEARNED, hypothesis=published)
 
+    def choose_form(self, first: PreparedRound) -> None:
+        """Go on with the form that the strategy had before, where the first round is that one's."""
+        if self.answered or self._former is None or self._asks(first):
+            return
+        before = Replay(self.study, self._former, self.prepared)
+        before._begin()
+        before.choose_form(first)
+        if before._asks(first):
+            self.strategy, self._run, self._output = before.strategy, before._run, before._output
+            self._failed = None
+
+    def _asks(self, published: PreparedRound) -> bool:
+        """Whether the strategy asks what was published."""
+        if self._failed is not None or isinstance(self._output, Hypothesis):
+            return False
+        return [ask.query for ask in self._output] == [part.part.query for part in published.parts]
+
     def _begin(self) -> None:
         """Start the strategy, unless it is not even about such examples."""
+        self._former = self.strategy.former
         try:
             self.strategy = adapted(self.strategy, self.study)
             schema = self.strategy.schema(planning.strategy_parameters(self.study.parameters))
@@ -140,6 +163,7 @@ class Replay:
             return
         self._compared += 1
         published = self.rounds[self.answered]
+        self.choose_form(published)
         if isinstance(self._failed, ReplayError):
             return
         where = f"in round {published.spec.number} than was published"
@@ -147,7 +171,7 @@ class Replay:
             self._failed = ReplayError(f"the strategy does something else {where}: {self._failed.what}")
         elif isinstance(self._output, Hypothesis):
             self._failed = ReplayError(f"the strategy does something else {where}: it ends")
-        elif [ask.query for ask in self._output] != [part.part.query for part in published.parts]:
+        elif not self._asks(published):
             self._failed = ReplayError(f"the strategy asks something else {where}")
 
     def _answer(self, round_: PreparedRound, notice: RoundAnswered) -> None:

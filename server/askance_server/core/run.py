@@ -108,7 +108,8 @@ def guarded(strategy: Strategy) -> Strategy:
     }
     schema = _guarded(strategy.schema, f"{strategy.name}.schema", "a Schema", _schema, passing=AskanceError)
     own = {"over": _guarded_over(strategy), "at": _guarded_at(strategy), "fields": _guarded_fields(strategy)}
-    return replace(strategy, schema=schema, portions_for=_guarded_portions(strategy), **own, **others)
+    former = strategy.former and guarded(strategy.former)
+    return replace(strategy, schema=schema, portions_for=_guarded_portions(strategy), former=former, **own, **others)
 
 
 def _guarded_over(strategy: Strategy) -> Callable[[Schema], Strategy | None] | None:

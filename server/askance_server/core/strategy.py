@@ -227,6 +227,8 @@ class Strategy:
     same round takes after these. "ones": 1, to whatever is asked. None: it does not say, and is tried out."""
     checks: bool = False
     """Its hypothesis says, as "checked", that the promise is kept. Where users are too few for that, it says so."""
+    former: Strategy | None = None
+    """The form that it had before, if it asked otherwise: studies whose first round is that one's go on with it."""
     small: Parameters | None = None
     """Parameters for a small example, from which a table of all strategies is made; None: four dimensions."""
 

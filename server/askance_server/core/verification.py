@@ -150,6 +150,7 @@ class VerifiedStudy:
 
     def _check_asked(self, round_: PreparedRound) -> None:
         """Whether the strategy asks this round, and the plan makes it so."""
+        self.replay.choose_form(round_)
         output, spec = self.replay.output, round_.spec
         if isinstance(output, Hypothesis):
             raise VerificationError("the strategy asks nothing more here: it has learned")

@@ -6,9 +6,9 @@ One `yield` is one round; a noninteractive strategy yields once. An answer is a 
 and an array of floats for a cell query. What the generator returns is the hypothesis. Strategies are pure and
 deterministic given their parameters: a server that comes back from a crash replays the answers that it has stored.
 
-Every module here but `registry` is one strategy, whole, found by its file name; `shared` has what several need. Other
-packages add theirs through the entry-point group `askance.strategies`: each entry point names one `Strategy`. What they
-are written with is named here.
+Every module here but `registry` is one strategy, whole, found by its file name; `shared` has what several need,
+`former` what studies go on with that began before a strategy was changed. Other packages add theirs through the
+entry-point group `askance.strategies`: each entry point names one `Strategy`. What they are written with is named here.
 """
 
 from __future__ import annotations

@@ -14,16 +14,7 @@ from askance_protocol.concepts import DecisionListConcept
 from askance_protocol.examples import Columns
 from askance_protocol.queries.language import AnyTest
 from askance_protocol.schema import Schema
-from askance_server.core.strategy import (
-    Answer,
-    Ask,
-    Asking,
-    Features,
-    Hypothesis,
-    Learnt,
-    Parameters,
-    Strategy,
-)
+from askance_server.core.strategy import Answer, Ask, Asking, Features, Hypothesis, Learnt, Parameters, Strategy
 from askance_server.strategies.shared import bits, lists
 from askance_server.strategies.shared.bits import disagreement, joint, width
 from askance_server.strategies.shared.lists import Rule, described, in_runs, undecided
@@ -68,7 +59,7 @@ def grown(d: int, threshold: float, tau: float) -> Generator[Sequence[Ask], Sequ
 
 def concept(value: Learnt) -> DecisionListConcept:
     """Concept that a learned list describes."""
-    return DecisionListConcept(tuple((i, v, label) for i, v, label in value["rules"]), value["otherwise"])
+    return DecisionListConcept(tuple(lists.rules(value)), value["otherwise"])
 
 
 def predict(value: Learnt, columns: Columns) -> Truths:
@@ -78,9 +69,7 @@ def predict(value: Learnt, columns: Columns) -> Truths:
 
 def positive(parameters: Parameters, value: Learnt) -> AnyTest:
     """Whether the first rule that holds says +1."""
-    return lists.positive(
-        width(parameters), in_runs([(i, v, label) for i, v, label in value["rules"]]), value["otherwise"]
-    )
+    return lists.positive(width(parameters), in_runs(lists.rules(value)), value["otherwise"])
 
 
 def error(learned: Learnt, truth: Learnt) -> Fraction | None:

@@ -10,24 +10,14 @@ import numpy as np
 
 from askance_protocol import parameters as read
 from askance_protocol.arrays import Truths
-from askance_protocol.concepts import bit as bit_of
 from askance_protocol.examples import Columns
-from askance_protocol.queries.language import AnyNumber, AnyTest, Bit, Compare, If, Integer
+from askance_protocol.queries.language import AnyTest, Compare, Integer
 from askance_protocol.schema import Schema
-from askance_server.core.strategy import (
-    Answer,
-    Ask,
-    Asking,
-    Features,
-    Hypothesis,
-    Learnt,
-    Parameters,
-    Strategy,
-)
+from askance_server.core.strategy import Answer, Ask, Asking, Features, Hypothesis, Learnt, Parameters, Strategy
 from askance_server.strategies.decision_list import concept
 from askance_server.strategies.shared import bits
 from askance_server.strategies.shared.bits import disagreement, joint, width
-from askance_server.strategies.shared.trees import NodeNumbers, describe_tree, reached, tested_bits
+from askance_server.strategies.shared.trees import NodeNumbers, describe_tree, label_of, labels, reached, tested_bits
 
 ROUNDS: Final = 4
 
@@ -78,26 +68,12 @@ def grown(
 
 def predict(value: Learnt, columns: Columns) -> Truths:
     """Label of the leaf that each example reaches."""
-    return _predict(value["tree"], columns)
-
-
-def _predict(node: Learnt | int, columns: Columns) -> Truths:
-    if isinstance(node, int):
-        return np.full(len(columns), node == 1)
-    one, zero = _predict(node["one"], columns), _predict(node["zero"], columns)
-    return np.where(bit_of(columns["x"], node["bit"]), one, zero)
+    return labels(value["tree"], columns) == 1
 
 
 def positive(_: Parameters, value: Learnt) -> AnyTest:
     """Whether the leaf that is reached says +1."""
-    return Compare(left=_label(value["tree"]), relation=">", right=Integer(of=0))
-
-
-def _label(node: Learnt | int) -> AnyNumber:
-    if isinstance(node, int):
-        return Integer(of=node)
-    bit = Bit(field="x", index=node["bit"])
-    return If(test=bit, then=_label(node["one"]), otherwise=_label(node["zero"]))
+    return Compare(left=label_of(value["tree"]), relation=">", right=Integer(of=0))
 
 
 def error(learned: Learnt, truth: Learnt) -> Fraction | None:

@@ -12,9 +12,8 @@ import numpy as np
 
 from askance_protocol import parameters as read
 from askance_protocol.channels import BinaryResponse
-from askance_protocol.examples import Columns
 from askance_protocol.queries import CellQuery
-from askance_protocol.schema import RealField, Schema
+from askance_protocol.schema import Schema
 from askance_server.core.strategy import (
     LEVEL,
     Ask,
@@ -23,14 +22,14 @@ from askance_server.core.strategy import (
     Estimating,
     Features,
     Hypothesis,
-    Learnt,
     Parameters,
     Reports,
     Strategy,
     estimates_in,
 )
+from askance_server.strategies.former.kmeans import FORMER
 from askance_server.strategies.mean import denominator
-from askance_server.strategies.shared.centres import centre_estimates, centre_members, step
+from askance_server.strategies.shared.centres import centre_estimates, centre_members, cost, step
 from askance_server.strategies.shared.grids import SIDES, STRIPS, as_shares, cells_of, grid, side, strips
 from askance_server.strategies.shared.points import Centre, cube, nearest, pulls, together
 
@@ -85,14 +84,6 @@ def estimates(scale: float, parameters: Parameters, estimating: Estimating) -> S
     return [*centre_estimates(estimating, k, d, d * STRIPS + SIDES[d - 1] ** d, scale), *estimating(LEVEL)]
 
 
-def cost(value: Learnt, columns: Columns) -> float:
-    """Mean squared distance to the nearest centre."""
-    centres = np.array(value["centres"], np.float64)
-    scales = [field.denominator for field in columns.schema.fields if isinstance(field, RealField)]
-    points = np.stack([columns[f"x{j}"] / scales[j] for j in range(centres.shape[1])], axis=1)
-    return float(np.min([((points - centre) ** 2).sum(axis=1) for centre in centres], axis=0).mean())
-
-
 KMEANS: Final = Strategy(
     name="kmeans",
     summary="Centres of clusters",
@@ -104,6 +95,7 @@ KMEANS: Final = Strategy(
     portions=PORTIONS,
     cost=cost,
     at=at,
+    former=FORMER,
     examples="clusters",
     features=Features.POINTS,
     small={"d": 2, "k": 3},

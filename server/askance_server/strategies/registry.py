@@ -22,7 +22,7 @@ from askance_server.core.strategy import Features, Strategy
 GROUP: Final = "askance.strategies"
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,63}", re.ASCII)
 _MEMBERS: Final[Mapping[str, type]] = {"summary": str, "interactive": bool, "rounds": int, "portions": tuple}
-_OPTIONAL: Final[Mapping[str, type]] = {"examples": str, "features": Features, "small": Mapping}
+_OPTIONAL: Final[Mapping[str, type]] = {"examples": str, "features": Features, "small": Mapping, "former": Strategy}
 
 
 class BrokenStrategyError(Exception):
@@ -77,7 +77,8 @@ def of_package() -> tuple[Mapping[str, Strategy], Mapping[str, str]]:
 def _of_module(module: str, name: str) -> Strategy:
     file = f"strategies/{module}.py"
     try:
-        found = vars(import_module(f"{strategies.__name__}.{module}")).values()
+        # The last one of its name: what a file may have imported is a former form.
+        found = reversed(vars(import_module(f"{strategies.__name__}.{module}")).values())
     except (Exception, SystemExit) as error:
         raise BrokenStrategyError(f"{file}: {type(error).__name__}: {_one_line(error)}") from error
     for each in found:

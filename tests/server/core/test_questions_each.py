@@ -18,7 +18,19 @@ from askance_protocol.channels import BinaryResponse, BinarySpec, ChannelSpec, K
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery
-from askance_protocol.queries.language import And, Bit, FieldValue, Label, Not, Slice
+from askance_protocol.queries.language import (
+    Affine,
+    And,
+    Bit,
+    Compare,
+    FieldValue,
+    If,
+    Integer,
+    Label,
+    Not,
+    Slice,
+    Term,
+)
 from askance_protocol.rounds import Part, PreparedPart, StudySpec
 from askance_protocol.rounds.prepared import PreparedParts
 from askance_protocol.schema import BitsField, LabelField, Schema
@@ -210,6 +222,17 @@ def test_what_is_no_product_of_tests_is_told_by_its_cells() -> None:
     signed = product_of(TESTS[:2]).model_copy(update={"negative": Label(sign=1)})
     wider = product_of(TESTS[:2]).model_copy(update={"cells": 8})
     assert factors_of(signed) == factors_of(wider) == ()
+
+
+def test_a_count_of_more_tests_than_a_product_may_have_is_none() -> None:
+    """A grid counts the cuts that a coordinate has passed, of which there may be any number."""
+    field, one, zero = FieldValue(field="y"), Integer(of=1), Integer(of=0)
+    tests = [Compare(left=field, relation=">=", right=Integer(of=cut)) for cut in range(31)]
+    terms = tuple(Term(weight=1, of=If(test=test, then=one, otherwise=zero)) for test in tests)
+
+    assert factors_of(CellQuery(cells=32, cell=Affine(terms=terms))) == ()
+    with pytest.raises(ValueError, match="65536"):
+        product_of([BooleanQuery(test=test) for test in tests])
 
 
 def test_a_strategy_is_told_how_sure_answers_are_that_were_asked_together() -> None:

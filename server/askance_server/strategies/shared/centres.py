@@ -27,7 +27,9 @@ from typing import Any
 import numpy as np
 
 from askance_protocol.arrays import Floats
-from askance_server.core.strategy import LEVEL, Answer, Estimate, Estimating
+from askance_protocol.examples import Columns
+from askance_protocol.schema import RealField
+from askance_server.core.strategy import LEVEL, Answer, Estimate, Estimating, Learnt
 from askance_server.strategies.shared.grids import GridCells
 from askance_server.strategies.shared.points import signs, together
 from askance_server.strategies.shared.sure import interval_members
@@ -48,6 +50,14 @@ def step(answers: Sequence[Answer], cells: GridCells, centres: Floats) -> Floats
     return np.where(counted > 0, means.clip(there - width, there + width), there).clip(-1, 1)
 
 
+def cost(value: Learnt, columns: Columns) -> float:
+    """Mean squared distance to the nearest centre."""
+    centres = np.array(value["centres"], np.float64)
+    scales = [field.denominator for field in columns.schema.fields if isinstance(field, RealField)]
+    points = np.stack([columns[f"x{j}"] / scales[j] for j in range(centres.shape[1])], axis=1)
+    return float(np.min([((points - centre) ** 2).sum(axis=1) for centre in centres], axis=0).mean())
+
+
 def centre_estimates(estimating: Estimating, k: int, d: int, first: int, scale: float) -> Sequence[Estimate]:
     """A row for each coordinate of each centre, from the last round; none before there is one that all parts answered.
 
@@ -60,7 +70,7 @@ def centre_estimates(estimating: Estimating, k: int, d: int, first: int, scale: 
     counts = estimating(1 - (1 - LEVEL) * (1 - VALUE_FAILS))[-each : -rows * d]
     asked = [values[len(values) - rows * (d - j) :][:rows] for j in range(d)]
     return [
-        _coordinate(f"mean(x{j}) nearest to centre {c}", _total(asked[j], signs(k)[:, c].tolist(), scale), counts[c])
+        coordinate(f"mean(x{j}) nearest to centre {c}", _total(asked[j], signs(k)[:, c].tolist(), scale), counts[c])
         for c in range(k)
         for j in range(d)
     ]
@@ -84,7 +94,8 @@ def _total(answers: Sequence[Estimate], signed: Sequence[float], scale: float) -
     return Estimate("", middle, low, high, 1 - fails, sum(each.reports for each in answers))
 
 
-def _coordinate(name: str, total: Estimate, share: Estimate) -> Estimate:
+def coordinate(name: str, total: Estimate, share: Estimate) -> Estimate:
+    """Where a centre's coordinate is: a total over a share."""
     low, high = quotient_interval((total.low, total.high), (share.low, share.high))
     middle = total.estimate / share.estimate if share.estimate > 0 else 0.0
     return Estimate(name, min(max(middle, low), high), low, high, LEVEL, total.reports + share.reports)

@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Final
 
 from askance_protocol.queries.language import Affine, AnyNumber, AnyTest, Compare, Dot, If, Integer, Not, Term
+from askance_server.core.strategy import Learnt
 
 Rule = tuple[int, int, int]
 """A bit, the value for which the rule decides, and the label that it then gives."""
@@ -46,6 +47,11 @@ def in_runs(rules: Sequence[Rule]) -> list[Rule]:
     """The rules up to those that a question has no room for: runs of one label are what it is made of."""
     runs = [list(run) for _, run in groupby(rules, key=lambda rule: rule[2])]
     return [rule for run in runs[:_RUNS] for rule in run]
+
+
+def rules(value: Learnt) -> list[Rule]:
+    """The rules of a list that was learned."""
+    return [(i, v, label) for i, v, label in value["rules"]]
 
 
 def described(rules: Sequence[Rule], otherwise: int) -> tuple[str, dict[str, object]]:

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
+from askance_protocol.arrays import Integers
+from askance_protocol.concepts import bit as bit_of
+from askance_protocol.examples import Columns
 from askance_protocol.queries.language import AnyNumber, Bit, If, Integer
 from askance_server.core.strategy import Learnt
 
@@ -41,3 +46,17 @@ def tested_bits(node: Learnt | int) -> Iterator[int]:
         yield node["bit"]
         yield from tested_bits(node["one"])
         yield from tested_bits(node["zero"])
+
+
+def label_of(node: Learnt | int) -> AnyNumber:
+    """Label of the leaf that x reaches, to ask about."""
+    if isinstance(node, int):
+        return Integer(of=node)
+    return If(test=Bit(field="x", index=node["bit"]), then=label_of(node["one"]), otherwise=label_of(node["zero"]))
+
+
+def labels(node: Learnt | int, columns: Columns) -> Integers:
+    """Label of the leaf that each example reaches."""
+    if isinstance(node, int):
+        return np.full(len(columns), node)
+    return np.where(bit_of(columns["x"], node["bit"]), labels(node["one"], columns), labels(node["zero"], columns))
