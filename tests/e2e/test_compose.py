@@ -196,9 +196,11 @@ class Absent(MetaPathFinder):
 
 sys.meta_path.insert(0, Absent())
 import askance_lab.commands.client, askance_lab.commands.fleet, askance_lab.commands.demo
-from askance_lab.commands.demo import planned_users
-from askance_lab.experiments.second_round import ConceptTask, learn_in_process
-assert planned_users() and learn_in_process(ConceptTask(8, "1", 100), "masked-parity-pooled", 1, 1).truth
+from askance_lab.experiments.second_round import ConceptTask, conclude, learn_in_process
+from askance_lab.experiments.separation.measurement import LEARNERS
+learned = [learn_in_process(ConceptTask(8, "1", 100), learner, 1, 1) for learner in LEARNERS]
+shown = conclude(ConceptTask(8, "1", 100), learned)
+assert learned[0].truth and shown.needed.at_once_limit and shown.higher[0].measured
 """
     run = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr

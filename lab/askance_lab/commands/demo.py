@@ -216,7 +216,7 @@ def _with_own_server(asked: DemoOptions, port: int) -> Exit:
         shown.begin()
         shown.learn_in_process()
         try:
-            _while_alive(_conduct(shown, found.url, found.operator), lambda: _check_alive(found, fleet))
+            _while_alive(_conduct(shown, found.url, found.operator, {}), lambda: _check_alive(found, fleet))
         except UnreachableError:
             _check_alive(found, fleet)
             raise
@@ -231,10 +231,11 @@ def _with_server(asked: DemoOptions, url: str, public: str, operator: Path | Non
     """The demo on a server that somebody else has started, with the fleets that are connected to it."""
     token = operator_token(operator, url)
     shown = Shown(asked, public, own=False)
-    asyncio.run(check_server(url))
+    # Before anything is learned here: meanwhile the users may go on with what was interrupted, to its end.
+    going = asyncio.run(_going(url))
     shown.begin(url)
     shown.learn_in_process()
-    asyncio.run(_conduct(shown, url, token))
+    asyncio.run(_conduct(shown, url, token, going))
     return shown.end({})
 
 
@@ -350,11 +351,10 @@ def _results(fleet: Sequence[subprocess.Popen[str]]) -> dict[str, Counter[str]]:
 # -------------------------------------------------------------------------------------------------------- conducting
 
 
-async def _conduct(shown: Shown, url: str, token: str) -> None:
-    """Wait for the users, then open one study after the other; what each came to is shown as it ends."""
+async def _conduct(shown: Shown, url: str, token: str, going: Mapping[str, str]) -> None:
+    """Wait for the users, then open one study after the other, but those that go on; as it ends each is shown."""
     asked = shown.asked
     async with Server(url) as server:
-        going = await _going(server)
         await _enrolled(server, asked.task.users)
         shown.begin_live()
         for learner in LEARNERS:
@@ -380,9 +380,12 @@ def _title(learner: str) -> str:
     return f"Demo: {learner}"
 
 
-async def _going(server: Server) -> dict[str, str]:
-    """The studies of a demo that was interrupted: the users go on with them, so it does too."""
-    found = [(each["study"], each) for each in unwrap(await server.studies()) if each["state"] in {"running", "sealed"}]
+async def _going(url: str) -> dict[str, str]:
+    """The studies of a demo that was interrupted, by learner: the users go on with them, so it does too."""
+    await check_server(url)
+    async with Server(url) as server:
+        studies = unwrap(await server.studies())
+    found = [(each["study"], each) for each in studies if each["state"] in {"running", "sealed"}]
     return {spec["strategy"]: each["id"] for spec, each in found if spec["title"] == _title(spec["strategy"])}
 
 

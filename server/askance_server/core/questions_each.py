@@ -160,8 +160,9 @@ def factors_of(query: object) -> tuple[BooleanQuery, ...]:
     if not isinstance(query, CellQuery) or query.negative is not None or not isinstance(query.cell, Affine):
         return ()
     tests = tuple(BooleanQuery(test=term.of.test) for term in query.cell.terms if isinstance(term.of, If))
-    # Of another number of cells, it is no product, and that of many tests could not even be made.
-    return tests if 2 <= query.cells == 1 << len(tests) and product_of(tests) == query else ()
+    # So many cells, before they are made: of 31 tests, as k-means' strips have, there would be too many for a query.
+    likely = len(tests) > 1 and query.cells == 1 << len(tests)
+    return tests if likely and product_of(tests) == query else ()
 
 
 @lru_cache(maxsize=8)

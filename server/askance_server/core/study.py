@@ -185,8 +185,8 @@ def study_of(
 
 def check_study(study: StudySpec, strategies: Strategies) -> None:
     """Refuse a study that could not start, naming the parameter or member that is wrong."""
-    strategy = strategy_named(strategies, study.strategy).on(study.example)
-    terms = planning.terms_of(study.parameters)
+    named = strategy_named(strategies, study.strategy)
+    strategy, terms = named.on(study.example), planning.terms_of(study.parameters)
     if study.example != strategy.schema(planning.strategy_parameters(study.parameters)):
         raise ProtocolError(f"is not the schema of {strategy.name!r}", where="example", remedy="take the strategy's")
     if study.interactive != interactive(strategy, terms):
@@ -194,7 +194,10 @@ def check_study(study: StudySpec, strategies: Strategies) -> None:
     if terms.eta:
         label_of(study.example)
     chosen(strategy, terms.eta_most, study.example)
-    if terms.questions_each != 1 and strategy.estimates is not None:
+    if (
+        terms.questions_each != 1
+        and named.on(study.example, planning.reports_in(study.parameters)).estimates is not None
+    ):
         what, remedy = f"is decided by {strategy.name!r} itself", "leave it out"
         raise ProtocolError(what, where="parameters.questions_each", remedy=remedy)
     if terms.epsilon > study.cap:

@@ -71,14 +71,15 @@ def test_the_plan_of_parity_is_enough_and_half_of_it_is_not(d: int) -> None:
 
 def test_a_lead_is_of_cells_that_one_bit_asks_for() -> None:
     cells = CellQuery(cells=4, cell=Slice(field="x", first=0, width=2), negative=Label(sign=-1))
-    _check_ask("ask 0", Ask(cells, 0.1, row_lead=1))
+    _check_ask("ask 0", Ask(cells, 0.1, "binary", row_lead=1))
     for wrong in (
         Ask(cells, 0.1, "kary", row_lead=1),
         Ask(cells, 0.1, "best", row_lead=1),
-        Ask(cells, 0.1, row_lead=-1),
-        Ask(cells, 0.1, row_lead=2.5),
-        Ask(cells, 0.1, row_lead=True),
-        Ask(BooleanQuery(test=Label(sign=1)), 0.1, row_lead=1),
+        Ask(cells, 0.1, row_lead=1),
+        Ask(cells, 0.1, "binary", row_lead=-1),
+        Ask(cells, 0.1, "binary", row_lead=2.5),
+        Ask(cells, 0.1, "binary", row_lead=True),
+        Ask(BooleanQuery(test=Label(sign=1)), 0.1, "binary", row_lead=1),
     ):
         with pytest.raises(StrategyError, match="row_lead"):
             _check_ask("ask 0", wrong)
