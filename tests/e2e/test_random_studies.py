@@ -137,7 +137,8 @@ class World:
     """Users, a ledger, and studies over them."""
 
     def __init__(self, number: int, ledger: Ledger, directory: Path) -> None:
-        self.source = random.Random(number)
+        # Worlds are shorter than the list of strategies: each goes on in it where the one before has ended.
+        self.first, self.source = number * PER_WORLD, random.Random(number)
         self.noise = SimulatedRandom(number, stream=1)
         self.counts = Counter[str]()
         self.ledger, self.driver = ledger, Driver(ledger, STRATEGIES)
@@ -180,7 +181,7 @@ class World:
             self.ledger.append(spec.digest(), Bulletin().next(StudyPublished(study=spec)))
             self.counts["by hand"] += 1
             return Course(spec, True, History(spec.digest()), pick.randint(1, 6))
-        name = list(STRATEGIES)[number % len(STRATEGIES)]
+        name = list(STRATEGIES)[(self.first + number) % len(STRATEGIES)]
         epsilon = pick.choice([1, 9_999, 10_000, MICRO // 10, MICRO, pick.randint(1, 3 * MICRO)])
         users = pick.choice(["needed", pick.randint(1, 2 * len(self.people)), *["all"] * 8])
         terms = {"epsilon": to_text(epsilon), "users": users}

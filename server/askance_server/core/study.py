@@ -194,15 +194,18 @@ def check_study(study: StudySpec, strategies: Strategies) -> None:
     if terms.eta:
         label_of(study.example)
     chosen(strategy, terms.eta_most, study.example)
-    if (
-        terms.questions_each != 1
-        and named.on(study.example, planning.reports_in(study.parameters)).estimates is not None
-    ):
+    if terms.questions_each != 1 and _tells_estimates(study, strategies):
         what, remedy = f"is decided by {strategy.name!r} itself", "leave it out"
         raise ProtocolError(what, where="parameters.questions_each", remedy=remedy)
     if terms.epsilon > study.cap:
         what = f"{to_text(terms.epsilon)} is above the study's cap of {to_text(study.cap)}"
         raise ProtocolError(what, where="parameters.epsilon", remedy="raise the cap, or ask for less")
+
+
+def _tells_estimates(study: StudySpec, strategies: Strategies) -> bool:
+    """Whether the strategy tells its estimates itself: some do where reports answer, and only there."""
+    reports = planning.reports_in(study.parameters)
+    return strategy_named(strategies, study.strategy).on(study.example, reports).estimates is not None
 
 
 def check_answerable(study: StudySpec, strategies: Strategies) -> None:
