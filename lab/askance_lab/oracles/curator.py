@@ -65,7 +65,7 @@ class Curator(Portioned):
 
 
 def _curator(setting: OracleSetting) -> Oracle:
-    return Curator(setting.people, evenly(setting.strategy), micro_epsilon=setting.micro_epsilon, seed=setting.seed)
+    return Curator(setting.people, evenly(setting.planned), micro_epsilon=setting.micro_epsilon, seed=setting.seed)
 
 
 ORACLE: Final = OracleKind("curator", "noisy totals by a trusted curator, who sees all examples", _curator)

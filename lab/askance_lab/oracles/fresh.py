@@ -165,7 +165,7 @@ def _pieces(users: int) -> Iterator[int]:
 
 def fresh(setting: OracleSetting, randomizer: Randomizer = Randomizer.BINARY) -> Oracle:
     """Fresh portions of the users of a setting."""
-    dealt, micro_epsilon = evenly(setting.strategy), setting.micro_epsilon
+    dealt, micro_epsilon = evenly(setting.planned), setting.micro_epsilon
     return Fresh(setting.people, dealt, micro_epsilon=micro_epsilon, randomizer=randomizer, seed=setting.seed)
 
 

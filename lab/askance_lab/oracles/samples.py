@@ -73,7 +73,7 @@ class Samples(Portioned):
 
 
 def _samples(setting: OracleSetting) -> Oracle:
-    return Samples(setting.people, evenly(setting.strategy), eta=setting.eta)
+    return Samples(setting.people, evenly(setting.planned), eta=setting.eta)
 
 
 ORACLE: Final = OracleKind("samples", "means over examples that are seen in the clear", _samples)

@@ -38,10 +38,10 @@ once.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Final, cast
+from typing import Final, TypeAlias, cast
 
 import numpy as np
 
@@ -53,6 +53,8 @@ from askance_protocol.queries.language import AnyTest, Label, Xor
 from askance_protocol.schema import Schema
 from askance_server.core.label_noise import LabelNoise, Undone, label_of
 from askance_server.core.strategy import Answer, Ask, Asking, Hypothesis, Parameters, Strategy
+
+_Portions: TypeAlias = Callable[[Parameters], tuple[int, ...]]
 
 GRID: Final = 0.05
 """Of a tolerance, the part that is left to the distance of rates."""
@@ -87,10 +89,24 @@ def chosen(strategy: Strategy, eta_most: Fraction, example: Schema) -> Strategy:
         return learned[int(np.argmin(np.array(wrong, np.float64)))]
 
     # What is asked last depends on what was learned.
-    rounds, portions = strategy.rounds + 1, strategy.portions
-    if portions:
-        portions = (*portions, max(1, round(sum(portions) / strategy.rounds)))
-    return replace(strategy, run=run, rounds=rounds, portions=portions, interactive=True, longest=None)
+    return replace(
+        strategy,
+        run=run,
+        rounds=strategy.rounds + 1,
+        portions=_and_choice(strategy.portions),
+        portions_for=_and_choice_for(strategy.portions_for),
+        interactive=True,
+        longest=None,
+    )
+
+
+def _and_choice_for(portions: _Portions | None) -> _Portions | None:
+    return None if portions is None else lambda parameters: _and_choice(portions(parameters))
+
+
+def _and_choice(portions: tuple[int, ...]) -> tuple[int, ...]:
+    """With a round more, of as many users as the others have on average."""
+    return (*portions, max(1, round(sum(portions) / len(portions)))) if portions else ()
 
 
 def disagrees(positive: AnyTest) -> BooleanQuery:

@@ -202,6 +202,10 @@ def test_rounds_share_the_users_with_the_choice() -> None:
     assert chosen(strategy, MOST, EXAMPLE).portions == (6, 3, 2, 1, 3)
     assert chosen(registry()["conjunction"], MOST, EXAMPLE).portions == ()
     assert chosen(strategy, Fraction(0), EXAMPLE) is strategy
+    # As many rounds as the parameters take, and the choice: planned before or afterwards.
+    some = replace(strategy, portions_for=lambda _: (4, 2))
+    for planned in (chosen(some.planned({}), MOST, EXAMPLE), chosen(some, MOST, EXAMPLE).planned({})):
+        assert (planned.rounds, planned.portions) == (3, (4, 2, 3))
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,7 @@ from askance_server.core.strategy import (
     estimates_in,
 )
 from askance_server.strategies.registry import registry
+from askance_server.strategies.shared.grids import strips
 from tests.server.learners import exact
 
 MICRO = 1_000_000
@@ -222,6 +223,8 @@ def test_what_is_no_product_of_tests_is_told_by_its_cells() -> None:
     signed = product_of(TESTS[:2]).model_copy(update={"negative": Label(sign=1)})
     wider = product_of(TESTS[:2]).model_copy(update={"cells": 8})
     assert factors_of(signed) == factors_of(wider) == ()
+    # 31 tests, as many as there are cuts: their product has more cells than a query may have.
+    assert factors_of(strips(0, 1000)) == ()
 
 
 def test_a_count_of_more_tests_than_a_product_may_have_is_none() -> None:

@@ -47,6 +47,11 @@ class OracleSetting:
         return planning.strategy_parameters(self.parameters)
 
     @property
+    def planned(self) -> Strategy:
+        """The strategy with as many rounds as it takes here: users are not kept for rounds that never come."""
+        return self.strategy.planned(self.own)
+
+    @property
     def micro_epsilon(self) -> int:
         """ε of a report, or of the curator, in micro-ε."""
         return planning.terms_of(self.parameters).epsilon
