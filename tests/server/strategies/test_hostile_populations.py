@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from askance_protocol.examples import Columns
+from askance_protocol.schema import BitsField
+from askance_server.strategies.heavy_hitters import HEAVY_HITTERS
 from askance_server.strategies.histogram import HISTOGRAM
 from askance_server.strategies.kmeans import KMEANS
 from askance_server.strategies.mean import MEAN
@@ -74,6 +76,52 @@ def test_a_quantile_is_within_its_promise(values: np.ndarray, lie: Lie) -> None:
 
     assert error is not None
     assert error <= QUANTILE.promise({"cells": 64}) + 1e-9
+
+
+# ----------------------------------------------------------------------------------------------------- heavy strings
+
+WIDTH = 24
+"""Bits of a string: more than one round asks for."""
+STRINGS: Mapping[str, list[int]] = {
+    "all alike": [0] * 400,
+    "as many as there can be, each with just the share": [number << 20 | 1 for number in range(10) for _ in range(40)],
+    "told apart by the last bit alone": [*[5] * 200, *[5 | 1 << 23] * 200],
+    "one prefix, and nobody has the share": [1 | number << 14 for number in range(400)],
+    "each just below half of the share": [number for number in range(21) for _ in range(19)],
+    "one with the share beside a crowd without": [*[7] * 40, *[(9 + number) << 3 for number in range(360)]],
+}
+HH = {"d": WIDTH, "share": "0.1"}
+
+
+def strings(numbers: list[int]) -> tuple[Columns, dict[str, float]]:
+    """Users with these strings, and the share of each."""
+    schema = HEAVY_HITTERS.schema(HH)
+    [field] = schema.fields
+    assert isinstance(field, BitsField)
+    bits = np.array(numbers)[:, np.newaxis] >> np.arange(WIDTH) & 1
+    shown = [field.show(number) for number in numbers]
+    return Columns.of(schema, {"x": bits}), {each: shown.count(each) / len(shown) for each in set(shown)}
+
+
+@LYING
+@pytest.mark.parametrize("numbers", STRINGS.values(), ids=STRINGS)
+def test_no_heavy_string_is_missed_and_no_listed_share_is_far_off(numbers: list[int], lie: Lie) -> None:
+    columns, truth = strings(numbers)
+    learned, asked = learn(HEAVY_HITTERS, HH, columns, lie)
+    value = value_of(learned)
+    said: dict[str, float] = dict(zip(value["strings"], value["shares"], strict=True))
+
+    assert {each for each, share in truth.items() if share >= 0.1} <= set(said)
+    assert all(abs(share - truth.get(each, 0)) <= 0.025 + 1e-9 for each, share in said.items())
+    assert all(truth.get(each, 0) >= 0.05 - 1e-9 for each in said)
+    assert len(asked) <= len(HEAVY_HITTERS.planned(HH).portions)
+
+
+def test_control_a_lie_of_twice_the_tolerance_hides_a_heavy_string() -> None:
+    columns, truth = strings(STRINGS["as many as there can be, each with just the share"])
+    learned, _ = learn(HEAVY_HITTERS, HH, columns, lambda _: -2.0)
+
+    assert set(truth) - set(value_of(learned)["strings"])
 
 
 # ------------------------------------------------------------------------------------------------------------ planes
