@@ -185,8 +185,8 @@ def study_of(
 
 def check_study(study: StudySpec, strategies: Strategies) -> None:
     """Refuse a study that could not start, naming the parameter or member that is wrong."""
-    named = strategy_named(strategies, study.strategy)
-    strategy, terms = named.on(study.example), planning.terms_of(study.parameters)
+    strategy = strategy_named(strategies, study.strategy).on(study.example)
+    terms = planning.terms_of(study.parameters)
     if study.example != strategy.schema(planning.strategy_parameters(study.parameters)):
         raise ProtocolError(f"is not the schema of {strategy.name!r}", where="example", remedy="take the strategy's")
     if study.interactive != interactive(strategy, terms):
