@@ -92,6 +92,26 @@ def serving(limits: ConnectionLimits) -> Generator[tuple[int, type[Watched]]]:
         yield port, protocol
 
 
+class Gathering(Watched):
+    """A protocol whose pieces are as long as a test wants them."""
+
+    least = 1
+    kept = b""
+
+    def data_received(self, data: bytes) -> None:
+        self.kept += data
+        if len(self.kept) >= self.least:
+            whole, self.kept = self.kept, b""
+            super().data_received(whole)
+
+
+@contextlib.contextmanager
+def gathering(least: int) -> Generator[tuple[int, type[Gathering]]]:
+    protocol = type("GuardedProtocol", (Gathering,), {"pool": guarded(PATIENT).pool, "least": least})
+    with hosted(application, protocol, lifespan=False) as port:
+        yield port, protocol
+
+
 def later(protocol: type[Watched], seconds: float = LONG) -> None:
     """Let time pass for the connections that there are."""
     for one in [*protocol.pool.unproven, *protocol.pool.trusted]:
@@ -395,6 +415,36 @@ def test_a_stop_waits_for_what_works_and_for_nobody_who_does_not_finish() -> Non
         assert is_open(stack.enter_context(connect(port)))
         del idle
     # `hosted` would not return: its threads have to end.
+
+
+@pytest.mark.parametrize(
+    "before", [b"", GET, b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 50000\r\n\r\n" + bytes(50_000)]
+)
+def test_a_head_that_is_too_long_and_has_no_end_is_refused_also_in_one_piece(before: bytes) -> None:
+    """A socket may bring it in one piece or in many, and which it is depends on nothing but time."""
+    long = b"GET / HTTP/1.1\r\nHost: x\r\nX-A: " + b"x" * (1 << 16)
+    with gathering(len(before) + len(long)) as (port, protocol), connect(port) as connection:
+        connection.sendall(before + long)
+        answers = rest_in_time(connection, protocol)
+
+    assert answers.count(b"HTTP/1.1 431") == 1, answers
+    assert answers.count(b"HTTP/1.1 200") == (1 if before else 0)
+
+
+def test_a_head_is_not_charged_with_the_requests_that_came_in_the_same_piece() -> None:
+    begun, rest = GET[:9], GET[9:]
+    body = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 50000\r\n\r\n" + bytes(50_000)
+    with gathering(len(begun)) as (port, protocol), connect(port) as connection:
+        connection.sendall(begun)
+        wait_until("half a head came", lambda: protocol.received == len(begun))
+        # In one piece: the end of a head, a long body, and the beginning of the next head.
+        protocol.least = len(rest + body + begun)
+        connection.sendall(rest + body + begun)
+        for _ in range(2):
+            assert b" 200 OK" in read_one(connection)
+        protocol.least = 1
+        connection.sendall(rest)
+        assert b" 200 OK" in read_one(connection)
 
 
 def test_half_a_line_is_open_behind_a_request_that_came_whole() -> None:

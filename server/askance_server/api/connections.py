@@ -413,8 +413,9 @@ class GuardedProtocol(HttpToolsProtocol):
             return
         if self._deaf:
             return
-        if self._in_head and was_in_head:
-            self._head_bytes += len(data)
+        if self._in_head:
+            same = was_in_head and self._messages == before
+            self._head_bytes += len(data) if same else self._begun_head(data, taken, before)
             if self._head_bytes > 2 * self.pool.limits.head_bytes:
                 self._fail("head-too-large", f"the head is longer than {self.pool.limits.head_bytes} bytes")
         elif self._in_body and not was_in_head and self._messages == before:
@@ -422,6 +423,12 @@ class GuardedProtocol(HttpToolsProtocol):
             self._other_bytes += len(data) - (self._body_bytes - taken)
             if self._other_bytes > self.pool.limits.head_bytes + 16 * self._body_bytes:
                 self._fail("malformed-request", "the body has more of chunks' lengths and trailers than of itself")
+
+    def _begun_head(self, data: bytes, taken: int, before: int) -> int:
+        """How many bytes of a piece are of the head that began in it, at least: the requests before it end earlier."""
+        # An unfinished head has no empty line, and what stands behind the last one may be a body.
+        bodies = self._body_bytes - (taken if self._messages == before else 0)
+        return max(0, len(data) - (data.rfind(b"\r\n\r\n") + 4 if b"\r\n\r\n" in data else 0) - bodies)
 
     def _refuse_unparsed(self, error: httptools.HttpParserError) -> None:
         cause = error.__context__
