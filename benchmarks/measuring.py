@@ -6,12 +6,18 @@ prints one JSON object and exits 6 where a figure misses its goal. That it would
 has that name then does its work `PLANTED` times while it is measured once, and the benchmark has to exit 6.
 
     python benchmarks/NAME.py [--turns N] [--planted NAME]
+
+How the time of something grows is a figure as well: the exponent e of seconds = c·sizeᵉ, the slope of a straight line
+through the logarithms, by least squares over the upper half of the sizes (`growing`). Each turn has an exponent of its
+own. Small work is repeated until it can be timed; a size that would not fit into the budget is left out. What has the
+planted name is then repeated in proportion to its size, which is one exponent more.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import platform
 import statistics
@@ -70,6 +76,42 @@ class Figure:
         return {name: _short(number) for name, number in (spread | goal).items() if number is not None}
 
 
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """The seconds that one kind of work took at growing sizes, turn by turn."""
+
+    seconds: Mapping[int, Sequence[float]]
+    left_out: tuple[int, ...] = ()
+    """Sizes that did not fit into the budget."""
+
+    @property
+    def upper(self) -> list[int]:
+        """The sizes that are fitted: the upper half of them, by their logarithms. Below, fixed costs count."""
+        middle = math.sqrt(min(self.seconds) * max(self.seconds))
+        return [size for size in self.seconds if size >= middle]
+
+    def exponent(self, **goal: float) -> Figure:
+        """How it grows over the upper sizes; no number where these are fewer than two."""
+        sizes = self.upper
+        turns = zip(*(self.seconds[size] for size in sizes), strict=True)
+        return Figure(tuple(_slope(sizes, turn) for turn in turns), **goal)
+
+    def to_json(self) -> dict[str, Any]:
+        """The curve as a benchmark prints it: at each size the median, the least and the most seconds."""
+        rows = {size: (statistics.median(took), min(took), max(took)) for size, took in self.seconds.items()}
+        return {
+            "sizes": list(rows),
+            "fitted_from": self.upper[0],
+            "seconds": [[_short(each) for each in row] for row in rows.values()],
+            "left_out": list(self.left_out),
+        }
+
+
+def held(turns: int) -> float:
+    """How sure it is that a median lies between the least and the most of so many turns, of any law."""
+    return 1 - 2 ** (1 - turns)
+
+
 @dataclass(slots=True)
 class Timed:
     """The seconds that each piece of work took, turn by turn: entry k of each was measured in turn k."""
@@ -97,6 +139,63 @@ def in_turns(work: Mapping[str, Work], given: Arguments, clock: Callable[[], flo
             if turn:
                 timed.seconds[name].append(clock() - begin)
     return timed
+
+
+LEAST: Final = 0.02
+"""Seconds of what is timed: shorter work is repeated until it takes as long."""
+
+
+def growing(
+    work: Callable[[int], Work],
+    sizes: Sequence[int],
+    turns: int,
+    *,
+    budget: float,
+    planted: bool = False,
+    least: float = LEAST,
+    clock: Callable[[], float] = time.perf_counter,
+    watch: Callable[[], float] = time.perf_counter,
+) -> Growth:
+    """Measure the work at each size once a turn, and in all for about so many seconds by the `watch`.
+
+    It is done once before it counts, which warms caches and says how often to repeat it. A size is left out, with all
+    that are larger, where it would not fit into the budget if the work grows in proportion.
+    """
+    pieces, repeats, last, left = dict[int, Work](), dict[int, int](), 0.0, budget
+    for size in sizes:
+        times = round(size / sizes[0]) if planted else 1
+        if turns * times * last * size / max(pieces, default=size) > left:
+            break
+        begin = watch()
+        piece = pieces[size] = work(size)
+        took = _seconds(piece, 1, clock)
+        if took < 10 * least:
+            # What was done for the first time did more than it does again.
+            took = min(took, _seconds(piece, 1, clock))
+        ready = watch()
+        last = _seconds(piece, 1, watch) if took < least else took
+        repeats[size] = math.ceil(least / max(took, least / 1000)) if took < least else 1
+        left -= ready - begin + turns * times * repeats[size] * last
+    seconds: dict[int, list[float]] = {size: [] for size in pieces}
+    for _ in range(turns):
+        for size, piece in pieces.items():
+            times = round(size / sizes[0]) if planted else 1
+            seconds[size].append(_seconds(piece, times * repeats[size], clock) / repeats[size])
+    return Growth(seconds, tuple(size for size in sizes if size not in pieces))
+
+
+def _seconds(piece: Work, often: int, clock: Callable[[], float]) -> float:
+    begin = clock()
+    for _ in range(often):
+        piece()
+    return clock() - begin
+
+
+def _slope(sizes: Sequence[int], seconds: Sequence[float]) -> float:
+    if len(sizes) < 2 or min(seconds) <= 0:
+        return math.nan
+    x, y = ([math.log(each) for each in numbers] for numbers in (sizes, seconds))
+    return statistics.linear_regression(x, y).slope
 
 
 def on_one_core() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from benchmarks.measuring import MISSED, PLANTED, Arguments, Figure, in_turns, tell
+from benchmarks.measuring import MISSED, PLANTED, Arguments, Figure, Growth, growing, held, in_turns, tell
 
 
 class Clock:
@@ -66,3 +66,75 @@ def test_ratios_are_of_the_same_turn_and_the_first_turn_is_thrown_away() -> None
 )
 def test_a_goal_is_of_the_median(figure: Figure, missed: bool) -> None:
     assert figure.missed is missed
+
+
+# --------------------------------------------------------------------------------------------------------------- growth
+
+SIZES = (1, 3, 10, 30, 100, 300, 1000)
+
+
+def grown(seconds: Callable[[int], float], *, planted: bool = False, budget: float = math.inf) -> Growth:
+    """Work that takes these seconds at a size, by a clock of its own."""
+    clock = Clock()
+    return growing(
+        lambda size: clock.work(seconds(size)), SIZES, 3, budget=budget, planted=planted, clock=clock, watch=clock
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "exponent"),
+    [
+        (lambda size: 0.5, 0.0),
+        (lambda size: 0.001 * size, 1.0),
+        (lambda size: 2.0 * size**2, 2.0),
+        (lambda size: 1e-6 * size * math.sqrt(size), 1.5),
+    ],
+)
+def test_an_exponent_is_found_however_short_the_work_is(seconds: Callable[[int], float], exponent: float) -> None:
+    found = grown(seconds).exponent(at_most=1.1)
+
+    assert found.values == pytest.approx((exponent,) * 3)
+    assert found.missed is (exponent > 1.1)
+    # The control: what is planted grows with one exponent more, whatever it was before.
+    assert grown(seconds, planted=True).exponent().values == pytest.approx((exponent + 1,) * 3)
+
+
+def test_fixed_costs_hide_no_quadratic_that_counts_at_the_largest_sizes() -> None:
+    linear = grown(lambda size: 5 + 0.1 * size).exponent(at_most=1.1)
+    hidden = grown(lambda size: 5 + 0.1 * size + 0.001 * size**2).exponent(at_most=1.1)
+
+    assert not linear.missed
+    assert hidden.missed
+    assert 1.2 < hidden.median < 2
+
+
+def test_what_would_not_fit_into_the_budget_is_left_out_and_said() -> None:
+    curve = grown(lambda size: size, budget=700.0)
+
+    assert list(curve.seconds) == [1, 3, 10, 30, 100][: len(curve.seconds)]
+    assert (*curve.seconds, *curve.left_out) == SIZES
+    assert curve.left_out == (300, 1000) or curve.left_out == (100, 300, 1000)
+    assert curve.exponent().values == pytest.approx((1.0,) * 3)
+
+
+def test_the_upper_half_is_fitted_and_each_turn_has_its_exponent() -> None:
+    curve = Growth({1: [9, 9], 10: [1, 2], 100: [10, 40]})
+
+    assert curve.upper == [10, 100]
+    assert curve.exponent().values == pytest.approx((1.0, math.log10(20)))
+    assert curve.to_json() == {
+        "sizes": [1, 10, 100],
+        "fitted_from": 10,
+        "seconds": [[9, 9, 9], [1.5, 1, 2], [25, 10, 40]],
+        "left_out": [],
+    }
+
+
+@pytest.mark.parametrize("curve", [Growth({10: [1.0]}), Growth({10: [0.0], 11: [1.0]})])
+def test_an_exponent_that_cannot_be_fitted_is_missed(curve: Growth) -> None:
+    assert curve.exponent(at_most=9).missed
+
+
+@pytest.mark.parametrize(("turns", "level"), [(1, 0.0), (2, 0.5), (5, 0.9375)])
+def test_how_sure_the_ends_of_the_turns_are(turns: int, level: float) -> None:
+    assert held(turns) == level
