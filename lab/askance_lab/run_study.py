@@ -83,7 +83,7 @@ def collected(block: Block) -> list[Tally]:
     # 4. Respond. The public coin says which question is hers; she answers it and randomizes the answer, once.
     reports = reports_of(round_, block.users, block.population, 0, block.seed)
     # 5. Tally. How often was each outcome reported?
-    return tally_round(round_, reports.users, reports.outcomes)
+    return tally_round(round_, reports.batch.users, reports.batch.outcomes, reports.questions)
 
 
 @lru_cache(maxsize=4)

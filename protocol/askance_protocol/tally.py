@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from askance_protocol.arrays import Integers
 from askance_protocol.coins import Users
 from askance_protocol.errors import ProtocolError
-from askance_protocol.rounds import PreparedRound
+from askance_protocol.rounds import PreparedRound, Questions
 from askance_protocol.text import counted
 
 Counts = Integers
@@ -44,8 +44,10 @@ class Tally:
         return tuple(tuple(row) for row in self.counts.tolist())
 
 
-def tally_round(round_: PreparedRound, users: Users, outcomes: NDArray[np.integer[Any]]) -> list[Tally]:
-    """Count the reports of a round: one tally for each part."""
+def tally_round(
+    round_: PreparedRound, users: Users, outcomes: NDArray[np.integer[Any]], questions: Questions | None = None
+) -> list[Tally]:
+    """Count the reports of a round: one tally for each part. What users are asked is looked up where it is not known."""
     if len(users) != len(outcomes):
         raise ProtocolError(
             f"has {counted(len(outcomes), 'entry', 'entries')}, users has {len(users):,}",
@@ -54,7 +56,9 @@ def tally_round(round_: PreparedRound, users: Users, outcomes: NDArray[np.intege
         )
     counters = _Counters(round_)
     for begin in range(0, len(outcomes), _CHUNK):
-        counters.count(users[begin : begin + _CHUNK], outcomes[begin : begin + _CHUNK])
+        some = slice(begin, begin + _CHUNK)
+        asked = round_.questions(users[some]) if questions is None else Questions(*(each[some] for each in questions))
+        counters.count(asked, outcomes[some])
     return counters.tallies()
 
 
@@ -62,26 +66,22 @@ class _Counters:
     """All parts' counts in one array, so that a report is counted in one pass whatever its part."""
 
     def __init__(self, round_: PreparedRound) -> None:
-        self._round = round_
         self._shapes = list(zip(round_.rows, round_.limits, strict=True))
         sizes = [rows * outcomes for rows, outcomes in self._shapes]
         self._starts = np.cumsum([0, *sizes])
         self._widths = np.array([outcomes for _, outcomes in self._shapes])
         self._counts = np.zeros(int(self._starts[-1]), np.int64)
 
-    def count(self, users: Users, outcomes: NDArray[np.integer[Any]]) -> None:
-        dealt, rows = self._round.questions(users)
-        if len(self._shapes) == 1:
-            places = rows * np.intp(self._widths[0]) + outcomes
-            outside = outcomes >= self._widths[0]
-        else:
-            places = self._starts[dealt] + rows * self._widths[dealt] + outcomes
-            outside = outcomes >= self._widths[dealt]
-        if outside.any() or (outcomes < 0).any():
+    def count(self, asked: Questions, outcomes: NDArray[np.integer[Any]]) -> None:
+        width: Any = self._widths[0] if (self._widths == self._widths[0]).all() else self._widths[asked.parts]
+        if (outcomes >= width).any() or (outcomes < 0).any():
             raise ProtocolError(
                 "is not an outcome of its part", where="outcomes", remedy="check reports as they arrive"
             )
-        self._counts += np.bincount(places, minlength=len(self._counts))
+        places = asked.rows * width + outcomes
+        if len(self._shapes) > 1:
+            places += self._starts[asked.parts]
+        self._counts += np.bincount(places.astype(np.intp), minlength=len(self._counts))
 
     def tallies(self) -> list[Tally]:
         pieces = np.split(self._counts, self._starts[1:-1])

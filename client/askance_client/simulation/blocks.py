@@ -7,6 +7,7 @@ what one block reports does not depend on the others, on their order, or on who 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from askance_client.population import Population
 from askance_protocol.randomness import OsRandom, RandomSource, SimulatedRandom
 from askance_protocol.reports import ReportBatch
-from askance_protocol.rounds import PreparedRound
+from askance_protocol.rounds import PreparedRound, Questions
 
 BLOCK: Final = 100_000
 """Users of a block, unless given."""
@@ -26,16 +27,24 @@ def blocks_of(users: range, size: int = BLOCK) -> Iterator[range]:
         yield range(begin, min(begin + size, users.stop))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockReports:
+    """Reports of the users of a block, with what they were asked: who counts them need not look it up again."""
+
+    batch: ReportBatch
+    questions: Questions
+
+
 def reports_of(
     round_: PreparedRound, users: range, population: Population, first: int, seed: int | None
-) -> ReportBatch:
+) -> BlockReports:
     """Reports of the users of a block who are asked. User u holds example u − `first` of the population."""
     asked = np.flatnonzero(round_.asked(users))
     numbers = asked.astype(np.uint64) + np.uint64(users.start)
-    columns = population.columns(range(users.start - first, users.stop - first))
-    mine = columns if len(asked) == len(users) else columns.take(asked)
-    sample = round_.respond_all(numbers, mine, source_of(round_, users, seed))
-    return ReportBatch(numbers, sample.outcomes, sample.simulated)
+    columns = population.some(range(users.start - first, users.stop - first), asked)
+    questions = round_.questions(users if len(asked) == len(users) else numbers)
+    sample = round_.respond_all(numbers, columns, source_of(round_, users, seed), questions)
+    return BlockReports(ReportBatch(numbers, sample.outcomes, sample.simulated), questions)
 
 
 def source_of(round_: PreparedRound, users: range, seed: int | None) -> RandomSource:

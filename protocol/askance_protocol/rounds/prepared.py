@@ -19,11 +19,11 @@ Everything that is refused here is refused from public data.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, Final, overload
+from typing import Any, Final, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,9 @@ from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns, Example
 from askance_protocol.hadamard import Answers, PublicRows
 from askance_protocol.queries import PreparedQuery, measure, prepare
-from askance_protocol.randomness import RandomSource
+from askance_protocol.queries.together import AnyQuery, alike, dealt_to
+from askance_protocol.randomness import RandomSource, Words
+from askance_protocol.remembering import Remembered
 from askance_protocol.rounds.spec import Part, RoundSpec, StudySpec
 from askance_protocol.schema import Schema
 from askance_protocol.text import counted
@@ -86,6 +88,40 @@ class Question:
 
     part: int
     row: int
+
+
+class Questions(NamedTuple):
+    """What many users are asked: the part of each, and its public row, 0 where the part has none."""
+
+    parts: NDArray[np.uint16]
+    rows: PublicRows
+
+
+@dataclass(frozen=True, slots=True)
+class AskedAlike:
+    """Consecutive parts that are answered together: of one channel, with queries that differ in constants only."""
+
+    numbers: range
+    first: PreparedPart
+    query: AnyQuery | None = None
+    """All their queries in one (`queries.together`); None of one part."""
+
+    def inputs(self, columns: Columns, asked: Questions, mine: NDArray[np.intp] | slice) -> NDArray[np.integer[Any]]:
+        """The channel's inputs for those of these users who are asked one of these parts, in the order of `mine`."""
+        if isinstance(mine, slice):
+            return self._inputs(columns, asked)
+        if len(mine) == len(columns):
+            # All of them: it is their inputs that are put in order, and not all that they hold.
+            return self._inputs(columns, asked)[mine]
+        return self._inputs(columns.take(mine), Questions(asked.parts[mine], asked.rows[mine]))
+
+    def _inputs(self, columns: Columns, asked: Questions) -> NDArray[np.integer[Any]]:
+        query, prepared = self.query, self.first.query
+        if query is None:
+            answers = prepared.answers(columns)
+        else:
+            answers = prepared.of_alike(query).answers(dealt_to(columns, asked.parts - np.uint16(self.numbers.start)))
+        return self.first.encode_all(answers, asked.rows)
 
 
 class PreparedParts(Sequence[PreparedPart]):
@@ -164,32 +200,47 @@ class PreparedRound:
     def asked(self, users: Users) -> Truths:
         """Which of these users are in the cohort."""
         cohort = self.spec.cohort
-        numbers = np.arange(users.start, users.stop) if isinstance(users, range) else users
-        inside = (numbers >= cohort.first_user) & (numbers < cohort.first_user + cohort.users)
-        if cohort.slots == 1:
+        if isinstance(users, range) and cohort.first_user <= users.start <= users.stop <= cohort.first_user + cohort.users:
+            inside = np.ones(len(users), np.bool)
+        else:
+            numbers = np.arange(users.start, users.stop) if isinstance(users, range) else users
+            inside = (numbers >= cohort.first_user) & (numbers < cohort.first_user + cohort.users)
+        if cohort.slot_count == cohort.slots:
             return inside
         slots = choices(self._cohort_coin.toss(users), cohort.slots)
-        return inside & (slots >= cohort.first_slot) & (slots < cohort.first_slot + cohort.slot_count)
+        # Those before the first slot become the largest numbers that there are.
+        return inside & (slots - np.uint32(cohort.first_slot) < np.uint32(cohort.slot_count))
 
     def question(self, user: int) -> Question:
         """The part and the row of one user."""
         dealt, public_rows = self.questions(range(user, user + 1))
         return Question(int(dealt[0]), int(public_rows[0]))
 
-    def questions(self, users: Users) -> tuple[NDArray[np.intp], PublicRows]:
-        """The part and the row of each of these users. The row is that of the part, 0 where it has none."""
+    def questions(self, users: Users) -> Questions:
+        """The part and the row of each of these users."""
         if len(self.rows) == 1 and self.rows[0] == 1:
-            return np.zeros(len(users), np.intp), np.zeros(len(users), np.uint16)
+            return Questions(np.zeros(len(users), np.uint16), np.zeros(len(users), np.uint16))
         coins = self._round_coin.toss(users)
-        if len(self.rows) == 1:
-            dealt = np.zeros(len(users), np.intp)
-        else:
-            dealt = np.searchsorted(self._shares, choices(coins, int(self._shares[-1])), side="right")
+        dealt = self._parts_of(coins)
+        if max(self.rows) == 1:
+            return Questions(dealt, np.zeros(len(users), np.uint16))
         last = self._last_rows[0] if len(self.rows) == 1 else self._last_rows[dealt]
         found = rows(coins, last)
         if self._from_one.any():
             np.copyto(found, rows_from_one(coins, last), where=self._from_one[dealt])
-        return dealt, found
+        return Questions(dealt, found)
+
+    def _parts_of(self, coins: Words) -> NDArray[np.uint16]:
+        """The part that each coin deals."""
+        if len(self.rows) == 1:
+            return np.zeros(len(coins), np.uint16)
+        shares = self._shares
+        dealt = choices(coins, int(shares[-1]))
+        if shares[-1] == len(shares):  # A share each: its number is that of the part.
+            return dealt.astype(np.uint16)
+        if len(coins) < len(shares):
+            return np.searchsorted(shares, dealt, side="right").astype(np.uint16)
+        return _part_of_share(tuple(part.share for part in self.spec.parts))[dealt]
 
     def respond(self, user: int, example: Example, source: RandomSource) -> int:
         """One user's report (KLNRS11, Def. 5.2): find her question, answer it, randomize once."""
@@ -197,22 +248,58 @@ class PreparedRound:
         part = self.parts[question.part]
         return part.channel.randomize(part.encode(part.query.value(example), question.row), source)
 
-    def respond_all(self, users: Users, columns: Columns, source: RandomSource) -> Sample:
-        """The reports of many users, computed part by part."""
+    def respond_all(
+        self, users: Users, columns: Columns, source: RandomSource, questions: Questions | None = None
+    ) -> Sample:
+        """The reports of many users, part by part. Their questions are dealt here where they are not known."""
         if len(users) != len(columns):
             raise ProtocolError(
                 f"has {counted(len(users), 'entry', 'entries')}, examples has {len(columns):,}",
                 where="users",
                 remedy="give one example a user",
             )
-        dealt, public_rows = self.questions(users)
-        outcomes = np.zeros(len(columns), np.uint32)
-        for number in map(int, np.flatnonzero(np.bincount(dealt))):
-            mine = np.flatnonzero(dealt == number)
-            part = self.parts[number]
-            inputs = part.encode_all(part.query.answers(columns.take(mine)), public_rows[mine])
-            outcomes[mine] = part.channel.sample(inputs, source).outcomes
+        asked = self.questions(users) if questions is None else questions
+        outcomes = np.empty(len(columns), np.uint32)
+        for alike, mine in self._shared_out(asked):
+            # A part after the other, the users of each in their order: that is which word of the source is whose.
+            outcomes[mine] = alike.first.channel.sample(alike.inputs(columns, asked, mine), source).outcomes
         return Sample(outcomes, source.simulated)
+
+    def _shared_out(self, asked: Questions) -> Iterator[tuple[AskedAlike, NDArray[np.intp] | slice]]:
+        """Who is asked which parts, part by part; parts that are asked alike together, where that is worth looking."""
+        if len(self.rows) == 1:
+            yield AskedAlike(range(1), self.parts[0]), slice(None)
+            return
+        order, ends = _by_part(asked.parts, len(self.rows))
+        runs = self._runs if len(order) > len(self.rows) else _each_alone(len(self.rows))
+        for numbers, query in runs.items():
+            mine = order[ends[numbers.start] : ends[numbers.stop]]
+            if len(mine):
+                yield AskedAlike(numbers, self.parts[numbers.start], query), mine
+
+    @cached_property
+    def _runs(self) -> Mapping[range, AnyQuery | None]:
+        """All parts, cut into runs that are asked alike, and the query of each; None for a part alone.
+
+        A part that is unsound is alone: who is dealt it refuses it, and others go on.
+        """
+        runs = dict[range, AnyQuery | None]()
+        begin = 0
+        while begin < len(self.rows):
+            end = begin + 1
+            while end < len(self.rows) and self._are_alike(begin, end):
+                end += 1
+            runs[range(begin, end)] = alike([self.spec.parts[number].query for number in range(begin, end)])
+            begin = end
+        return runs
+
+    def _are_alike(self, one: int, other: int) -> bool:
+        try:
+            first, second = self.parts[one], self.parts[other]
+        except ProtocolError:
+            return False
+        same = first.channel == second.channel and first.pooling == second.pooling
+        return same and alike([first.query.query, second.query.query]) is not None
 
     @cached_property
     def _round_coin(self) -> Coin:
@@ -287,6 +374,28 @@ def _pooling_of(part: Part, schema: Schema) -> Pooling | None:
         return part.channel.pooling(part.query, schema)
     except ProtocolError:
         return None
+
+
+def _by_part(parts: NDArray[np.uint16], count: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Users in the order of their parts, those of one part in their own order; and where each part begins, to the end."""
+    bits = len(parts).bit_length()
+    key = np.uint32 if count.bit_length() + bits <= 32 else np.uint64
+    # Sorted as numbers, part and place in one, which takes a quarter of the time that a stable sort of parts does.
+    keys = np.sort(parts.astype(key) << key(bits) | np.arange(len(parts), dtype=key))
+    ends = np.searchsorted(keys, np.arange(count + 1, dtype=key) << key(bits))
+    return (keys & key((1 << bits) - 1)).astype(np.intp), ends
+
+
+def _each_alone(count: int) -> Mapping[range, AnyQuery | None]:
+    return {range(number, number + 1): None for number in range(count)}
+
+
+def _parts_by_share(shares: tuple[int, ...]) -> NDArray[np.uint16]:
+    return np.repeat(np.arange(len(shares), dtype=np.uint16), shares)
+
+
+_part_of_share: Final = Remembered(_parts_by_share, lambda table: table.nbytes, most=16 << 20)
+"""Of rounds with these shares, the part that each share deals."""
 
 
 def _prepare_part(part: Part, schema: Schema) -> PreparedPart:
