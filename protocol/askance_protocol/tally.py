@@ -44,10 +44,8 @@ class Tally:
         return tuple(tuple(row) for row in self.counts.tolist())
 
 
-def tally_round(
-    round_: PreparedRound, users: Users, outcomes: NDArray[np.integer[Any]], questions: Questions | None = None
-) -> list[Tally]:
-    """Count the reports of a round: one tally for each part. What users are asked is looked up where it is not known."""
+def tally_round(round_: PreparedRound, users: Users, outcomes: NDArray[np.integer[Any]]) -> list[Tally]:
+    """Count the reports of a round: one tally for each part."""
     if len(users) != len(outcomes):
         raise ProtocolError(
             f"has {counted(len(outcomes), 'entry', 'entries')}, users has {len(users):,}",
@@ -56,9 +54,14 @@ def tally_round(
         )
     counters = _Counters(round_)
     for begin in range(0, len(outcomes), _CHUNK):
-        some = slice(begin, begin + _CHUNK)
-        asked = round_.questions(users[some]) if questions is None else Questions(*(each[some] for each in questions))
-        counters.count(asked, outcomes[some])
+        counters.count(round_.questions(users[begin : begin + _CHUNK]), outcomes[begin : begin + _CHUNK])
+    return counters.tallies()
+
+
+def tally_answers(round_: PreparedRound, asked: Questions, outcomes: NDArray[np.integer[Any]]) -> list[Tally]:
+    """Count the reports of users of whom it is known what they were asked: one tally for each part."""
+    counters = _Counters(round_)
+    counters.count(asked, outcomes)
     return counters.tallies()
 
 
@@ -67,21 +70,28 @@ class _Counters:
 
     def __init__(self, round_: PreparedRound) -> None:
         self._shapes = list(zip(round_.rows, round_.limits, strict=True))
+        self._alike = len(set(self._shapes)) == 1
         sizes = [rows * outcomes for rows, outcomes in self._shapes]
         self._starts = np.cumsum([0, *sizes])
         self._widths = np.array([outcomes for _, outcomes in self._shapes])
         self._counts = np.zeros(int(self._starts[-1]), np.int64)
 
     def count(self, asked: Questions, outcomes: NDArray[np.integer[Any]]) -> None:
-        width: Any = self._widths[0] if (self._widths == self._widths[0]).all() else self._widths[asked.parts]
-        if (outcomes >= width).any() or (outcomes < 0).any():
+        if not len(outcomes):
+            return
+        height, width = self._shapes[0]
+        widths: Any = width if self._alike else self._widths.take(asked.parts)
+        if int(outcomes.min()) < 0 or (int(outcomes.max()) >= width if self._alike else (outcomes >= widths).any()):
             raise ProtocolError(
                 "is not an outcome of its part", where="outcomes", remedy="check reports as they arrive"
             )
-        places = asked.rows * width + outcomes
-        if len(self._shapes) > 1:
-            places += self._starts[asked.parts]
-        self._counts += np.bincount(places.astype(np.intp), minlength=len(self._counts))
+        if self._alike:
+            # Of one shape: where a part's counts begin is a product, too, and within 32 bits.
+            rows = asked.parts if height == 1 else asked.parts.astype(np.uint32) * np.uint32(height) + asked.rows
+            places = rows.astype(np.uint32) * np.uint32(width) + outcomes.astype(np.uint32)
+        else:
+            places = self._starts.take(asked.parts) + asked.rows * widths + outcomes
+        self._counts += np.bincount(places, minlength=len(self._counts))
 
     def tallies(self) -> list[Tally]:
         pieces = np.split(self._counts, self._starts[1:-1])

@@ -11,14 +11,19 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from askance_client.population import Population
+from askance_protocol.channels.channel import Outcomes
 from askance_protocol.randomness import OsRandom, RandomSource, SimulatedRandom
 from askance_protocol.reports import ReportBatch
 from askance_protocol.rounds import PreparedRound, Questions
 
 BLOCK: Final = 100_000
 """Users of a block, unless given."""
+
+_MOST: Final = 4 / 3
+"""Where fewer than three in four are asked, nothing is made of the others."""
 
 
 def blocks_of(users: range, size: int = BLOCK) -> Iterator[range]:
@@ -29,22 +34,35 @@ def blocks_of(users: range, size: int = BLOCK) -> Iterator[range]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockReports:
-    """Reports of the users of a block, with what they were asked: who counts them need not look it up again."""
+    """Reports of the users of a block who are asked, in any order, each with what was asked."""
 
-    batch: ReportBatch
+    users: NDArray[np.uint64]
     questions: Questions
+    outcomes: Outcomes
+    simulated: bool
+
+    def batch(self) -> ReportBatch:
+        """The reports as a gateway delivers them: in the order of their users."""
+        order = np.argsort(self.users)
+        return ReportBatch(self.users[order], self.outcomes[order].astype(np.uint32), self.simulated)
 
 
 def reports_of(
     round_: PreparedRound, users: range, population: Population, first: int, seed: int | None
 ) -> BlockReports:
     """Reports of the users of a block who are asked. User u holds example u − `first` of the population."""
-    asked = np.flatnonzero(round_.asked(users))
-    numbers = asked.astype(np.uint64) + np.uint64(users.start)
-    columns = population.some(range(users.start - first, users.stop - first), asked)
-    questions = round_.questions(users if len(asked) == len(users) else numbers)
-    sample = round_.respond_all(numbers, columns, source_of(round_, users, seed), questions)
-    return BlockReports(ReportBatch(numbers, sample.outcomes, sample.simulated), questions)
+    block = range(users.start - first, users.stop - first)
+    asked, source = np.flatnonzero(round_.asked(users)), source_of(round_, users, seed)
+    if len(asked) * _MOST < len(users):
+        numbers = asked.astype(np.uint64) + np.uint64(users.start)
+        drawn = round_.respond_in_turn(round_.questions(numbers), population.some(block, asked), source)
+        numbers = numbers.take(drawn.places)
+    else:
+        # Examples of the few who are not asked are made as well, and looked at, rather than all others copied.
+        columns, some = population.columns(block), None if len(asked) == len(users) else asked
+        drawn = round_.respond_in_turn(round_.questions(users), columns, source, some)
+        numbers = drawn.places.astype(np.uint64) + np.uint64(users.start)
+    return BlockReports(numbers, drawn.questions, drawn.outcomes, drawn.simulated)
 
 
 def source_of(round_: PreparedRound, users: range, seed: int | None) -> RandomSource:

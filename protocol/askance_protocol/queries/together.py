@@ -98,7 +98,7 @@ class _Each:
 
     def mine(self, columns: Columns) -> NDArray[Any]:
         """The constant of each user."""
-        return self.constants[..., columns[DEALT]]
+        return self.constants.take(columns[DEALT], axis=-1)
 
 
 class _EachInteger(_Each):

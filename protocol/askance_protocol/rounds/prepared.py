@@ -30,18 +30,20 @@ from numpy.typing import NDArray
 
 from askance_protocol.arrays import Truths, Whole
 from askance_protocol.channels import Channel, Sample
-from askance_protocol.channels.channel import Pooling
+from askance_protocol.channels.channel import Outcomes, Pooling
 from askance_protocol.coins import Coin, Users, choices, rows, rows_from_one
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns, Example
 from askance_protocol.hadamard import Answers, PublicRows
-from askance_protocol.queries import PreparedQuery, measure, prepare
+from askance_protocol.queries import BooleanQuery, PreparedQuery, measure, prepare
 from askance_protocol.queries.together import AnyQuery, alike, dealt_to
 from askance_protocol.randomness import RandomSource, Words
 from askance_protocol.remembering import Remembered
 from askance_protocol.rounds.spec import Part, RoundSpec, StudySpec
 from askance_protocol.schema import Schema
 from askance_protocol.text import counted
+
+Places = NDArray[np.intp]
 
 MAX_WORK: Final = 1 << 23
 """Microseconds, about, that it takes to prepare all parts of a round. 4,096 parts of Laplace noise on twentieths, or a
@@ -97,31 +99,56 @@ class Questions(NamedTuple):
     rows: PublicRows
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class InTurn:
+    """Reports of many users, those of the first part first."""
+
+    places: Places
+    """Which of the users each report is from."""
+    questions: Questions
+    outcomes: Outcomes
+    simulated: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Order:
+    """Users in the order of their parts, those of each part in their own order."""
+
+    places: Places
+    parts: NDArray[np.uint16]
+    ends: Places
+    """Where each part begins, and where the last one ends."""
+    everybody: bool
+    """Whether they are all users, in their own order."""
+
+
 @dataclass(frozen=True, slots=True)
 class AskedAlike:
     """Consecutive parts that are answered together: of one channel, with queries that differ in constants only."""
 
     numbers: range
     first: PreparedPart
-    query: AnyQuery | None = None
+    query: AnyQuery | None
     """All their queries in one (`queries.together`); None of one part."""
+    whole: bool
+    """Whether they are all parts of the round."""
 
-    def inputs(self, columns: Columns, asked: Questions, mine: NDArray[np.intp] | slice) -> NDArray[np.integer[Any]]:
+    def inputs(self, columns: Columns, asked: Questions, mine: Places) -> NDArray[np.integer[Any]]:
         """The channel's inputs for those of these users who are asked one of these parts, in the order of `mine`."""
-        if isinstance(mine, slice):
-            return self._inputs(columns, asked)
-        if len(mine) == len(columns):
-            # All of them: it is their inputs that are put in order, and not all that they hold.
-            return self._inputs(columns, asked)[mine]
-        return self._inputs(columns.take(mine), Questions(asked.parts[mine], asked.rows[mine]))
+        if self.whole:
+            # It is their inputs that are put in order, and not all that they hold.
+            inputs = self._inputs(columns, asked)
+            return inputs if self.query is None and len(mine) == len(columns) else inputs.take(mine)
+        return self._inputs(columns.take(mine), Questions(asked.parts.take(mine), asked.rows.take(mine)))
 
     def _inputs(self, columns: Columns, asked: Questions) -> NDArray[np.integer[Any]]:
         query, prepared = self.query, self.first.query
         if query is None:
-            answers = prepared.answers(columns)
-        else:
-            answers = prepared.of_alike(query).answers(dealt_to(columns, asked.parts - np.uint16(self.numbers.start)))
-        return self.first.encode_all(answers, asked.rows)
+            return self.first.encode_all(prepared.answers(columns), asked.rows)
+        columns = dealt_to(columns, asked.parts - np.uint16(self.numbers.start))
+        if isinstance(query, BooleanQuery):
+            return query.test.column(columns).view(np.uint8)
+        return self.first.encode_all(prepared.of_alike(query).answers(columns), asked.rows)
 
 
 class PreparedParts(Sequence[PreparedPart]):
@@ -200,11 +227,12 @@ class PreparedRound:
     def asked(self, users: Users) -> Truths:
         """Which of these users are in the cohort."""
         cohort = self.spec.cohort
-        if isinstance(users, range) and cohort.first_user <= users.start <= users.stop <= cohort.first_user + cohort.users:
-            inside = np.ones(len(users), np.bool)
+        beyond = cohort.first_user + cohort.users
+        if isinstance(users, range):
+            inside = np.zeros(len(users), np.bool)
+            inside[max(cohort.first_user - users.start, 0) : max(beyond - users.start, 0)] = True
         else:
-            numbers = np.arange(users.start, users.stop) if isinstance(users, range) else users
-            inside = (numbers >= cohort.first_user) & (numbers < cohort.first_user + cohort.users)
+            inside = (users >= cohort.first_user) & (users < beyond)
         if cohort.slot_count == cohort.slots:
             return inside
         slots = choices(self._cohort_coin.toss(users), cohort.slots)
@@ -224,10 +252,12 @@ class PreparedRound:
         dealt = self._parts_of(coins)
         if max(self.rows) == 1:
             return Questions(dealt, np.zeros(len(users), np.uint16))
-        last = self._last_rows[0] if len(self.rows) == 1 else self._last_rows[dealt]
+        last = self._last_rows[0] if len(self.rows) == 1 else self._last_rows.take(dealt)
+        if self._from_one.all():
+            return Questions(dealt, rows_from_one(coins, last))
         found = rows(coins, last)
         if self._from_one.any():
-            np.copyto(found, rows_from_one(coins, last), where=self._from_one[dealt])
+            np.copyto(found, rows_from_one(coins, last), where=self._from_one.take(dealt))
         return Questions(dealt, found)
 
     def _parts_of(self, coins: Words) -> NDArray[np.uint16]:
@@ -248,34 +278,41 @@ class PreparedRound:
         part = self.parts[question.part]
         return part.channel.randomize(part.encode(part.query.value(example), question.row), source)
 
-    def respond_all(
-        self, users: Users, columns: Columns, source: RandomSource, questions: Questions | None = None
-    ) -> Sample:
-        """The reports of many users, part by part. Their questions are dealt here where they are not known."""
+    def respond_all(self, users: Users, columns: Columns, source: RandomSource) -> Sample:
+        """The reports of many users, in their order."""
         if len(users) != len(columns):
             raise ProtocolError(
                 f"has {counted(len(users), 'entry', 'entries')}, examples has {len(columns):,}",
                 where="users",
                 remedy="give one example a user",
             )
-        asked = self.questions(users) if questions is None else questions
+        reports = self.respond_in_turn(self.questions(users), columns, source)
         outcomes = np.empty(len(columns), np.uint32)
-        for alike, mine in self._shared_out(asked):
-            # A part after the other, the users of each in their order: that is which word of the source is whose.
-            outcomes[mine] = alike.first.channel.sample(alike.inputs(columns, asked, mine), source).outcomes
-        return Sample(outcomes, source.simulated)
+        outcomes[reports.places] = reports.outcomes
+        return Sample(outcomes, reports.simulated)
 
-    def _shared_out(self, asked: Questions) -> Iterator[tuple[AskedAlike, NDArray[np.intp] | slice]]:
-        """Who is asked which parts, part by part; parts that are asked alike together, where that is worth looking."""
-        if len(self.rows) == 1:
-            yield AskedAlike(range(1), self.parts[0]), slice(None)
-            return
-        order, ends = _by_part(asked.parts, len(self.rows))
-        runs = self._runs if len(order) > len(self.rows) else _each_alone(len(self.rows))
+    def respond_in_turn(
+        self, asked: Questions, columns: Columns, source: RandomSource, among: Places | None = None
+    ) -> InTurn:
+        """The reports of many users, part by part: of all, or of those at some places, which are in order.
+
+        The users of each part come in their own order. That is which word of the source decides whose report.
+        """
+        order = _by_part(asked.parts, len(self.rows), among)
+        drawn = [np.zeros(0, np.uint8)]
+        for group in self._groups(order):
+            mine = order.places[order.ends[group.numbers.start] : order.ends[group.numbers.stop]]
+            drawn.append(group.first.channel.sample(group.inputs(columns, asked, mine), source).outcomes)
+        rows = asked.rows if order.everybody else asked.rows.take(order.places)
+        return InTurn(order.places, Questions(order.parts, rows), np.concatenate(drawn), source.simulated)
+
+    def _groups(self, order: _Order) -> Iterator[AskedAlike]:
+        """The parts that somebody is asked; those that are asked alike together, where that is worth looking."""
+        runs = self._runs if len(order.places) > len(self.rows) else _each_alone(len(self.rows))
         for numbers, query in runs.items():
-            mine = order[ends[numbers.start] : ends[numbers.stop]]
-            if len(mine):
-                yield AskedAlike(numbers, self.parts[numbers.start], query), mine
+            if order.ends[numbers.start] < order.ends[numbers.stop]:
+                whole = len(numbers) == len(self.rows)
+                yield AskedAlike(numbers, self.parts[numbers.start], query, whole)
 
     @cached_property
     def _runs(self) -> Mapping[range, AnyQuery | None]:
@@ -376,14 +413,18 @@ def _pooling_of(part: Part, schema: Schema) -> Pooling | None:
         return None
 
 
-def _by_part(parts: NDArray[np.uint16], count: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Users in the order of their parts, those of one part in their own order; and where each part begins, to the end."""
+def _by_part(parts: NDArray[np.uint16], count: int, among: Places | None) -> _Order:
+    everybody = np.arange(len(parts)) if among is None else among
+    if count == 1:
+        return _Order(everybody, parts[: len(everybody)], np.array([0, len(everybody)]), among is None)
     bits = len(parts).bit_length()
     key = np.uint32 if count.bit_length() + bits <= 32 else np.uint64
-    # Sorted as numbers, part and place in one, which takes a quarter of the time that a stable sort of parts does.
-    keys = np.sort(parts.astype(key) << key(bits) | np.arange(len(parts), dtype=key))
+    mine = parts if among is None else parts.take(among)
+    # Part and place are sorted as one number, in a quarter of the time that a stable sort of the parts takes.
+    keys = np.sort(mine.astype(key) << key(bits) | everybody.astype(key))
     ends = np.searchsorted(keys, np.arange(count + 1, dtype=key) << key(bits))
-    return (keys & key((1 << bits) - 1)).astype(np.intp), ends
+    places = (keys & key((1 << bits) - 1)).astype(np.intp)
+    return _Order(places, (keys >> key(bits)).astype(np.uint16), ends, everybody=False)
 
 
 def _each_alone(count: int) -> Mapping[range, AnyQuery | None]:
