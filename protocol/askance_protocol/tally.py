@@ -94,5 +94,5 @@ class _Counters:
         self._counts += np.bincount(places, minlength=len(self._counts))
 
     def tallies(self) -> list[Tally]:
-        pieces = np.split(self._counts, self._starts[1:-1])
-        return [Tally(piece.reshape(shape)) for piece, shape in zip(pieces, self._shapes, strict=True)]
+        counts, starts = self._counts, self._starts.tolist()
+        return [Tally(counts[at : at + h * w].reshape(h, w)) for at, (h, w) in zip(starts, self._shapes, strict=False)]

@@ -6,8 +6,11 @@ what one block reports does not depend on the others, on their order, or on who 
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -21,6 +24,12 @@ from askance_protocol.rounds import PreparedRound, Questions
 
 BLOCK: Final = 100_000
 """Users of a block, unless given."""
+
+_M_TRIM_THRESHOLD: Final = -1
+_M_MMAP_THRESHOLD: Final = -3
+"""The numbers of these parameters of glibc's `mallopt`."""
+_KEPT: Final = 1 << 24
+"""Bytes of an array, up to which its memory is kept for the next one."""
 
 _MOST: Final = 4 / 3
 """Where fewer than three in four are asked, nothing is made of the others."""
@@ -51,6 +60,7 @@ def reports_of(
     round_: PreparedRound, users: range, population: Population, first: int, seed: int | None
 ) -> BlockReports:
     """Reports of the users of a block who are asked. User u holds example u − `first` of the population."""
+    keep_memory()
     block = range(users.start - first, users.stop - first)
     asked, source = np.flatnonzero(round_.asked(users)), source_of(round_, users, seed)
     if len(asked) * _MOST < len(users):
@@ -63,6 +73,20 @@ def reports_of(
         drawn = round_.respond_in_turn(round_.questions(users), columns, source, some)
         numbers = drawn.places.astype(np.uint64) + np.uint64(users.start)
     return BlockReports(numbers, drawn.questions, drawn.outcomes, drawn.simulated)
+
+
+@cache
+def keep_memory() -> None:
+    """Let the C library keep what a block's arrays give back (glibc), for those of the next block: some 10 MB.
+
+    Else it returns each array to the system, which hands it out again page by page, wiped. That takes longer than
+    everything that is done with them.
+    """
+    # Another C library has no such function, or no such parameter, and then nothing is changed.
+    with contextlib.suppress(OSError, AttributeError):
+        library = ctypes.CDLL(None)
+        library.mallopt(_M_MMAP_THRESHOLD, _KEPT)
+        library.mallopt(_M_TRIM_THRESHOLD, 2 * _KEPT)
 
 
 def source_of(round_: PreparedRound, users: range, seed: int | None) -> RandomSource:
