@@ -16,6 +16,7 @@ from askance_client.simulation.population.kind import PopulationKind
 from askance_client.simulation.population.source import Source
 from askance_client.simulation.population.synthetic import ETA, labelled, noise
 from askance_protocol.arrays import Truths
+from askance_protocol.coins import Users
 from askance_protocol.concepts import bit
 from askance_protocol.examples import Column
 from askance_protocol.parameters import Parameters
@@ -47,7 +48,7 @@ class HeartRate:
         """One word for each."""
         return 2
 
-    def draw(self, users: range) -> Mapping[str, Column]:
+    def draw(self, users: Users) -> Mapping[str, Column]:
         """Draw both."""
         age = self.age.draw(users)
         middle = 188 - 7 * age[AGE.name].astype(np.int64) // 10

@@ -16,6 +16,7 @@ from askance_client.simulation.population.source import Source
 from askance_client.simulation.population.synthetic import unlabelled
 from askance_protocol import parameters as read
 from askance_protocol.arrays import Integers
+from askance_protocol.coins import Users
 from askance_protocol.examples import Column
 from askance_protocol.parameters import Parameters
 from askance_protocol.schema import AnyField, BitsField, CategoryField, IntegerField
@@ -49,7 +50,7 @@ class Telemetry:
         """Words for one user."""
         return 12
 
-    def draw(self, users: range) -> Mapping[str, Column]:
+    def draw(self, users: Users) -> Mapping[str, Column]:
         """Draw the columns of these users."""
         words = self.source.words(users, self.each)
         country = draws.choose(words[:, 0], draws.zipf(len(_COUNTRIES), Fraction(1)))
