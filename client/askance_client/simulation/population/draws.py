@@ -48,6 +48,20 @@ def below(words: Words, count: int) -> Integers:
     return (words % np.uint64(count)).view(np.int64)
 
 
+def least_of(count: int, times: int) -> tuple[int, ...]:
+    """The weights of 0 .. count − 1 as the least of so many such draws: where it is k or more, all of them are."""
+    each, more = divmod(WHOLE, count)
+    beyond = [((count - k) * each + max(0, more - k)) ** times for k in range(count + 1)]
+    return tuple(this - after for this, after in pairwise(beyond))
+
+
+def greatest_of(count: int, times: int) -> tuple[int, ...]:
+    """The same of the greatest: where it is below k, all of them are."""
+    each, more = divmod(WHOLE, count)
+    below_ = [(k * each + min(k, more)) ** times for k in range(count + 1)]
+    return tuple(after - this for this, after in pairwise(below_))
+
+
 def planes(bias: Fraction) -> tuple[bool, ...]:
     """The binary digits of a bias, to 32 places, without the zeros at the end: ½ is the one digit 1."""
     scaled = min(max(round(bias * (1 << _PLANES)), 1), (1 << _PLANES) - 1)

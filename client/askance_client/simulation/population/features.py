@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -171,11 +170,8 @@ class UniformFeature:
         return {self.field.name: (drawn[:, 0] if self.skew == 1 else drawn.min(axis=1)) + self.low}
 
     def law(self, read: Collection[str]) -> ListedLaw:  # noqa: ARG002 - one field
-        """Each value by the words that give it: of k or more are all draws where the least is."""
-        count = self.high - self.low + 1
-        each, more = divmod(draws.WHOLE, count)
-        beyond = [((count - k) * each + max(0, more - k)) ** self.skew for k in range(count + 1)]
-        weights = tuple(this - after for this, after in pairwise(beyond))
+        """Each value by the words that give it."""
+        weights = draws.least_of(self.high - self.low + 1, self.skew)
         return ListedLaw({self.field.name: np.arange(self.low, self.high + 1)}, weights)
 
 
