@@ -13,6 +13,13 @@ same words.
 
 A user's own client draws whole words from the operating system, one per report whatever her input: a lazy draw
 would take longer on a tie, and how often it ties depends on the input.
+
+Real noise in bulk is drawn by whoever speaks for many users. To read all of it from the operating system takes longer
+than to compare floats, so a call reads a key of 16 bytes there, and takes the keystream of AES-128 in counter mode
+under it, from its beginning. The key is a local variable of that call: no object, cache or generator holds anything
+between two calls. So there is nothing that a fork could copy, that a seed could set, or that would have to be made anew
+after a time. Each call rests on the operating system, as a small one does, and on AES (docs/security.md, "What the
+noise rests on").
 """
 
 from __future__ import annotations
@@ -31,6 +38,9 @@ LEAD_BITS: Final = 16
 _TAIL_BITS: Final = 64 - LEAD_BITS
 _TAIL_MASK: Final = np.uint64((1 << _TAIL_BITS) - 1)
 _ZEROS: Final = bytes(1 << 20)
+_KEY_BYTES: Final = 16
+_READ_AT_ONCE: Final = 2500
+"""Bytes up to which it is faster to read them from the operating system than to set up a cipher (measured)."""
 
 Leads = NDArray[np.uint16]
 Words = NDArray[np.uint64]
@@ -80,8 +90,8 @@ class OsRandom:
         return int.from_bytes(os.urandom(8), "big")
 
     def draw(self, count: int) -> Draw:
-        """Fresh words from the operating system."""
-        return _OsDraw(np.frombuffer(os.urandom(2 * count), "<u2"))
+        """Fresh words: many of them from a key that the operating system gives for this call."""
+        return _OsDraw(_fresh(2 * count).view("<u2"))
 
 
 class _OsDraw:
@@ -89,8 +99,14 @@ class _OsDraw:
         self.leads: Leads = leads
 
     def words(self, positions: Positions) -> Words:
-        tails = np.frombuffer(os.urandom(8 * len(positions)), "<u8") & _TAIL_MASK
-        return _join(self.leads[positions], tails)
+        return _join(self.leads[positions], _fresh(8 * len(positions)).view("<u8") & _TAIL_MASK)
+
+
+def _fresh(count: int) -> NDArray[np.uint8]:
+    """Bytes that no call has had before, and none will have. The key lives in this call alone."""
+    if count <= _READ_AT_ONCE:
+        return np.frombuffer(os.urandom(count), np.uint8)
+    return keystream(os.urandom(_KEY_BYTES), 0, count)
 
 
 class SimulatedRandom:

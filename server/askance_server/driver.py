@@ -35,6 +35,7 @@ from askance_protocol.rounds import (
     StudyState,
 )
 from askance_protocol.tally import Tally
+from askance_server.core import planning
 from askance_server.core.estimates import AnsweredRound, study_estimates
 from askance_server.core.replay import Replay, ReplayError
 from askance_server.core.run import StrategyError
@@ -102,6 +103,12 @@ class LedgerView:
         assert study is not None  # noqa: S101 - told the type checker: it has been published
         enrolled = ledger.enrolled()
         return ledger.affording(users, charge, ledger.kinds().waited_for(enrolled, simulated=study.simulated))
+
+    def payers(self, charge: int) -> planning.Slots:
+        """Number of such users of each slot."""
+        study = self.bulletin.study
+        assert study is not None  # noqa: S101 - told the type checker: it has been published
+        return planning.payers(study, self.enrolled, charge, self.affording)
 
     def round(self, id_: str) -> PreparedRound:
         """Published round, prepared."""

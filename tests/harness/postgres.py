@@ -24,7 +24,7 @@ from tests.harness.marks import SECONDS
 
 @pytest.fixture(scope="session")
 def _running() -> Iterator[tuple[Any, str]]:
-    with _started() as running:
+    with started() as running:
         yield running
 
 
@@ -48,7 +48,7 @@ def postgres_programs(_running: tuple[Any, str]) -> Path:
 
 
 @contextmanager
-def _started(place: str | None = None) -> Iterator[tuple[Any, str]]:
+def started(place: str | None = None) -> Iterator[tuple[Any, str]]:
     # Not pytest's folder: that is closed to others, and PostgreSQL, started as root, runs as another user.
     folder = Path(tempfile.mkdtemp(prefix="askance-pg-", dir=place))
     server = _start(folder)
@@ -173,5 +173,5 @@ def mortal_postgres() -> Iterator[MortalPostgres]:
     """
     memory = Path("/dev/shm")
     roomy = os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 1 << 30
-    with _started(str(memory) if roomy else None) as (server, url):
+    with started(str(memory) if roomy else None) as (server, url):
         yield MortalPostgres(server, url)

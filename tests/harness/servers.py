@@ -152,12 +152,13 @@ class ServerProcess(Api):
         self._trust = trust
         self._command = [*COMMAND, "--port", str(port), "--database", str(directory), "--json", *options]
 
-    def start(self) -> None:
-        """Start it, and wait until it answers."""
+    def start(self, port: int | None = None) -> None:
+        """Start it, perhaps at a port that it has had, and wait until it answers."""
+        command = self._command if port is None else [*self._command, "--port", str(port)]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("ASKANCE_")}
         self._log = (self.directory.parent / f"{self.directory.name}.log").open("ab")
         self._process = subprocess.Popen(
-            self._command, cwd=self.directory.parent, env=environment, stdout=subprocess.PIPE, stderr=self._log
+            command, cwd=self.directory.parent, env=environment, stdout=subprocess.PIPE, stderr=self._log
         )
         assert self._process.stdout is not None
         announced = self._process.stdout.readline()
@@ -171,6 +172,11 @@ class ServerProcess(Api):
     def client(self) -> httpx.Client:
         """Speaks to the server."""
         return self._client
+
+    @property
+    def pid(self) -> int:
+        """The number of its process."""
+        return self._process.pid
 
     @property
     def port(self) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from askance_client.population import Population
+from askance_lab.counted_study import count_study
 from askance_lab.engines import Engine, engine
 from askance_lab.oracles.shared.crowds import check_size
 from askance_lab.oracles.shared.oracle import Learned, Oracle, Spent
@@ -38,6 +39,8 @@ class LocalReports(Oracle):
     engine: Engine = field(default_factory=engine)
     now: Callable[[], int] = lambda: 0
     """The clock that deadlines are counted from: a part of a round's digest, and so of its coins."""
+    counts: bool = False
+    """Whether tallies are drawn from their law, and no user is made (`counted_study`)."""
     view: StudyInMemory | None = None
     """The study, once it has been run."""
 
@@ -48,7 +51,8 @@ class LocalReports(Oracle):
 
     def learn(self, strategy: Strategy, parameters: Parameters) -> Learned:  # noqa: ARG002 - the study has both
         """Run the study and return what it learned."""
-        self.view = run_study(self.study, self.strategy, self.population, self.users, self.seed, self.engine, self.now)
+        study = self.study, self.strategy, self.population, self.users, self.seed
+        self.view = count_study(*study, self.now) if self.counts else run_study(*study, self.engine, self.now)
         learned = learned_by(self.view)
         return Learned(
             learned,
@@ -120,7 +124,8 @@ def study_for(strategy: Strategy, parameters: Parameters, seed: int, example: Sc
 def _local(setting: OracleSetting) -> Oracle:
     study = study_for(setting.strategy, setting.parameters, setting.seed, setting.population.schema)
     noise = None if setting.real_noise else setting.seed
-    return LocalReports(study, setting.strategy, setting.population, setting.users, noise, setting.engine)
+    whom = setting.population, setting.users
+    return LocalReports(study, setting.strategy, *whom, noise, setting.engine, counts=setting.counts)
 
 
 ORACLE: Final = OracleKind("local", "users' own reports, planned as a server would", _local, local=True)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from askance_protocol.arrays import Truths
 from askance_protocol.rounds import (
     Bulletin,
     Entry,
@@ -20,6 +19,7 @@ from askance_protocol.rounds import (
     prepare_round,
 )
 from askance_protocol.tally import Tally
+from askance_server.core import planning
 from askance_server.core.replay import Replay
 from askance_server.core.strategy import Strategy
 
@@ -85,9 +85,9 @@ class StudyInMemory:
             self._times.append(self.clock())
         return self._times[-1]
 
-    def affording(self, users: range, charge: int) -> Truths:  # noqa: ARG002 - nobody has paid before
-        """Truths for all users: each of them can pay."""
-        return np.ones(len(users), np.bool)
+    def payers(self, charge: int) -> planning.Slots:
+        """All users of each slot: each of them can pay."""
+        return planning.payers(self.study, self.enrolled, charge, lambda users, _: np.ones(len(users), np.bool))
 
     def round(self, id_: str) -> PreparedRound:
         """A published round, prepared."""

@@ -25,7 +25,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from askance_protocol.arrays import Truths
 from askance_protocol.budget import to_text
 from askance_protocol.channels.binary import MOST_MICRO_EPSILON
 from askance_protocol.errors import ProtocolError
@@ -123,8 +122,8 @@ class StudyView(Protocol):
         """Number of users: they are numbered 0 .. enrolled − 1."""
         ...
 
-    def affording(self, users: range, charge: int) -> Truths:
-        """Truths for these users: whether each can still pay `charge`."""
+    def payers(self, charge: int) -> planning.Slots:
+        """Number of users of each slot who can still pay `charge`."""
         ...
 
     def round(self, id_: str) -> PreparedRound:
@@ -292,7 +291,7 @@ def next_round(view: StudyView) -> RoundPublished | StudyEnded:
     if isinstance(output, Hypothesis):
         return replay.finished(output)
     demand = asked(replay, view.bulletin.state, output)
-    payers = planning.payers(replay.study, view.enrolled, demand.charge, view.affording)
+    payers = view.payers(demand.charge)
     number = len(replay.rounds) + 1
     position = planning.RoundPosition(number, replay.strategy.portion(number), replay.first_free_slot)
     return RoundPublished(round=planning.plan_round(replay.study, demand, position, view.enrolled, payers, view.now))

@@ -29,7 +29,6 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from askance_protocol.arrays import Truths
 from askance_protocol.errors import AskanceError, Code, ProtocolError
 from askance_protocol.progress import Tell, tell_nobody
 from askance_protocol.rounds import (
@@ -103,9 +102,9 @@ class VerifiedStudy:
         assert self.ended is not None  # noqa: S101 - told the type checker: asked of ended studies only
         return self.ended
 
-    def affording(self, users: range, charge: int) -> Truths:  # noqa: ARG002 - budgets are not public
+    def payers(self, charge: int) -> planning.Slots:  # noqa: ARG002 - budgets are not public
         """Nobody knows who could pay; nothing here asks."""
-        return np.ones(len(users), np.bool)
+        return np.zeros(planning.SLOTS, np.int64)
 
     def round(self, id_: str) -> PreparedRound:
         """A published round, prepared."""

@@ -19,9 +19,9 @@ from askance_server.core.estimates import study_estimates
 from askance_server.core.in_memory import StudyInMemory
 from askance_server.core.strategy import Estimate, Parameters
 from askance_server.strategies.kmeans import KMEANS
-from askance_server.strategies.shared.centres import centre_estimates
+from askance_server.strategies.shared.centres import centre_estimates, share_interval
 
-K, D, USERS, SEEDS = 2, 1, 20_000, 40
+K, D, USERS, SEEDS = 2, 1, 10_000, 60
 MISSES_ALLOWED = 1e-6
 PARAMETERS: Parameters = {"d": D, "k": K, "users": "all", "epsilon": "2"}
 POPULATION = made_up(KMEANS, PARAMETERS, 1)
@@ -63,9 +63,9 @@ def test_intervals_of_centres_hold() -> None:
     assert not too_many(misses(lambda row: row))
 
 
-def test_control_intervals_a_sixth_as_wide_are_found() -> None:
+def test_control_intervals_a_third_as_wide_are_found() -> None:
     def narrow(row: Estimate) -> Estimate:
-        low, high = (row.estimate + (end - row.estimate) / 6 for end in (row.low, row.high))
+        low, high = (row.estimate + (end - row.estimate) / 3 for end in (row.low, row.high))
         return replace(row, low=low, high=high)
 
     assert too_many(misses(narrow))
@@ -97,11 +97,30 @@ def test_a_coordinate_is_a_quotient_whose_ends_are_those_of_its_parts() -> None:
         return [row(0.01, 0.0, 0.1), row(0.5, 0.4, 0.6), row(0.3, -1, 1, 10**6), row(-0.1, -1, 1, 10**6)]
 
     first, known = centre_estimates(estimating, 2, 1, 0, scale=2)
-    far = 2 * np.sqrt(2 * np.log(2 / (0.05 * 2 / 3)) * 2e-6) / 2
+    # Of 2·10⁶ signed reports of ±2 their means say how many were +2.
+    (low, high), (less, more) = (
+        [
+            2 * (2 * end - 1)
+            for end in stats.binomtest(round(2e6 * (1 + mean / 2) / 2), 2_000_000).proportion_ci(1 - 0.1 / 3)
+        ]
+        for mean in (0.1, 0.2)
+    )
 
-    assert (first.low, first.high) == (pytest.approx((0.1 - far) / 0.1), 1)
-    assert (known.low, known.high) == pytest.approx(((0.2 - far) / 0.6, (0.2 + far) / 0.4))
+    assert high > 0.1
+    assert (first.low, first.high) == (pytest.approx(low / 0.1, abs=1e-6), 1)
+    assert (known.low, known.high) == pytest.approx((less / 0.6, more / 0.4), abs=1e-6)
     assert (known.estimate, known.reports) == (pytest.approx(0.4), 2_000_010)
+
+
+@pytest.mark.parametrize("throws", [20, 300, 5000])
+def test_the_interval_of_a_coin_fails_no_more_often_than_it_says_exactly(throws: int) -> None:
+    counts = np.arange(throws + 1)
+    ends = np.array([share_interval(count, throws, 0.05) for count in range(throws + 1)])
+    for p in np.linspace(0.1, 0.9, 161):
+        held = (ends[:, 0] <= p) & (p <= ends[:, 1])
+        assert np.asarray(stats.binom.pmf(counts, throws, p))[held].sum() >= 0.95
+    low, high = share_interval(throws / 2, throws, 0.05)
+    assert high - low <= 2 * 1.96 * np.sqrt(1 / (4 * throws)) + 1 / throws
 
 
 def test_an_answer_that_was_cut_off_leaves_everything_open() -> None:

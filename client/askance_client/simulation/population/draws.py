@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Final
 
 import numpy as np
@@ -17,7 +17,8 @@ import numpy as np
 from askance_protocol.arrays import Integers, Truths
 from askance_protocol.randomness import Words
 
-_WHOLE: Final = 1 << 64
+WHOLE: Final = 1 << 64
+"""How many words there are."""
 _PLANES: Final = 32
 _TAIL: Final = 8
 """A normal variable stays within this many standard deviations: it leaves them once in 10¹⁵ draws."""
@@ -27,7 +28,12 @@ def happens(words: Words, chance: Fraction) -> Truths:
     """Draw truths that are true with this chance, to the nearest multiple of 2⁻⁶⁴ below it."""
     if chance >= 1:
         return np.ones(words.shape, np.bool)
-    return words < np.uint64(math.floor(chance * _WHOLE))
+    return words < np.uint64(chance_of(chance))
+
+
+def chance_of(chance: Fraction) -> int:
+    """How many of all words make it happen."""
+    return math.floor(min(chance, 1) * WHOLE)
 
 
 def below(words: Words, count: int) -> Integers:
@@ -57,12 +63,17 @@ def biased(words: Words, digits: Sequence[bool]) -> Words:
 def cuts(weights: Sequence[int]) -> Words:
     """Cut-points of outcomes with these weights: where the words of one end and those of the next begin."""
     sums = list(accumulate(weights))
-    return np.array([min((part << 64) // sums[-1], _WHOLE - 1) for part in sums[:-1]], np.uint64)
+    return np.array([min((part << 64) // sums[-1], WHOLE - 1) for part in sums[:-1]], np.uint64)
 
 
 def choose(words: Words, table: Words) -> Integers:
     """The outcome that each word falls into."""
     return np.searchsorted(table, words, side="right").astype(np.int64)
+
+
+def weights_of(table: Words) -> tuple[int, ...]:
+    """How many of all words fall into each outcome."""
+    return tuple(end - begin for begin, end in pairwise([0, *table.tolist(), WHOLE]))
 
 
 def zipf(count: int, exponent: Fraction) -> Words:
@@ -76,8 +87,8 @@ def normal(spread: Fraction) -> tuple[Words, int]:
     reach = math.ceil(_TAIL * spread)
     # P[Z < k + 1/2] = erfc(−(k + 1/2) / (σ√2)) / 2.
     ends = (-(k + 0.5) / (float(spread) * math.sqrt(2)) for k in range(-reach, reach))
-    shares = (math.floor(Fraction(math.erfc(end) / 2) * _WHOLE) for end in ends)
-    return np.array([min(share, _WHOLE - 1) for share in shares], np.uint64), -reach
+    shares = (math.floor(Fraction(math.erfc(end) / 2) * WHOLE) for end in ends)
+    return np.array([min(share, WHOLE - 1) for share in shares], np.uint64), -reach
 
 
 def subset(words: Sequence[int], count: int) -> list[int]:

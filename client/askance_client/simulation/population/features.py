@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
 
 from askance_client.simulation.population import draws
+from askance_client.simulation.population.law import BitsLaw, BitsOfOne, ListedLaw
 from askance_client.simulation.population.source import Source
 from askance_protocol.concepts import mask
 from askance_protocol.examples import Column, words_for
@@ -65,6 +67,15 @@ class BitsFeature:
         packed &= mask(self.field.most, self.field.width)
         return {self.field.name: packed}
 
+    def law(self, read: Collection[str]) -> BitsLaw:  # noqa: ARG002 - one field
+        """Each bit with the chance that its digits write."""
+        return BitsLaw(self.field, 1 << len(self.digits), (BitsOfOne(1, (self.ones,) * self.field.width),))
+
+    @property
+    def ones(self) -> int:
+        """The chance of a 1, in parts of 2 to the number of digits."""
+        return sum(digit << place for place, digit in enumerate(reversed(self.digits)))
+
 
 @dataclass(frozen=True, slots=True)
 class PointMass:
@@ -90,6 +101,11 @@ class PointMass:
         name, width = self.others.field.name, self.others.field.width
         meets = draws.happens(self.source.words(users, 1)[:, 0], self.mass)
         return {name: np.where(meets, mask(self.point, width), self.others.draw(users)[name])}
+
+    def law(self, read: Collection[str]) -> BitsLaw:
+        """The point, or any bits."""
+        others, meets = self.others.law(read), draws.chance_of(self.mass)
+        return mixed(others, [(meets, self.point), (draws.WHOLE - meets, None)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +134,15 @@ class CopiedBits:
         shared = self.shared.draw(users)[self.shared.field.name][0] == 1
         return {name: np.where(shared, own | copies, own & ~copies)}
 
+    def law(self, read: Collection[str]) -> BitsLaw:  # noqa: ARG002 - one field
+        """By the shared bit: each bit is that one, or 1 by itself."""
+        of, copied = 1 << len(self.own.digits), 1 << len(self.copies.digits)
+        by_itself, width = self.own.ones * (copied - self.copies.ones), self.own.field.width
+        ones = (by_itself + of * self.copies.ones, by_itself)
+        weights = (self.shared.ones, (1 << len(self.shared.digits)) - self.shared.ones)
+        parts = zip(weights, ones, strict=True)
+        return BitsLaw(self.own.field, of * copied, tuple(BitsOfOne(weight, (one,) * width) for weight, one in parts))
+
 
 @dataclass(frozen=True, slots=True)
 class UniformFeature:
@@ -144,6 +169,14 @@ class UniformFeature:
         drawn = draws.below(self.source.words(users, self.skew), self.high - self.low + 1)
         return {self.field.name: drawn.min(axis=1) + self.low}
 
+    def law(self, read: Collection[str]) -> ListedLaw:  # noqa: ARG002 - one field
+        """Each value by the words that give it: of k or more are all draws where the least is."""
+        count = self.high - self.low + 1
+        each, more = divmod(draws.WHOLE, count)
+        beyond = [((count - k) * each + max(0, more - k)) ** self.skew for k in range(count + 1)]
+        weights = tuple(this - after for this, after in pairwise(beyond))
+        return ListedLaw({self.field.name: np.arange(self.low, self.high + 1)}, weights)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TabledFeature:
@@ -169,6 +202,11 @@ class TabledFeature:
         drawn = draws.choose(self.source.words(users, 1)[:, 0], self.table) + self.first
         return {self.field.name: np.clip(drawn, self.field.least, self.field.most)}
 
+    def law(self, read: Collection[str]) -> ListedLaw:  # noqa: ARG002 - one field
+        """Each outcome by the words between its cut-points."""
+        values = np.clip(np.arange(len(self.table) + 1) + self.first, self.field.least, self.field.most)
+        return ListedLaw({self.field.name: values}, draws.weights_of(self.table))
+
 
 @dataclass(frozen=True, slots=True)
 class TwoPoint:
@@ -192,3 +230,16 @@ class TwoPoint:
         """Draw one of the two ends."""
         top = draws.happens(self.source.words(users, 1)[:, 0], self.chance)
         return {self.field.name: np.where(top, np.int64(self.field.most), np.int64(self.field.least))}
+
+    def law(self, read: Collection[str]) -> ListedLaw:  # noqa: ARG002 - one field
+        """The two ends."""
+        top = draws.chance_of(self.chance)
+        return ListedLaw({self.field.name: np.array([self.field.least, self.field.most])}, (draws.WHOLE - top, top))
+
+
+def mixed(others: BitsLaw, parts: Sequence[tuple[int, int | None]]) -> BitsLaw:
+    """A mixture of points, by their bits, and of other bits, where there is no point."""
+    [one], places = others.mixed, range(others.field.width)
+    points = (one.ones if point is None else tuple(others.of * (point >> j & 1) for j in places) for _, point in parts)
+    weights = (weight for weight, _ in parts)
+    return BitsLaw(others.field, others.of, tuple(map(BitsOfOne, weights, points)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
@@ -11,8 +11,9 @@ import numpy as np
 
 from askance_client.population import Population
 from askance_client.simulation.population import draws
-from askance_client.simulation.population.features import BitsFeature
+from askance_client.simulation.population.features import BitsFeature, mixed
 from askance_client.simulation.population.kind import PopulationKind
+from askance_client.simulation.population.law import BitsLaw
 from askance_client.simulation.population.source import Source
 from askance_client.simulation.population.synthetic import unlabelled
 from askance_protocol import parameters as read
@@ -50,6 +51,11 @@ class CommonStrings:
         for at, string in enumerate(self.strings):
             drawn = np.where(which == at, mask(string, field.width), drawn)
         return {field.name: drawn}
+
+    def law(self, read: Collection[str]) -> BitsLaw:
+        """Each common string, or any."""
+        weights = draws.weights_of(self.table)
+        return mixed(self.others.law(read), list(zip(weights, (*self.strings, None), strict=True)))
 
 
 def strings(parameters: Parameters, seed: int) -> Population:

@@ -38,6 +38,8 @@ class OracleSetting:
     """For the oracle over HTTP, a server that runs; None: one is started."""
     real_noise: bool = False
     """Whether reports get the operating system's randomness, not the seed's: for real rows."""
+    counts: bool = False
+    """Whether the oracle in process draws tallies from their law, and makes no user."""
     tell: Callable[[int], None] = lambda _: None
     """Is told how many users have answered so far, by an oracle that waits for them."""
 

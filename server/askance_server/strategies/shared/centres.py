@@ -8,10 +8,11 @@ that of a quotient, as of a mean over a field with gaps (`survey_answers`): N's 
 probability, D's with one third, and whenever both hold, so does the quotient's.
 
 N is not asked for itself: it is the sum of the answers to some questions with signs, divided by their number K
-(`points.pulls`). A report is one of ±C, C the scale of binary response, so N is a sum of independent numbers, of which
-one of m reports to a question has a range of 2C/(K·m). Hoeffding (1963, Thm 2): it is farther than t from what it
-estimates with probability 2·exp(−t²/(2·C²·Σ 1/(K²·m))) at most. An answer that was cut off at ±1 is no such number:
-then nothing is said.
+(`points.pulls`). The public coin gives each user one of them, all with the same probability, and a report is one of ±C,
+C the scale of binary response. So a report with its question's sign has the expectation N whoever reports, and all of
+them together are as many throws of one coin: N's interval is that coin's, Wilson's (1927, J. Am. Stat. Assoc. 22) with
+the correction of half a throw, which makes it at least as wide as it has to be. An answer that was cut off at ±1 does
+not tell how many reports of each kind came: then nothing is said.
 
 What the interval holds is the mean of the points nearest to the centre *of the round before*, which the bulletin has:
 users of a round are of no other, so that centre is no part of the chance. Where the best centres lie, if there are
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -84,14 +86,28 @@ def centre_members(estimating: Estimating, k: int, d: int, scale: float) -> Mapp
 
 def _total(answers: Sequence[Estimate], signed: Sequence[float], scale: float) -> Estimate:
     """The mean over all points of a coordinate that counts 0 for those nearest to other centres."""
-    fails, rows = (1 - LEVEL) * VALUE_FAILS, len(answers)
-    middle = sum(sign * each.estimate for sign, each in zip(signed, answers, strict=True)) / rows
+    fails, reports = (1 - LEVEL) * VALUE_FAILS, sum(each.reports for each in answers)
+    middle = sum(sign * each.estimate for sign, each in zip(signed, answers, strict=True)) / len(answers)
+    low, high = -1.0, 1.0
     if math.isfinite(scale) and all(abs(each.estimate) < 1 for each in answers):
-        far = scale * math.sqrt(2 * math.log(2 / fails) * sum(1 / each.reports for each in answers)) / rows
-    else:
-        far = 2.0
-    low, high = np.clip([middle - far, middle + far], -1, 1).tolist()
-    return Estimate("", middle, low, high, 1 - fails, sum(each.reports for each in answers))
+        pluses = (
+            each.reports * (1 + sign * each.estimate / scale) / 2 for sign, each in zip(signed, answers, strict=True)
+        )
+        ends = share_interval(sum(pluses), reports, fails)
+        low, high = (min(max(scale * (2 * end - 1), -1.0), 1.0) for end in ends)
+    return Estimate("", min(max(middle, low), high), low, high, 1 - fails, reports)
+
+
+def share_interval(successes: float, throws: int, fails: float) -> tuple[float, float]:
+    """Wilson's interval of a coin's probability, with the correction of half a throw at either end."""
+    z = NormalDist().inv_cdf(1 - fails / 2)
+
+    def end(count: float, side: int) -> float:
+        spread = z * math.sqrt(count * (throws - count) / throws + z * z / 4)
+        return (count + z * z / 2 + side * spread) / (throws + z * z)
+
+    low = end(successes - 0.5, -1) if successes > 0.5 else 0.0
+    return low, end(successes + 0.5, 1) if successes < throws - 0.5 else 1.0
 
 
 def coordinate(name: str, total: Estimate, share: Estimate) -> Estimate:

@@ -1,0 +1,158 @@
+"""A study whose users are counted, not made: the tallies of its rounds are drawn from their exact joint law.
+
+Theory of operation
+-------------------
+Users who are drawn independently answer one question each, so all that a round sees of them is how many there are of
+each kind: of a slot, of a part, of a public row, of an outcome. These counts are multinomial, and the study is the same
+in all else: `step` plans, closes, answers and ends it, and the strategy is sent estimates of tallies.
+
+- *Slots.* The study's coin puts each user into one of 2¹⁶ slots, evenly. Their sizes are drawn once.
+- *Parts and rows.* A round's coin deals each user of its slots a part, with a chance in proportion to its share to
+  within 2⁻³², and a row. `run_study` takes the coins of user numbers 0, 1, 2, …, which are as fixed as a hash; here
+  they are as random as a hash looks, so that a part's size is drawn, with the coin's own weights, and not looked up.
+- *Answers.* The law of a user's answer comes from the law of the population, in integers (`evaluation.classes`). A row
+  turns an answer into an input of the channel, and the channel's table, in integers too, an input into outcomes.
+
+So the joint law of all tallies of a study is that of `run_study`, over all populations, coins and noise of a kind, up
+to what `evaluation.multinomial` says of its draws (one part in 10¹²). Two differences can be seen. A round that needs
+fewer reports than its cohort has closes with its last report here, and there with the block of users in which that is.
+And one seed gives other numbers here than there: it draws the same concept, and other users of it.
+
+What a round costs does not depend on the number of users, which goes up to that of user numbers, 2⁴⁸.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
+from typing import Final
+
+import numpy as np
+
+from askance_client.population import Population
+from askance_lab.evaluation.classes import AnswerLaw, Weights, exact_counts, law_of, unknown_law
+from askance_lab.evaluation.multinomial import multinomial
+from askance_protocol.arrays import Integers
+from askance_protocol.coins import MAX_USER
+from askance_protocol.errors import UsageError
+from askance_protocol.rounds import Notice, PreparedPart, PreparedRound, RoundPublished, StudySpec
+from askance_protocol.tally import Tally
+from askance_server.core.in_memory import StudyInMemory
+from askance_server.core.planning import SLOTS, Slots, TooFewUsersError
+from askance_server.core.replay import ReplayError
+from askance_server.core.strategy import Strategy
+from askance_server.core.study import Ended, Paused, Waiting, step
+
+MOST_PAIRS: Final = 1 << 28
+"""Rows times answers of one part."""
+_COIN: Final = 1 << 32
+"""Values of a half of a coin."""
+_AT_A_TIME: Final = 1 << 20
+"""Rows times answers that are looked at together."""
+
+
+@dataclass(slots=True)
+class CountedStudy(StudyInMemory):
+    """A `StudyView` whose rounds have their reports as soon as they are published."""
+
+    population: Population = field(kw_only=True)
+    source: np.random.Generator = field(kw_only=True)
+    slots: Slots = field(init=False, repr=False)
+    """How many users the study's coin has put into each slot."""
+
+    def __post_init__(self) -> None:
+        # Not super(): a dataclass with slots is a new class, which the empty form does not find.
+        StudyInMemory.__post_init__(self)
+        self.slots = multinomial(np.array([self.enrolled]), np.ones((1, SLOTS), object), self.source)[0]
+
+    def payers(self, charge: int) -> Slots:  # noqa: ARG002 - nobody has paid before
+        """All users of each slot."""
+        return self.slots
+
+    def append(self, notice: Notice) -> None:
+        """Add a notice to the bulletin; a round that is published is answered at once."""
+        StudyInMemory.append(self, notice)
+        if isinstance(notice, RoundPublished):
+            round_ = self.round(notice.round.digest())
+            cohort = round_.spec.cohort
+            asked = int(self.slots[cohort.first_slot : cohort.first_slot + cohort.slot_count].sum())
+            reports = min(asked, round_.spec.target)
+            self.count(round_.id, list(tallies_of(round_, reports, self.population, self.source)))
+
+
+def count_study(
+    study: StudySpec,
+    strategy: Strategy,
+    population: Population,
+    users: int,
+    seed: int | None,
+    clock: Callable[[], int] = lambda: 0,
+) -> CountedStudy:
+    """Run a study over so many users of a population, as `run_study` does over the first so many."""
+    if users > MAX_USER:
+        raise UsageError(f"{users:,} are more than there are numbers for", where="users", remedy=f"give {MAX_USER:,}")
+    source = np.random.default_rng(None if seed is None else [seed, 15])
+    view = CountedStudy(study, strategy, users, clock, population=population, source=source)
+    view.publish()
+    while True:
+        match step(view):
+            case Ended():
+                return view
+            case Paused(reason):
+                raise ReplayError(reason, where=study.strategy)
+            case Waiting(received=received, target=target):
+                # The study says how many reports a round closes at, and there are not as many users.
+                what = f"closes at {target:,} reports, and has {received:,} users"
+                raise TooFewUsersError(what, where="round", remedy="give more users", needed=target, available=received)
+            case notice:
+                view.append(notice)
+
+
+def tallies_of(
+    round_: PreparedRound, reports: int, population: Population, source: np.random.Generator
+) -> Iterator[Tally]:
+    """Tallies of so many reports: one for each part."""
+    shares = accumulate((part.part.share for part in round_.parts), initial=0)
+    dealt = multinomial(np.array([reports]), _dealt(list(shares))[np.newaxis], source)[0]
+    for part, users in zip(round_.parts, dealt.tolist(), strict=True):
+        yield Tally(_tally(part, users, law_of(part.query, population), source))
+
+
+def outcome_weights(part: PreparedPart, law: AnswerLaw) -> Weights:
+    """By dealt row: the weight of each outcome."""
+    inputs = _input_weights(part, law)
+    given = np.flatnonzero(inputs.any(axis=0))
+    table = np.array([part.channel.weights(each) for each in given.tolist()], object)
+    return inputs[:, given] @ table
+
+
+def _tally(part: PreparedPart, users: int, law: AnswerLaw, source: np.random.Generator) -> Integers:
+    counts = np.zeros((part.rows, part.channel.outcomes), np.int64)
+    rows = part.dealt_rows
+    # All rows are a power of two, which the low bits of a coin are; of rows from 1 on there is one fewer.
+    dealt = multinomial(np.array([users]), _dealt(range(len(rows) + 1))[np.newaxis], source)[0]
+    counts[rows.start :] = multinomial(dealt, outcome_weights(part, law), source)
+    return counts
+
+
+def _dealt(ends: range | list[int]) -> Weights:
+    """How many values of half a coin fall between one end and the next: ⌊half · last / 2³²⌋ lies there."""
+    first = [-(-end * _COIN // ends[-1]) for end in ends]
+    return np.array([after - this for this, after in pairwise(first)], object)
+
+
+def _input_weights(part: PreparedPart, law: AnswerLaw) -> Weights:
+    """By dealt row: the weight of each input of the channel."""
+    rows, answers, inputs = part.dealt_rows, len(law.answers), part.channel.inputs
+    if len(rows) * answers > MOST_PAIRS:
+        raise unknown_law(f"are asked a question of {answers:,} answers under {len(rows):,} public rows")
+    found = np.zeros((len(rows), inputs), object)
+    step_ = max(1, _AT_A_TIME // answers)
+    for begin in range(0, len(rows), step_):
+        some = np.array(rows[begin : begin + step_], np.uint16)
+        given = part.encode_all(np.tile(law.answers, len(some)), np.repeat(some, answers)).astype(np.intp)
+        places = given + inputs * np.repeat(np.arange(len(some)), answers)
+        counts = exact_counts(places, np.tile(law.weights, len(some)), inputs * len(some))
+        found[begin : begin + step_] = counts.reshape(len(some), inputs)
+    return found
