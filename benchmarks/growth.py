@@ -32,7 +32,7 @@ def main() -> int:
     """Measure, print, compare with the goals."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("curves", nargs="*", metavar="CURVE", help=f"all, unless given: {', '.join(NAMED)}")
-    parser.add_argument("--turns", type=int, default=5, help="how often everything is measured")
+    parser.add_argument("--turns", type=int, default=4, help="how often everything is measured")
     parser.add_argument("--planted", choices=list(NAMED), help="let this grow with one exponent more: it must be found")
     given = parser.parse_args()
     if unknown := [name for name in given.curves if name not in NAMED]:

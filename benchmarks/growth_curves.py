@@ -20,6 +20,7 @@ from measuring import LEAST, Work
 
 from askance_client.history import History
 from askance_client.simulation.population import synthetic
+from askance_client.wallet import ReportState, Wallet
 from askance_lab.oracles.local import study_for
 from askance_lab.run_study import run_study
 from askance_protocol.examples import Example
@@ -40,6 +41,11 @@ CAP: Final = 10**12
 """Micro-ε: enough for a study each time."""
 MEMORY: Final = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 - folders of our own in it
 """Where ledgers lie: what a disk takes for each commit is as much for each, and comes in gusts."""
+LINEAR: Final = 1.2
+"""For what grows with its size. Two tenths are for caches: objects that no longer fit into them take longer, each of
+4,096 questions 1.4 times as long as each of 256 (an exponent of .12), though no more is done for each."""
+FLAT: Final = 0.2
+"""For what has nothing to do with it."""
 GROUP: Final = 100_000
 """Reports that are charged together."""
 
@@ -232,7 +238,8 @@ def wide_questions() -> Generator[Callable[[int], Work]]:
 def long_strategy(rounds: int) -> Strategy:
     """Asks for the first bit of an example, again and again."""
 
-    def run(_: Parameters) -> Asking:
+    def run(parameters: Parameters) -> Asking:
+        del parameters
         for _ in range(rounds):
             yield (Ask(BooleanQuery(test=Bit(field="x", index=0)), 0.5),)
         return Hypothesis("bored", {})
@@ -293,6 +300,27 @@ def rounds_followed() -> Generator[Callable[[int], Work]]:
         return piece
 
     yield work
+
+
+@contextmanager
+def rounds_answered() -> Generator[Callable[[int], Work]]:
+    """What a person's wallet does when she answers so many rounds: what is left, a report drawn and stored, settled."""
+    with tempfile.TemporaryDirectory(prefix="askance-growth-", dir=MEMORY) as folder:
+        numbers = count()
+
+        def work(rounds: int) -> Work:
+            def piece() -> None:
+                wallet = Wallet.open(Path(folder) / str(next(numbers)), cap=CAP)
+                for number in range(rounds):
+                    id_ = f"{number:064x}"
+                    if wallet.stored(id_) is None and wallet.spending.spent < CAP:
+                        wallet.draw_and_store("0" * 64, id_, 10_000, lambda: b'{"outcome":1}')
+                    wallet.settle(id_, ReportState.ACKNOWLEDGED)
+                wallet.close()
+
+            return piece
+
+        yield work
 
 
 @contextmanager
@@ -400,7 +428,7 @@ CURVES: Final = (
         "users",
         decades(10_000, 100_000_000),
         "a run of MASKED-PARITY at d = 64, each user drawn, asked and randomized",
-        1.1,
+        LINEAR,
         "one core: each user is drawn",
         users_one_by_one,
         budget=75.0,
@@ -411,7 +439,7 @@ CURVES: Final = (
         "users",
         decades(10_000, 10**12),
         "the same run with its tallies drawn from their joint law",
-        0.1,
+        FLAT,
         "the number of questions and rows, whatever the number of users",
         users_tallied,
     ),
@@ -420,7 +448,7 @@ CURVES: Final = (
         "users",
         decades(10_000, 10_000_000),
         "a study over the embedded ledger: planned, charged in groups of 10⁵, closed, answered",
-        1.1,
+        LINEAR,
         "each report is checked, charged and written",
         users_in_the_ledger,
     ),
@@ -429,7 +457,7 @@ CURVES: Final = (
         "users",
         decades(10_000, 10_000_000),
         "opening a ledger with one report of each user",
-        1.1,
+        LINEAR,
         "the log is read and added up",
         users_at_the_start,
     ),
@@ -438,7 +466,7 @@ CURVES: Final = (
         "d",
         WIDTHS,
         "a run of a conjunction over d bits with 60,000 users",
-        1.1,
+        LINEAR,
         "each user has d bits, all of them drawn",
         wide_examples,
     ),
@@ -447,7 +475,7 @@ CURVES: Final = (
         "d",
         WIDTHS,
         "planning and publishing a conjunction over d bits",
-        1.1,
+        LINEAR,
         "d questions are planned, checked and written",
         wide_plans,
     ),
@@ -456,7 +484,7 @@ CURVES: Final = (
         "d",
         WIDTHS,
         "a person's device reads a round of d questions and answers its own",
-        1.1,
+        LINEAR,
         "all of a round is read, for its digest",
         wide_questions,
     ),
@@ -465,7 +493,7 @@ CURVES: Final = (
         "rounds",
         decades(1, 1000),
         "a run over 10⁵ users who are shared among so many rounds",
-        1.1,
+        LINEAR,
         "each round looks at the coins of all users",
         rounds_of_a_run,
     ),
@@ -474,7 +502,7 @@ CURVES: Final = (
         "rounds",
         decades(1, 1000),
         "a study of so many rounds over the embedded ledger with 20,000 users",
-        1.1,
+        LINEAR,
         "each round is planned over all users, and its entries are written",
         rounds_in_the_ledger,
         budget=30.0,
@@ -485,16 +513,25 @@ CURVES: Final = (
         "rounds",
         decades(1, 1000),
         "a person's device follows a study, entry by entry",
-        1.1,
+        LINEAR,
         "each entry is checked",
         rounds_followed,
+    ),
+    Curve(
+        "rounds-answered",
+        "rounds",
+        decades(1, 1000),
+        "a person's wallet: so many reports drawn, stored and settled, one after the other",
+        LINEAR,
+        "each is written",
+        rounds_answered,
     ),
     Curve(
         "rounds-replayed",
         "rounds",
         decades(1, 1000),
         "a server that has just started hears a whole study",
-        1.1,
+        LINEAR,
         "each entry is read, each round prepared",
         rounds_replayed,
     ),
@@ -503,7 +540,7 @@ CURVES: Final = (
         "studies",
         decades(1, 1000),
         "creating so many studies over the embedded ledger, one after the other",
-        1.1,
+        LINEAR,
         "each is planned and written",
         studies_created,
         budget=30.0,
@@ -514,7 +551,7 @@ CURVES: Final = (
         "studies",
         decades(1, 1000),
         "opening a ledger and taking up each of its open studies",
-        1.1,
+        LINEAR,
         "each is read and its strategy run to where it stands",
         studies_at_the_start,
     ),
@@ -523,7 +560,7 @@ CURVES: Final = (
         "studies",
         decades(1, 1000),
         "a user's account, of whom one study of all has a report",
-        0.2,
+        FLAT,
         "her own reports",
         studies_and_an_account,
     ),
