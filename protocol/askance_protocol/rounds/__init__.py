@@ -31,6 +31,7 @@ from askance_protocol.rounds.lifecycle import (
 )
 from askance_protocol.rounds.prepared import (
     MAX_WORK,
+    InTurn,
     PreparedPart,
     PreparedRound,
     Question,
@@ -58,6 +59,7 @@ __all__ = [
     "GeometricSpec",
     "GrowingBulletin",
     "HashSpec",
+    "InTurn",
     "KarySpec",
     "LaplaceSpec",
     "LearnedHypothesis",

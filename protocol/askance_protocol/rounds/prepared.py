@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from askance_protocol.arrays import Truths, Whole
 from askance_protocol.channels import Channel, Sample
 from askance_protocol.channels.channel import Outcomes, Pooling
-from askance_protocol.coins import Coin, Users, choices, rows, rows_from_one
+from askance_protocol.coins import Coin, Users, choices, chosen, rows, rows_from_one
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns, Example
 from askance_protocol.hadamard import Answers, PublicRows
@@ -105,7 +105,9 @@ class InTurn:
 
     places: Places
     """Which of the users each report is from."""
-    questions: Questions
+    rows: PublicRows
+    ends: Places
+    """Where the reports of each part begin, and where those of the last one end."""
     outcomes: Outcomes
     simulated: bool
 
@@ -115,7 +117,6 @@ class _Order:
     """Users in the order of their parts, those of each part in their own order."""
 
     places: Places
-    parts: NDArray[np.uint16]
     ends: Places
     """Where each part begins, and where the last one ends."""
     everybody: bool
@@ -235,9 +236,7 @@ class PreparedRound:
             inside = (users >= cohort.first_user) & (users < beyond)
         if cohort.slot_count == cohort.slots:
             return inside
-        slots = choices(self._cohort_coin.toss(users), cohort.slots)
-        # Those before the first slot become the largest numbers that there are.
-        return inside & (slots - np.uint32(cohort.first_slot) < np.uint32(cohort.slot_count))
+        return inside & chosen(self._cohort_coin.toss(users), cohort.slots, cohort.first_slot, cohort.slot_count)
 
     def question(self, user: int) -> Question:
         """The part and the row of one user."""
@@ -303,8 +302,10 @@ class PreparedRound:
         for group in self._groups(order):
             mine = order.places[order.ends[group.numbers.start] : order.ends[group.numbers.stop]]
             drawn.append(group.first.channel.sample(group.inputs(columns, asked, mine), source).outcomes)
-        rows = asked.rows if order.everybody else asked.rows.take(order.places)
-        return InTurn(order.places, Questions(order.parts, rows), np.concatenate(drawn), source.simulated)
+        # Where nobody has a row, all of them are 0.
+        same = order.everybody or max(self.rows) == 1
+        rows = asked.rows[: len(order.places)] if same else asked.rows.take(order.places)
+        return InTurn(order.places, rows, order.ends, np.concatenate(drawn), source.simulated)
 
     def _groups(self, order: _Order) -> Iterator[AskedAlike]:
         """The parts that somebody is asked; those that are asked alike together, where that is worth looking."""
@@ -416,7 +417,7 @@ def _pooling_of(part: Part, schema: Schema) -> Pooling | None:
 def _by_part(parts: NDArray[np.uint16], count: int, among: Places | None) -> _Order:
     everybody = np.arange(len(parts)) if among is None else among
     if count == 1:
-        return _Order(everybody, parts[: len(everybody)], np.array([0, len(everybody)]), among is None)
+        return _Order(everybody, np.array([0, len(everybody)]), among is None)
     bits = len(parts).bit_length()
     key = np.uint32 if count.bit_length() + bits <= 32 else np.uint64
     mine = parts if among is None else parts.take(among)
@@ -424,7 +425,7 @@ def _by_part(parts: NDArray[np.uint16], count: int, among: Places | None) -> _Or
     keys = np.sort(mine.astype(key) << key(bits) | everybody.astype(key))
     ends = np.searchsorted(keys, np.arange(count + 1, dtype=key) << key(bits))
     places = (keys & key((1 << bits) - 1)).astype(np.intp)
-    return _Order(places, (keys >> key(bits)).astype(np.uint16), ends, everybody=False)
+    return _Order(places, ends, everybody=False)
 
 
 def _each_alone(count: int) -> Mapping[range, AnyQuery | None]:
