@@ -74,7 +74,7 @@ def choices(coins: Words, count: int) -> NDArray[np.uint32]:
 
 
 def chosen(coins: Words, count: int, first: int, number: int) -> Truths:
-    """Whether the choice of 0 .. count − 1 is one of `number` from `first` on: the same as to look it up and compare."""
+    """Whether the choice of 0 .. count − 1 is one of `number` from `first` on, without looking up which it is."""
     # ⌊high · count / 2³²⌋ ≥ k where high ≥ ⌈k · 2³² / count⌉: coins are compared as they are.
     begin, end = (-(-(choice << 32) // count) << 32 for choice in (first, first + number))
     above = coins if begin == 0 else coins - np.uint64(begin)
