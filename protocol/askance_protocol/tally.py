@@ -34,7 +34,7 @@ class Tally:
     @property
     def received(self) -> int:
         """The number of reports that came in."""
-        return int(self.counts.sum())
+        return int(np.add.reduce(self.counts, axis=None))
 
     def __add__(self, other: Tally) -> Tally:
         return Tally(self.counts + other.counts)
