@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from askance_protocol.arrays import Integers
 from askance_protocol.coins import Users
 from askance_protocol.errors import ProtocolError
-from askance_protocol.rounds import InTurn, PreparedRound, Questions
+from askance_protocol.rounds import Dealt, InTurn, PreparedRound
 from askance_protocol.text import counted
 
 Counts = Integers
@@ -65,7 +65,7 @@ def tally_in_turn(round_: PreparedRound, reports: InTurn) -> list[Tally]:
     if counters.shape == (1, 2):
         return [Tally(counts) for counts in _bits(sizes, reports)]
     parts = np.repeat(np.arange(len(sizes), dtype=np.uint16), sizes)
-    counters.count(Questions(parts, reports.rows), reports.outcomes)
+    counters.count(Dealt(parts, reports.rows), reports.outcomes)
     return counters.tallies()
 
 
@@ -96,7 +96,7 @@ class _Counters:
         self._widths = np.array([outcomes for _, outcomes in self._shapes])
         self._counts = np.zeros(int(self._starts[-1]), np.int64)
 
-    def count(self, asked: Questions, outcomes: NDArray[np.integer[Any]]) -> None:
+    def count(self, asked: Dealt, outcomes: NDArray[np.integer[Any]]) -> None:
         if self.shape is not None:
             height, width = self.shape
             _refuse_outside(outcomes, width)

@@ -29,7 +29,7 @@ from askance_protocol.queries.language import (
 )
 from askance_protocol.queries.together import AnyQuery, alike, dealt_to
 from askance_protocol.randomness import SimulatedRandom
-from askance_protocol.rounds import BinarySpec, KarySpec, Part, PreparedRound, Questions, open_round
+from askance_protocol.rounds import BinarySpec, Dealt, KarySpec, Part, PreparedRound, open_round
 from askance_protocol.schema import BitsField, IntegerField, LabelField, Schema
 from askance_protocol.tally import tally_in_turn, tally_round
 from tests.protocol.studies import MASKED_BIT, PARTS, part, prepared, round_of, study
@@ -151,7 +151,7 @@ ROUNDS: Final[dict[str, PreparedRound]] = {
 each_round = pytest.mark.parametrize("round_", ROUNDS.values(), ids=ROUNDS)
 
 
-def part_by_part(round_: PreparedRound, asked: Questions, columns: Columns, among: np.ndarray) -> list[int]:
+def part_by_part(round_: PreparedRound, asked: Dealt, columns: Columns, among: np.ndarray) -> list[int]:
     """The definition, as version 0.1 had it: users of one part after the other, each answering her own question."""
     source, outcomes = SimulatedRandom(4), np.zeros(len(columns), np.int64)
     for number, one in enumerate(round_.parts):
@@ -191,7 +191,7 @@ def test_parts_are_cut_where_they_are_not_alike() -> None:
 def test_control_who_is_dealt_another_part_is_seen() -> None:
     round_, columns = ROUNDS["all alike"], population(3000)
     asked = round_.questions(range(3000))
-    drawn = round_.respond_in_turn(Questions(np.roll(asked.parts, 1), asked.rows), columns, SimulatedRandom(4))
+    drawn = round_.respond_in_turn(Dealt(np.roll(asked.parts, 1), asked.rows), columns, SimulatedRandom(4))
 
     right = part_by_part(round_, asked, columns, np.arange(3000))
     assert drawn.outcomes[np.argsort(drawn.places)].tolist() != right

@@ -31,11 +31,11 @@ from askance_protocol.rounds.lifecycle import (
 )
 from askance_protocol.rounds.prepared import (
     MAX_WORK,
+    Dealt,
     InTurn,
     PreparedPart,
     PreparedRound,
     Question,
-    Questions,
     check_work,
     open_round,
     prepare_round,
@@ -54,6 +54,7 @@ __all__ = [
     "Cause",
     "CloseReason",
     "Cohort",
+    "Dealt",
     "EndState",
     "Entry",
     "GeometricSpec",
@@ -68,7 +69,6 @@ __all__ = [
     "PreparedPart",
     "PreparedRound",
     "Question",
-    "Questions",
     "RoundAnswered",
     "RoundClosed",
     "RoundEvent",

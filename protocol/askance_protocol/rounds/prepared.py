@@ -43,7 +43,7 @@ from askance_protocol.rounds.spec import Part, RoundSpec, StudySpec
 from askance_protocol.schema import Schema
 from askance_protocol.text import counted
 
-Places = NDArray[np.intp]
+UserPlaces = NDArray[np.intp]
 
 MAX_WORK: Final = 1 << 23
 """Microseconds, about, that it takes to prepare all parts of a round. 4,096 parts of Laplace noise on twentieths, or a
@@ -92,7 +92,7 @@ class Question:
     row: int
 
 
-class Questions(NamedTuple):
+class Dealt(NamedTuple):
     """What many users are asked: the part of each, and its public row, 0 where the part has none."""
 
     parts: NDArray[np.uint16]
@@ -103,10 +103,10 @@ class Questions(NamedTuple):
 class InTurn:
     """Reports of many users, those of the first part first."""
 
-    places: Places
+    places: UserPlaces
     """Which of the users each report is from."""
     rows: PublicRows
-    ends: Places
+    ends: UserPlaces
     """Where the reports of each part begin, and where those of the last one end."""
     outcomes: Outcomes
     simulated: bool
@@ -116,8 +116,8 @@ class InTurn:
 class _Order:
     """Users in the order of their parts, those of each part in their own order."""
 
-    places: Places
-    ends: Places
+    places: UserPlaces
+    ends: UserPlaces
     """Where each part begins, and where the last one ends."""
     everybody: bool
     """Whether they are all users, in their own order."""
@@ -134,15 +134,15 @@ class AskedAlike:
     whole: bool
     """Whether they are all parts of the round."""
 
-    def inputs(self, columns: Columns, asked: Questions, mine: Places) -> NDArray[np.integer[Any]]:
+    def inputs(self, columns: Columns, asked: Dealt, mine: UserPlaces) -> NDArray[np.integer[Any]]:
         """The channel's inputs for those of these users who are asked one of these parts, in the order of `mine`."""
         if self.whole:
             # It is their inputs that are put in order, and not all that they hold.
             inputs = self._inputs(columns, asked)
             return inputs if self.query is None and len(mine) == len(columns) else inputs.take(mine)
-        return self._inputs(columns.take(mine), Questions(asked.parts.take(mine), asked.rows.take(mine)))
+        return self._inputs(columns.take(mine), Dealt(asked.parts.take(mine), asked.rows.take(mine)))
 
-    def _inputs(self, columns: Columns, asked: Questions) -> NDArray[np.integer[Any]]:
+    def _inputs(self, columns: Columns, asked: Dealt) -> NDArray[np.integer[Any]]:
         query, prepared = self.query, self.first.query
         if query is None:
             return self.first.encode_all(prepared.answers(columns), asked.rows)
@@ -243,21 +243,21 @@ class PreparedRound:
         dealt, public_rows = self.questions(range(user, user + 1))
         return Question(int(dealt[0]), int(public_rows[0]))
 
-    def questions(self, users: Users) -> Questions:
+    def questions(self, users: Users) -> Dealt:
         """The part and the row of each of these users."""
         if len(self.rows) == 1 and self.rows[0] == 1:
-            return Questions(np.zeros(len(users), np.uint16), np.zeros(len(users), np.uint16))
+            return Dealt(np.zeros(len(users), np.uint16), np.zeros(len(users), np.uint16))
         coins = self._round_coin.toss(users)
         dealt = self._parts_of(coins)
         if max(self.rows) == 1:
-            return Questions(dealt, np.zeros(len(users), np.uint16))
+            return Dealt(dealt, np.zeros(len(users), np.uint16))
         last = self._last_rows[0] if len(self.rows) == 1 else self._last_rows.take(dealt)
         if self._from_one.all():
-            return Questions(dealt, rows_from_one(coins, last))
+            return Dealt(dealt, rows_from_one(coins, last))
         found = rows(coins, last)
         if self._from_one.any():
             np.copyto(found, rows_from_one(coins, last), where=self._from_one.take(dealt))
-        return Questions(dealt, found)
+        return Dealt(dealt, found)
 
     def _parts_of(self, coins: Words) -> NDArray[np.uint16]:
         """The part that each coin deals."""
@@ -291,7 +291,7 @@ class PreparedRound:
         return Sample(outcomes, reports.simulated)
 
     def respond_in_turn(
-        self, asked: Questions, columns: Columns, source: RandomSource, among: Places | None = None
+        self, asked: Dealt, columns: Columns, source: RandomSource, among: UserPlaces | None = None
     ) -> InTurn:
         """The reports of many users, part by part: of all, or of those at some places, which are in order.
 
@@ -414,7 +414,7 @@ def _pooling_of(part: Part, schema: Schema) -> Pooling | None:
         return None
 
 
-def _by_part(parts: NDArray[np.uint16], count: int, among: Places | None) -> _Order:
+def _by_part(parts: NDArray[np.uint16], count: int, among: UserPlaces | None) -> _Order:
     everybody = np.arange(len(parts)) if among is None else among
     if count == 1:
         return _Order(everybody, np.array([0, len(everybody)]), among is None)
