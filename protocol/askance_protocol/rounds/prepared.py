@@ -15,6 +15,10 @@ charges, the number of outcomes) is read off their published forms.
   by both sides. A table or a query is as long as its document; what grows without it are channels of a formula.
 
 Everything that is refused here is refused from public data.
+
+Who speaks for many users (`respond_in_turn`) goes through the parts in their order, and in each through its users in
+theirs: so it is defined which word of a seeded source decides whose report. Parts that differ in a constant only are
+answered together, which changes no report (`queries.together`).
 """
 
 from __future__ import annotations
@@ -327,7 +331,8 @@ class PreparedRound:
             end = begin + 1
             while end < len(self.rows) and self._are_alike(begin, end):
                 end += 1
-            runs[range(begin, end)] = alike([self.spec.parts[number].query for number in range(begin, end)])
+            queries = [part.query for part in self.spec.parts[begin:end]]
+            runs[range(begin, end)] = alike(queries) if len(queries) > 1 else None
             begin = end
         return runs
 
