@@ -325,24 +325,29 @@ class PreparedRound:
 
         A part that is unsound is alone: who is dealt it refuses it, and others go on.
         """
-        runs = dict[range, AnyQuery | None]()
-        begin = 0
-        while begin < len(self.rows):
+        count = len(self.rows)
+        whole = self._in_one(range(count)) if count > 1 else None
+        if whole is not None:
+            return {range(count): whole}
+        runs, begin = dict[range, AnyQuery | None](), 0
+        while begin < count:
             end = begin + 1
-            while end < len(self.rows) and self._are_alike(begin, end):
+            while end < count and self._in_one((begin, end)) is not None:
                 end += 1
-            queries = [part.query for part in self.spec.parts[begin:end]]
-            runs[range(begin, end)] = alike(queries) if len(queries) > 1 else None
+            run = range(begin, end)
+            runs[run] = self._in_one(run) if len(run) > 1 else None
             begin = end
         return runs
 
-    def _are_alike(self, one: int, other: int) -> bool:
+    def _in_one(self, numbers: Sequence[int]) -> AnyQuery | None:
+        """One query in place of those of some parts; None where they are not asked alike."""
         try:
-            first, second = self.parts[one], self.parts[other]
+            first, *others = (self.parts[number] for number in numbers)
         except ProtocolError:
-            return False
-        same = first.channel == second.channel and first.pooling == second.pooling
-        return same and alike([first.query.query, second.query.query]) is not None
+            return None
+        if any(each.channel != first.channel or each.pooling != first.pooling for each in others):
+            return None
+        return alike([self.parts[number].query.query for number in numbers])
 
     @cached_property
     def _round_coin(self) -> Coin:
