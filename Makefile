@@ -108,6 +108,7 @@ benchmark: install
 	$(BIN)/python benchmarks/documents.py
 	$(BIN)/python benchmarks/kernels.py
 	$(BIN)/python benchmarks/ingest.py
+	$(BIN)/python benchmarks/server_size.py
 	$(BIN)/python benchmarks/flood.py
 	$(BIN)/python benchmarks/streams.py
 	$(BIN)/python benchmarks/fleet.py
