@@ -109,6 +109,7 @@ benchmark: install
 	$(BIN)/python benchmarks/kernels.py
 	$(BIN)/python benchmarks/simulation.py
 	$(BIN)/python benchmarks/ingest.py
+	$(BIN)/python benchmarks/server_size.py
 	$(BIN)/python benchmarks/flood.py
 	$(BIN)/python benchmarks/streams.py
 	$(BIN)/python benchmarks/fleet.py
