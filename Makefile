@@ -118,6 +118,8 @@ benchmark: install
 	$(BIN)/python benchmarks/curator.py
 	$(BIN)/python benchmarks/curator_users.py
 	$(BIN)/python benchmarks/survey.py
+	$(BIN)/python benchmarks/replicas.py
+	$(BIN)/python benchmarks/peers.py
 	$(BIN)/python benchmarks/figures.py
 
 clean:
