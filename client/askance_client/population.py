@@ -6,6 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from askance_protocol.coins import MAX_USER
 from askance_protocol.errors import UsageError
 from askance_protocol.examples import Columns, Example
@@ -28,6 +31,11 @@ class Population(ABC):
     @abstractmethod
     def columns(self, users: range) -> Columns:
         """Make or read the examples of these users."""
+
+    def some(self, users: range, rows: NDArray[np.intp]) -> Columns:
+        """Make or read the examples of some of a run of users, by their places in it, which are in order."""
+        columns = self.columns(users)
+        return columns if len(rows) == len(users) else columns.take(rows)
 
     def example(self, user: int) -> Example:
         """Make or read the example of one user: as columns of one, so that both are computed in the same way."""

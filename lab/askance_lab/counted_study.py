@@ -23,7 +23,8 @@ What a round costs does not depend on the number of users, which goes up to that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Final
@@ -78,7 +79,7 @@ class CountedStudy(StudyInMemory):
             cohort = round_.spec.cohort
             asked = int(self.slots[cohort.first_slot : cohort.first_slot + cohort.slot_count].sum())
             reports = min(asked, round_.spec.target)
-            self.count(round_.id, list(tallies_of(round_, reports, self.population, self.source)))
+            self.count(round_.id, tallies_of(round_, reports, self.population, self.source))
 
 
 def count_study(
@@ -111,12 +112,31 @@ def count_study(
 
 def tallies_of(
     round_: PreparedRound, reports: int, population: Population, source: np.random.Generator
-) -> Iterator[Tally]:
+) -> list[Tally]:
     """Tallies of so many reports: one for each part."""
     shares = accumulate((part.part.share for part in round_.parts), initial=0)
-    dealt = multinomial(np.array([reports]), _dealt(list(shares))[np.newaxis], source)[0]
-    for part, users in zip(round_.parts, dealt.tolist(), strict=True):
-        yield Tally(_tally(part, users, law_of(part.query, population), source))
+    users = multinomial(np.array([reports]), _dealt(list(shares))[np.newaxis], source)[0]
+    tallies, alike = dict[int, Tally](), defaultdict[tuple[range, int], list[int]](list)
+    for number, part in enumerate(round_.parts):
+        alike[part.dealt_rows, part.channel.outcomes].append(number)
+    for numbers in alike.values():
+        parts = [round_.parts[number] for number in numbers]
+        for number, counts in zip(numbers, _counts(parts, users[numbers], population, source), strict=True):
+            tallies[number] = Tally(counts)
+    return [tallies[number] for number in range(len(round_.parts))]
+
+
+def _counts(
+    parts: Sequence[PreparedPart], users: Integers, population: Population, source: np.random.Generator
+) -> Integers:
+    """By part, row and outcome: how many reports, of parts of as many rows and outcomes."""
+    rows = parts[0].dealt_rows
+    # All rows are a power of two, which the low bits of a coin are; of rows from 1 on there is one fewer.
+    dealt = multinomial(users, _dealt(range(len(rows) + 1))[np.newaxis], source)
+    weights = np.concatenate([outcome_weights(part, law_of(part.query, population)) for part in parts])
+    counts = np.zeros((len(parts), rows.stop, weights.shape[1]), np.int64)
+    counts[:, rows.start :] = multinomial(dealt.ravel(), weights, source).reshape(len(parts), len(rows), -1)
+    return counts
 
 
 def outcome_weights(part: PreparedPart, law: AnswerLaw) -> Weights:
@@ -125,15 +145,6 @@ def outcome_weights(part: PreparedPart, law: AnswerLaw) -> Weights:
     given = np.flatnonzero(inputs.any(axis=0))
     table = np.array([part.channel.weights(each) for each in given.tolist()], object)
     return inputs[:, given] @ table
-
-
-def _tally(part: PreparedPart, users: int, law: AnswerLaw, source: np.random.Generator) -> Integers:
-    counts = np.zeros((part.rows, part.channel.outcomes), np.int64)
-    rows = part.dealt_rows
-    # All rows are a power of two, which the low bits of a coin are; of rows from 1 on there is one fewer.
-    dealt = multinomial(np.array([users]), _dealt(range(len(rows) + 1))[np.newaxis], source)[0]
-    counts[rows.start :] = multinomial(dealt, outcome_weights(part, law), source)
-    return counts
 
 
 def _dealt(ends: range | list[int]) -> Weights:
@@ -146,13 +157,12 @@ def _input_weights(part: PreparedPart, law: AnswerLaw) -> Weights:
     """By dealt row: the weight of each input of the channel."""
     rows, answers, inputs = part.dealt_rows, len(law.answers), part.channel.inputs
     if len(rows) * answers > MOST_PAIRS:
-        raise unknown_law(f"are asked a question of {answers:,} answers under {len(rows):,} public rows")
+        raise unknown_law(f"would look at {answers:,} answers under {len(rows):,} public rows")
     found = np.zeros((len(rows), inputs), object)
     step_ = max(1, _AT_A_TIME // answers)
     for begin in range(0, len(rows), step_):
         some = np.array(rows[begin : begin + step_], np.uint16)
         given = part.encode_all(np.tile(law.answers, len(some)), np.repeat(some, answers)).astype(np.intp)
-        places = given + inputs * np.repeat(np.arange(len(some)), answers)
-        counts = exact_counts(places, np.tile(law.weights, len(some)), inputs * len(some))
-        found[begin : begin + step_] = counts.reshape(len(some), inputs)
+        places = given.reshape(len(some), answers) + inputs * np.arange(len(some))[:, np.newaxis]
+        found[begin : begin + step_] = exact_counts(places, law.weights, inputs * len(some)).reshape(len(some), inputs)
     return found

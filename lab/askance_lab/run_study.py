@@ -16,7 +16,7 @@ from askance_client.simulation.blocks import blocks_of, reports_of
 from askance_lab.engines import Engine
 from askance_protocol.rounds import PreparedRound, RoundSpec, StudySpec, prepare_round, read_round, read_study
 from askance_protocol.rounds.bulletin import RoundAnswered, RoundClosed, RoundPublished, StudyEnded
-from askance_protocol.tally import Tally, tally_round
+from askance_protocol.tally import Tally, tally_answers
 from askance_server.core.in_memory import StudyInMemory
 from askance_server.core.replay import ReplayError
 from askance_server.core.strategy import Strategy
@@ -83,7 +83,7 @@ def collected(block: Block) -> list[Tally]:
     # 4. Respond. The public coin says which question is hers; she answers it and randomizes the answer, once.
     reports = reports_of(round_, block.users, block.population, 0, block.seed)
     # 5. Tally. How often was each outcome reported?
-    return tally_round(round_, reports.users, reports.outcomes)
+    return tally_answers(round_, reports.questions, reports.outcomes)
 
 
 @lru_cache(maxsize=4)

@@ -66,7 +66,9 @@ def check_users(users: NDArray[np.integer[Any]]) -> None:
 
 
 def choices(coins: Words, count: int) -> NDArray[np.uint32]:
-    """One of 0 .. count − 1 from the high half: ⌊high · count / 2³²⌋."""
+    """One of 0 .. count − 1 from the high half: ⌊high · count / 2³²⌋, which are its top bits for a power of two."""
+    if count > 1 and count & (count - 1) == 0:
+        return (coins >> np.uint64(65 - count.bit_length())).astype(np.uint32)
     return ((coins >> np.uint64(32)) * np.uint64(count) >> np.uint64(32)).astype(np.uint32)
 
 

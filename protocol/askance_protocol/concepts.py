@@ -66,8 +66,10 @@ class MaskedParityConcept:
 
     def positive(self, columns: Mapping[str, Column]) -> Truths:
         """Whether the exponent is even, for each example."""
-        shown = np.array([bit == "1" for bit in self.r], np.bool)[columns["i"].astype(np.intp)]
-        return ~np.where(columns["b"][0] == 1, shown, odd(columns["x"], self.r) ^ bool(self.a))
+        shown = np.array([bit == "1" for bit in self.r], np.bool).take(columns["i"].astype(np.intp, copy=False))
+        masked = odd(columns["x"], self.r) ^ bool(self.a)
+        # One of the two by b, without a branch: which one it is nobody guesses, neither does a processor.
+        return ~(masked ^ (columns["b"][0] == 1) & (masked ^ shown))
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +187,9 @@ def bit(words: Column, index: int) -> Truths:
 def odd(words: Column, r: str) -> Truths:
     """Whether r·x is odd, for each example."""
     chosen = words.view(np.uint64) & mask(int(r[::-1], 2), len(r))
-    return (np.bitwise_count(chosen).sum(axis=0, dtype=np.uint16) & np.uint16(1)).astype(np.bool)
+    # An odd number of bits in all words: in their sum without carries.
+    folded = chosen[0] if len(chosen) == 1 else np.bitwise_xor.reduce(chosen, axis=0)
+    return (np.bitwise_count(folded) & np.uint8(1)).view(np.bool)
 
 
 def mask(value: int, width: int) -> NDArray[np.uint64]:

@@ -135,7 +135,7 @@ class Columns:
 
     def take(self, rows: NDArray[np.intp]) -> Columns:
         """These rows, in this order."""
-        arrays = {name: _frozen(array[..., rows]) for name, array in self.arrays.items()}
+        arrays = {name: _frozen(array.take(rows, axis=-1)) for name, array in self.arrays.items()}
         return Columns(self.schema, arrays, len(rows))
 
 

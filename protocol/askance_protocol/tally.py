@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from askance_protocol.arrays import Integers
 from askance_protocol.coins import Users
 from askance_protocol.errors import ProtocolError
-from askance_protocol.rounds import PreparedRound
+from askance_protocol.rounds import PreparedRound, Questions
 from askance_protocol.text import counted
 
 Counts = Integers
@@ -54,7 +54,14 @@ def tally_round(round_: PreparedRound, users: Users, outcomes: NDArray[np.intege
         )
     counters = _Counters(round_)
     for begin in range(0, len(outcomes), _CHUNK):
-        counters.count(users[begin : begin + _CHUNK], outcomes[begin : begin + _CHUNK])
+        counters.count(round_.questions(users[begin : begin + _CHUNK]), outcomes[begin : begin + _CHUNK])
+    return counters.tallies()
+
+
+def tally_answers(round_: PreparedRound, asked: Questions, outcomes: NDArray[np.integer[Any]]) -> list[Tally]:
+    """Count the reports of users of whom it is known what they were asked: one tally for each part."""
+    counters = _Counters(round_)
+    counters.count(asked, outcomes)
     return counters.tallies()
 
 
@@ -62,27 +69,30 @@ class _Counters:
     """All parts' counts in one array, so that a report is counted in one pass whatever its part."""
 
     def __init__(self, round_: PreparedRound) -> None:
-        self._round = round_
         self._shapes = list(zip(round_.rows, round_.limits, strict=True))
+        self._alike = len(set(self._shapes)) == 1
         sizes = [rows * outcomes for rows, outcomes in self._shapes]
         self._starts = np.cumsum([0, *sizes])
         self._widths = np.array([outcomes for _, outcomes in self._shapes])
         self._counts = np.zeros(int(self._starts[-1]), np.int64)
 
-    def count(self, users: Users, outcomes: NDArray[np.integer[Any]]) -> None:
-        dealt, rows = self._round.questions(users)
-        if len(self._shapes) == 1:
-            places = rows * np.intp(self._widths[0]) + outcomes
-            outside = outcomes >= self._widths[0]
-        else:
-            places = self._starts[dealt] + rows * self._widths[dealt] + outcomes
-            outside = outcomes >= self._widths[dealt]
-        if outside.any() or (outcomes < 0).any():
+    def count(self, asked: Questions, outcomes: NDArray[np.integer[Any]]) -> None:
+        if not len(outcomes):
+            return
+        height, width = self._shapes[0]
+        widths: Any = width if self._alike else self._widths.take(asked.parts)
+        if int(outcomes.min()) < 0 or (int(outcomes.max()) >= width if self._alike else (outcomes >= widths).any()):
             raise ProtocolError(
                 "is not an outcome of its part", where="outcomes", remedy="check reports as they arrive"
             )
+        if self._alike:
+            # Of one shape: where a part's counts begin is a product, too, and within 32 bits.
+            rows = asked.parts if height == 1 else asked.parts.astype(np.uint32) * np.uint32(height) + asked.rows
+            places = rows.astype(np.uint32) * np.uint32(width) + outcomes.astype(np.uint32)
+        else:
+            places = self._starts.take(asked.parts) + asked.rows * widths + outcomes
         self._counts += np.bincount(places, minlength=len(self._counts))
 
     def tallies(self) -> list[Tally]:
-        pieces = np.split(self._counts, self._starts[1:-1])
-        return [Tally(piece.reshape(shape)) for piece, shape in zip(pieces, self._shapes, strict=True)]
+        counts, starts = self._counts, self._starts.tolist()
+        return [Tally(counts[at : at + h * w].reshape(h, w)) for at, (h, w) in zip(starts, self._shapes, strict=False)]

@@ -6,18 +6,33 @@ what one block reports does not depend on the others, on their order, or on who 
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from askance_client.population import Population
+from askance_protocol.channels.channel import Outcomes
 from askance_protocol.randomness import OsRandom, RandomSource, SimulatedRandom
 from askance_protocol.reports import ReportBatch
-from askance_protocol.rounds import PreparedRound
+from askance_protocol.rounds import PreparedRound, Questions
 
 BLOCK: Final = 100_000
 """Users of a block, unless given."""
+
+_M_TRIM_THRESHOLD: Final = -1
+_M_MMAP_THRESHOLD: Final = -3
+"""The numbers of these parameters of glibc's `mallopt`."""
+_KEPT: Final = 1 << 24
+"""Bytes of an array, up to which its memory is kept for the next one."""
+
+_MOST: Final = 4 / 3
+"""Where fewer than three in four are asked, nothing is made of the others."""
 
 
 def blocks_of(users: range, size: int = BLOCK) -> Iterator[range]:
@@ -26,16 +41,52 @@ def blocks_of(users: range, size: int = BLOCK) -> Iterator[range]:
         yield range(begin, min(begin + size, users.stop))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockReports:
+    """Reports of the users of a block who are asked, in any order, each with what was asked."""
+
+    users: NDArray[np.uint64]
+    questions: Questions
+    outcomes: Outcomes
+    simulated: bool
+
+    def batch(self) -> ReportBatch:
+        """The reports as a gateway delivers them: in the order of their users."""
+        order = np.argsort(self.users)
+        return ReportBatch(self.users[order], self.outcomes[order].astype(np.uint32), self.simulated)
+
+
 def reports_of(
     round_: PreparedRound, users: range, population: Population, first: int, seed: int | None
-) -> ReportBatch:
+) -> BlockReports:
     """Reports of the users of a block who are asked. User u holds example u − `first` of the population."""
-    asked = np.flatnonzero(round_.asked(users))
-    numbers = asked.astype(np.uint64) + np.uint64(users.start)
-    columns = population.columns(range(users.start - first, users.stop - first))
-    mine = columns if len(asked) == len(users) else columns.take(asked)
-    sample = round_.respond_all(numbers, mine, source_of(round_, users, seed))
-    return ReportBatch(numbers, sample.outcomes, sample.simulated)
+    keep_memory()
+    block = range(users.start - first, users.stop - first)
+    asked, source = np.flatnonzero(round_.asked(users)), source_of(round_, users, seed)
+    if len(asked) * _MOST < len(users):
+        numbers = asked.astype(np.uint64) + np.uint64(users.start)
+        drawn = round_.respond_in_turn(round_.questions(numbers), population.some(block, asked), source)
+        numbers = numbers.take(drawn.places)
+    else:
+        # Examples of the few who are not asked are made as well, and looked at, rather than all others copied.
+        columns, some = population.columns(block), None if len(asked) == len(users) else asked
+        drawn = round_.respond_in_turn(round_.questions(users), columns, source, some)
+        numbers = drawn.places.astype(np.uint64) + np.uint64(users.start)
+    return BlockReports(numbers, drawn.questions, drawn.outcomes, drawn.simulated)
+
+
+@cache
+def keep_memory() -> None:
+    """Let the C library keep what a block's arrays give back (glibc), for those of the next block: some 10 MB.
+
+    Else it returns each array to the system, which hands it out again page by page, wiped. That takes longer than
+    everything that is done with them.
+    """
+    # Another C library has no such function, or no such parameter, and then nothing is changed.
+    with contextlib.suppress(OSError, AttributeError):
+        library = ctypes.CDLL(None)
+        library.mallopt(_M_MMAP_THRESHOLD, _KEPT)
+        library.mallopt(_M_TRIM_THRESHOLD, 2 * _KEPT)
 
 
 def source_of(round_: PreparedRound, users: range, seed: int | None) -> RandomSource:

@@ -118,4 +118,4 @@ class Gateway:
 
     def _draw(self, round_: PreparedRound, users: range) -> bytes:
         """Draw the reports of those users of a block who are asked."""
-        return encode_raw(reports_of(round_, users, self.population, self.numbers.start, self.seed))
+        return encode_raw(reports_of(round_, users, self.population, self.numbers.start, self.seed).batch())

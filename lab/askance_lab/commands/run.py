@@ -19,6 +19,7 @@ from askance_lab.commands.shared.options import (
     AlphaOption,
     AskOption,
     BetaOption,
+    CountsOption,
     DataOption,
     DimensionOption,
     EnrolmentOption,
@@ -98,6 +99,7 @@ class RunOptions:
     oracle: OracleKind
     engine: str
     workers: int
+    counts: bool
     table: TableOptions
     server: LocalServer | None
 
@@ -122,6 +124,7 @@ class RunOptions:
 @app.command(
     epilog=examples(
         "askance run masked-parity --d 4 --users 200000",
+        "askance run masked-parity --d 64 --users 1000000000000 --counts",
         "askance run mean --users 100000 --epsilon 0.5 --oracle http",
         'askance run survey --ask "mean(minutes, 0, 120)" --ask "share(plan = \'pro\')" --users 20000',
         "askance run decision-tree --data people.csv --schema people.json --positive yes --set depth=2 --json",
@@ -195,6 +198,7 @@ def run(
         ),
     ] = "local",
     workers: WorkersOption = 1,
+    counts: CountsOption = False,
     data: DataOption = None,
     schema: SchemaOption = None,
     column: ColumnOption = None,
@@ -234,7 +238,7 @@ def run(
         raise UsageError(f"does not go with --oracle {kind.name}", where="--server", remedy="leave one out")
     found = _server(server, operator, enrolment)
     rows = TableOptions.of(data, schema, column, low, high, missing, label, positive)
-    options = RunOptions(runs, study, others, population, users, seed, eta, kind, engine, workers, rows, found)
+    options = RunOptions(runs, study, others, population, users, seed, eta, kind, engine, workers, counts, rows, found)
     _check(options)
     begin = time.perf_counter()
     with ProgressBar("users", quiet=True) as bar, engine_of(engine, workers) as processes:
@@ -273,6 +277,8 @@ def _check(options: RunOptions) -> None:
         raise UsageError(f"does not go with --oracle {options.oracle.name}", where="--server", remedy="leave one out")
     if options.oracle.name != "local" and (options.engine != "local" or options.workers > 1):
         raise UsageError("simulate local reports", where="--engine, --workers", remedy="use --oracle local")
+    if options.counts:
+        _check_counts(options)
     options.table.check_table()
     data = options.table.data
     if options.population is not None and data is not None:
@@ -282,6 +288,15 @@ def _check(options: RunOptions) -> None:
     if data is not None and options.eta is not None and options.oracle.name not in {*_REPORTING, "samples"}:
         remedy = "for a table it says how noisy the labels are, and this oracle does not undo that"
         raise UsageError(f"does not go with --oracle {options.oracle.name}", where="--eta", remedy=remedy)
+
+
+def _check_counts(options: RunOptions) -> None:
+    """Refuse what goes user by user, and real rows: they have no law that they are drawn by."""
+    if options.oracle.name != "local" or options.engine != "local" or options.workers > 1:
+        remedy = "leave out --oracle, --engine and --workers: counts are drawn in this process"
+        raise UsageError("simulates local reports, and no user by herself", where="--counts", remedy=remedy)
+    if options.table.data is not None:
+        raise UsageError("is for made-up users", where="--counts", remedy="leave it out: rows are asked one by one")
 
 
 def _setting(options: RunOptions, processes: Engine, tell: Tell) -> tuple[OracleSetting, OwnTable | None]:
@@ -302,6 +317,7 @@ def _setting(options: RunOptions, processes: Engine, tell: Tell) -> tuple[Oracle
             eta,
             processes,
             options.server,
+            counts=options.counts,
         ), None
     mine = planning.strategy_parameters(options.parameters)
     table = table_population(options.table.table(tell), strategy, mine, options.number)
@@ -352,7 +368,7 @@ def _answer(options: RunOptions, setting: OracleSetting, ended: SingleRun, table
         "epsilon": setting.parameters["epsilon"],
         "users": setting.users,
         "oracle": options.oracle.name,
-        "engine": options.engine if options.oracle.name == "local" else None,
+        "engine": _engine_of(options),
         "approximate": not options.oracle.asks_users and setting.is_approximate,
         "rounds": 0 if learned is None else learned.rounds,
         "queries": 0 if learned is None else learned.queries,
@@ -374,6 +390,11 @@ def _answer(options: RunOptions, setting: OracleSetting, ended: SingleRun, table
         "max_spent_micro_epsilon": 0 if learned is None else learned.max_spent_micro_epsilon,
         "not_private": options.not_private(table),
     }
+
+
+def _engine_of(options: RunOptions) -> str | None:
+    """What ran the users; None: another oracle than that in process."""
+    return None if options.oracle.name != "local" else "counts" if options.counts else options.engine
 
 
 def _planned(options: RunOptions, setting: OracleSetting, *, boolean: bool) -> PlanOfRun | None:

@@ -16,13 +16,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from askance_client.simulation.population.law import BitsLaw
-from askance_protocol.errors import ProtocolError
 
-MOST_STATES = 1 << 17
+MOST_STATES: Final = 1 << 17
 """Classes of one vector."""
+
+
+class TooManyClassesError(Exception):
+    """More classes of one vector are told apart than can be listed."""
 
 
 class Statistic(Protocol):
@@ -140,12 +143,15 @@ def parity_of(mask: int) -> OddTerms:
 
 def classes_of_bits(law: BitsLaw, statistics: Sequence[Statistic]) -> tuple[list[int], list[int]]:
     """A vector of each class, and the class's weight. Bits that nothing reads are 0."""
-    places = [place for place in range(law.field.width) if any(each.reads >> place & 1 for each in statistics)]
+    reads = [each.reads for each in statistics]
+    reading = [[mask >> place & 1 for mask in reads] for place in range(law.field.width)]
     found = dict[tuple[Any, ...], tuple[int, int]]()
     for part in law.mixed:
         states = {tuple(each.start for each in statistics): (part.weight, 0)} if part.weight else {}
-        for place in places:
-            states = _read(states, statistics, place, (law.of - part.ones[place], part.ones[place]))
+        for place, mine in enumerate(reading):
+            if any(mine):
+                chances = law.of - part.ones[place], part.ones[place]
+                states = _read(states, list(zip(statistics, mine, strict=True)), place, chances)
         for state, (weight, vector) in states.items():
             before, first = found.get(state, (0, vector))
             found[state] = before + weight, first
@@ -153,20 +159,22 @@ def classes_of_bits(law: BitsLaw, statistics: Sequence[Statistic]) -> tuple[list
 
 
 def _read(
-    states: dict[tuple[Any, ...], tuple[int, int]], statistics: Sequence[Statistic], place: int, chances: tuple[int, int]
+    states: dict[tuple[Any, ...], tuple[int, int]],
+    statistics: Sequence[tuple[Statistic, int]],
+    place: int,
+    chances: tuple[int, int],
 ) -> dict[tuple[Any, ...], tuple[int, int]]:
-    """States after one more bit, each with its weight and a vector that leads there."""
-    mine = [bool(each.reads >> place & 1) for each in statistics]
+    """States after one more bit, which some of the statistics read; each with its weight and a vector that leads there."""
     after = dict[tuple[Any, ...], tuple[int, int]]()
     for state, (weight, vector) in states.items():
         for bit, chance in enumerate(chances):
             if chance:
                 new = tuple(
                     statistic.step(old, place, bit) if reads else old
-                    for statistic, old, reads in zip(statistics, state, mine, strict=True)
+                    for (statistic, reads), old in zip(statistics, state, strict=True)
                 )
                 before, first = after.get(new, (0, vector | bit << place))
                 after[new] = before + weight * chance, first
     if len(after) > MOST_STATES:
-        raise ProtocolError(f"tells more than {MOST_STATES:,} classes of bits apart", where="query")
+        raise TooManyClassesError
     return after

@@ -16,6 +16,7 @@ classes: such users are simulated one by one.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,7 +30,17 @@ from askance_client.simulation.population import Synthetic, draws
 from askance_client.simulation.population.features import Feature
 from askance_client.simulation.population.law import BitsLaw, HasLaw
 from askance_client.simulation.population.synthetic import LABEL
-from askance_lab.evaluation.bit_statistics import FirstRule, OddTerms, Statistic, Taken, Weighed, classes_of_bits, parity_of
+from askance_lab.evaluation.bit_statistics import (
+    MOST_STATES,
+    FirstRule,
+    OddTerms,
+    Statistic,
+    Taken,
+    TooManyClassesError,
+    Weighed,
+    classes_of_bits,
+    parity_of,
+)
 from askance_protocol.concepts import (
     Concept,
     ConjunctionConcept,
@@ -90,20 +101,30 @@ def law_of(query: PreparedQuery, population: Population) -> AnswerLaw:
         reads.look(root)
     columns, weights = _classes(reads, _made_up(population))
     found, places = np.unique(query.answers(columns), return_inverse=True)
-    return AnswerLaw(found, exact_counts(places, weights, len(found)))
+    exact = exact_counts(places, weights, len(found))
+    return AnswerLaw(found, exact // math.gcd(*exact.tolist()))
 
 
 def exact_counts(places: NDArray[np.intp], weights: Weights, size: int) -> Weights:
-    """`np.bincount` of integer weights: they are added up in pieces of 30 bits, in which no double rounds."""
+    """`np.bincount` of integer weights: they are added up in pieces of 30 bits, in which no double rounds.
+
+    Places may have rows, for each of which the weights are the same.
+    """
     total, shift, left = np.zeros(size, object), 0, weights
     while left.any():
-        pieces = (left & ((1 << _LIMB) - 1)).astype(np.float64)
-        total += np.bincount(places, pieces, size).astype(np.int64).astype(object) << shift
+        pieces = np.broadcast_to((left & ((1 << _LIMB) - 1)).astype(np.float64), places.shape)
+        total += np.bincount(places.ravel(), pieces.ravel(), size).astype(np.int64).astype(object) << shift
         left, shift = left >> _LIMB, shift + _LIMB
     return total
 
 
-def unknown_law(what: str, remedy: str = "leave out --counts: then users are simulated one by one") -> UsageError:
+KNOWN: Final = (
+    "leave it out: then users are simulated one by one. Counts are for made-up users whose fields have a law (all kinds "
+    "but clusters and separator), and for questions that tell a million classes of them apart at most"
+)
+
+
+def unknown_law(what: str, remedy: str = KNOWN) -> UsageError:
     """The error for users whose tallies cannot be drawn."""
     return UsageError(what, where="--counts", remedy=remedy)
 
@@ -145,7 +166,7 @@ class _Reads:
                 for part in node.parts():
                     self.look(part)
             case _:
-                raise unknown_law(f"does not know what {type(node).__name__} reads")
+                raise unknown_law(f"is not made for a question with {quoted(type(node).__name__)}")
 
     def _look_at_sum(self, parts: tuple[Any, ...]) -> None:
         """Of tests that are added up, those of one field are read as one."""
@@ -183,7 +204,7 @@ class _Reads:
             case ThresholdConcept():
                 self.fields.add("x")
             case _:
-                raise unknown_law(f"does not know what the labels depend on ({concept})")
+                raise unknown_law(f"does not know what labels depend on that are {quoted(type(concept).__name__)}")
 
 
 def _mask(bits: str) -> int:
@@ -230,7 +251,7 @@ def _one_term(parts: tuple[Any, ...], wanted: int) -> _Terms | None:
 
 def _made_up(population: Population) -> Synthetic:
     if not isinstance(population, Synthetic):
-        raise unknown_law("are rows of a table, which have no law that they are drawn by", "leave out --counts")
+        raise unknown_law("is for made-up users")
     return population
 
 
@@ -239,12 +260,15 @@ def _classes(reads: _Reads, population: Synthetic) -> tuple[Columns, Weights]:
     labelling = population.labelling
     if reads.label and labelling is not None:
         reads.concept(labelling.rule)
+    elif reads.label_name is not None and reads.label:
+        # Without a concept a label is a field as any other.
+        reads.fields.add(reads.label_name)
     columns, weights = dict[str, Column](), np.ones(1, object)
     for feature in population.features:
         more, each = _listed(feature, reads)
         here = len(each)
         if len(weights) * here > MOST:
-            raise unknown_law(f"are of more than {MOST:,} classes, as the strategy asks")
+            raise _too_many(MOST)
         columns = {name: _column(np.repeat(column, here, axis=-1)) for name, column in columns.items()}
         columns |= {name: _column(np.tile(column, len(weights))) for name, column in more.items()}
         weights = np.outer(weights, each).ravel()
@@ -253,6 +277,10 @@ def _classes(reads: _Reads, population: Synthetic) -> tuple[Columns, Weights]:
         right = np.where(labelling.rule.positive(columns), np.int64(1), np.int64(-1)) if reads.label else None
         columns, weights = _labelled(columns, weights, right, draws.chance_of(labelling.eta))
     return Columns(population.schema, columns, len(weights)), weights
+
+
+def _too_many(most: int) -> UsageError:
+    return unknown_law(f"would tell more than {most:,} classes of users apart, to answer what is asked")
 
 
 def _labelled(
@@ -275,12 +303,15 @@ def _listed(feature: Feature, reads: _Reads) -> tuple[Mapping[str, Column], Weig
     if not read:
         return {field.name: _any(field) for field in feature.fields}, np.ones(1, object)
     if not isinstance(feature, HasLaw):
-        raise unknown_law(f"have fields whose law is not known: {', '.join(map(quoted, sorted(names)))}")
+        raise unknown_law(f"knows no law of {', '.join(map(quoted, sorted(names)))}")
     if any(not isinstance(each, BitsField) and each.most - each.least >= MOST for each in feature.fields):
-        raise unknown_law(f"have a field of more than {MOST:,} values")
+        raise unknown_law(f"would list a field of more than {MOST:,} values")
     law = feature.law(read)
     if isinstance(law, BitsLaw):
-        vectors, weights = classes_of_bits(law, _statistics(reads.bits[law.field.name]))
+        try:
+            vectors, weights = classes_of_bits(law, _statistics(reads.bits[law.field.name]))
+        except TooManyClassesError:
+            raise _too_many(MOST_STATES) from None
         words = words_for(law.field.width)
         packed = np.array([words_of(vector, 64 * words) for vector in vectors], np.uint64).T
         return {law.field.name: np.ascontiguousarray(packed)}, np.array(weights, object)

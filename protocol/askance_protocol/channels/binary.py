@@ -48,6 +48,8 @@ MAX_STEPS: Final = (1 << 19) - 1
 MOST_MICRO_EPSILON: Final = 23_567_004
 """The largest ε that binary response is built for. Whatever has more outcomes reaches no further."""
 _SHIFT: Final = 64 - LEAD_BITS
+_FEW: Final = 2
+"""Steps of a channel for a bit, or for a cell that is pooled to one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,8 @@ class BinaryResponse(Channel):
     steps: int = 1
     keep: int = field(init=False, compare=False)
     """k: the number of the 2⁶⁴ words that tell the truth."""
+    few: tuple[int, ...] = field(init=False, compare=False, repr=False)
+    """5 · 2⁶⁴ + t(u) − 1 for each input u, if there are few: what `choose` takes a word from."""
 
     def __post_init__(self) -> None:
         odds = exp_lower(whole_epsilon(self.micro_epsilon))
@@ -68,6 +72,8 @@ class BinaryResponse(Channel):
         if WORD - keep < MIN_WEIGHT:
             raise too_large(self.micro_epsilon)
         object.__setattr__(self, "keep", keep)
+        few = range(self.inputs if self.steps <= _FEW else 0)
+        object.__setattr__(self, "few", tuple((5 << 64) + self.threshold(given) - 1 for given in few))
 
     @property
     def inputs(self) -> int:
@@ -121,7 +127,14 @@ class BinaryResponse(Channel):
         yield WORD, 0
 
     def choose(self, given: Whole, word: int) -> int:
-        """One comparison with a threshold that is looked up: as a product, it would take longer for a larger input."""
+        """One comparison with a threshold that is looked up: as a product, it would take longer for a larger input.
+
+        Where inputs are few: 5 · 2⁶⁴ + t − 1 − word is at least 5 · 2⁶⁴ where word < t, and less where not, and has the
+        same number of digits whatever word and t are. A comparison of Python's integers would end at the first digit
+        that differs.
+        """
+        if self.few:
+            return (self.few[self.check_input(given)] - word) >> 64 & 1
         return int(np.uint64(word) < _thresholds(self)[self.wide_input(given)])
 
     def decide(self, given: Inputs, words: Words) -> Outcomes:
@@ -131,7 +144,7 @@ class BinaryResponse(Channel):
     def settle(self, given: Inputs, leads: Leads) -> tuple[Outcomes, Positions]:
         """Compare leads with the leads of the thresholds. Equal leads are ties."""
         cuts = (_thresholds(self) >> np.uint64(_SHIFT)).astype(np.uint16)
-        if self.steps > 2:
+        if self.steps > _FEW:
             mine = cuts[given]
             return (leads < mine).view(np.uint8), np.flatnonzero(leads == mine)
         # Few inputs: compare with each threshold in turn, which is quicker than looking one up for each user.

@@ -12,6 +12,7 @@ it. Nothing else lists channels.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -264,6 +265,8 @@ class ChannelKind:
 
 def is_linear(target: Floats) -> bool:
     """Whether a target grows evenly from the first input to the last, so that its ends say all of it."""
+    if len(target) == 2:
+        return math.isfinite(target[0]) and math.isfinite(target[1])
     even: Floats = np.linspace(float(target[0]), float(target[-1]), len(target))
     return np.allclose(target, even, rtol=0, atol=1e-12 * float(np.ptp(target)))
 

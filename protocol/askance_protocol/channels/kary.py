@@ -115,8 +115,9 @@ class KaryResponse(Channel):
     def settle(self, given: Inputs, leads: Leads) -> tuple[Outcomes, Positions]:
         """Look up what each lead says: the truth, a cell, or not yet known."""
         named = _guide(self)[leads]
-        outcomes = np.where(named == self.k, given, named).astype(self.outcome_type)
-        return outcomes, np.flatnonzero(named > self.k)
+        # The truth where no cell is named, without a branch: no processor guesses the noise.
+        outcomes = named + (given.astype(np.uint16, copy=False) - named) * (named == self.k)
+        return outcomes.astype(self.outcome_type, copy=False), np.flatnonzero(named > self.k)
 
 
 @lru_cache(maxsize=32)

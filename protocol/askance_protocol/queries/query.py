@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -143,7 +143,7 @@ class CellQuery(_AnyQuery):
         """The signed cell number of each example, zero for none."""
         cell = self.cell.column(columns)
         answers = np.where((cell >= 0) & (cell < self.cells), cell + 1, 0)
-        return answers if self.negative is None else np.where(self.negative.column(columns), -answers, answers)
+        return answers if self.negative is None else answers * (1 - 2 * self.negative.column(columns).view(np.int8))
 
     def always_inside(self, schema: Schema) -> bool:
         """Whether each example lies in a cell."""
@@ -200,6 +200,10 @@ class PreparedQuery:
         """The answers for many examples."""
         _same(self.schema, columns.schema)
         return self.query.answers(columns)
+
+    def of_alike(self, query: BooleanQuery | RealQuery | CellQuery) -> PreparedQuery:
+        """A query that stands for this one and others, all prepared for this schema (`together`)."""
+        return replace(self, query=query)
 
 
 def read_query(data: bytes | str) -> BooleanQuery | RealQuery | CellQuery:

@@ -16,7 +16,6 @@ from askance_protocol.examples import Columns, Example, bits_of, words_of
 from askance_protocol.queries.nodes import (
     BaseTest,
     Expression,
-    bit_column,
     bits_field,
     product,
 )
@@ -64,7 +63,8 @@ class Bit(BaseTest):
 
     def column(self, columns: Columns) -> Truths:
         """Whether the bit is set, for each example."""
-        return bit_column(columns[self.field], self.index).astype(np.bool)
+        word = columns[self.field][self.index // 64].astype(np.uint64, copy=False)
+        return (word & np.uint64(1 << self.index % 64)) != 0
 
 
 class Parity(BaseTest):
@@ -273,8 +273,7 @@ class Compare(BaseTest):
 
 
 def _join(how: np.ufunc, truths: list[Truths]) -> Truths:
-    joined: Truths = how.reduce(truths)
-    return joined
+    return reduce(how, truths)
 
 
 def _category(schema: Schema, name: str, value: str) -> int:

@@ -19,27 +19,31 @@ Everything that is refused here is refused from public data.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, Final, overload
+from typing import Any, Final, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from askance_protocol.arrays import Truths, Whole
 from askance_protocol.channels import Channel, Sample
-from askance_protocol.channels.channel import Pooling
+from askance_protocol.channels.channel import Outcomes, Pooling
 from askance_protocol.coins import Coin, Users, choices, rows, rows_from_one
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns, Example
 from askance_protocol.hadamard import Answers, PublicRows
-from askance_protocol.queries import PreparedQuery, measure, prepare
-from askance_protocol.randomness import RandomSource
+from askance_protocol.queries import BooleanQuery, PreparedQuery, measure, prepare
+from askance_protocol.queries.together import AnyQuery, alike, dealt_to
+from askance_protocol.randomness import RandomSource, Words
+from askance_protocol.remembering import Remembered
 from askance_protocol.rounds.spec import Part, RoundSpec, StudySpec
 from askance_protocol.schema import Schema
 from askance_protocol.text import counted
+
+Places = NDArray[np.intp]
 
 MAX_WORK: Final = 1 << 23
 """Microseconds, about, that it takes to prepare all parts of a round. 4,096 parts of Laplace noise on twentieths, or a
@@ -86,6 +90,65 @@ class Question:
 
     part: int
     row: int
+
+
+class Questions(NamedTuple):
+    """What many users are asked: the part of each, and its public row, 0 where the part has none."""
+
+    parts: NDArray[np.uint16]
+    rows: PublicRows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InTurn:
+    """Reports of many users, those of the first part first."""
+
+    places: Places
+    """Which of the users each report is from."""
+    questions: Questions
+    outcomes: Outcomes
+    simulated: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Order:
+    """Users in the order of their parts, those of each part in their own order."""
+
+    places: Places
+    parts: NDArray[np.uint16]
+    ends: Places
+    """Where each part begins, and where the last one ends."""
+    everybody: bool
+    """Whether they are all users, in their own order."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedAlike:
+    """Consecutive parts that are answered together: of one channel, with queries that differ in constants only."""
+
+    numbers: range
+    first: PreparedPart
+    query: AnyQuery | None
+    """All their queries in one (`queries.together`); None of one part."""
+    whole: bool
+    """Whether they are all parts of the round."""
+
+    def inputs(self, columns: Columns, asked: Questions, mine: Places) -> NDArray[np.integer[Any]]:
+        """The channel's inputs for those of these users who are asked one of these parts, in the order of `mine`."""
+        if self.whole:
+            # It is their inputs that are put in order, and not all that they hold.
+            inputs = self._inputs(columns, asked)
+            return inputs if self.query is None and len(mine) == len(columns) else inputs.take(mine)
+        return self._inputs(columns.take(mine), Questions(asked.parts.take(mine), asked.rows.take(mine)))
+
+    def _inputs(self, columns: Columns, asked: Questions) -> NDArray[np.integer[Any]]:
+        query, prepared = self.query, self.first.query
+        if query is None:
+            return self.first.encode_all(prepared.answers(columns), asked.rows)
+        columns = dealt_to(columns, asked.parts - np.uint16(self.numbers.start))
+        if isinstance(query, BooleanQuery):
+            return query.test.column(columns).view(np.uint8)
+        return self.first.encode_all(prepared.of_alike(query).answers(columns), asked.rows)
 
 
 class PreparedParts(Sequence[PreparedPart]):
@@ -164,32 +227,50 @@ class PreparedRound:
     def asked(self, users: Users) -> Truths:
         """Which of these users are in the cohort."""
         cohort = self.spec.cohort
-        numbers = np.arange(users.start, users.stop) if isinstance(users, range) else users
-        inside = (numbers >= cohort.first_user) & (numbers < cohort.first_user + cohort.users)
-        if cohort.slots == 1:
+        beyond = cohort.first_user + cohort.users
+        if isinstance(users, range):
+            inside = np.zeros(len(users), np.bool)
+            inside[max(cohort.first_user - users.start, 0) : max(beyond - users.start, 0)] = True
+        else:
+            inside = (users >= cohort.first_user) & (users < beyond)
+        if cohort.slot_count == cohort.slots:
             return inside
         slots = choices(self._cohort_coin.toss(users), cohort.slots)
-        return inside & (slots >= cohort.first_slot) & (slots < cohort.first_slot + cohort.slot_count)
+        # Those before the first slot become the largest numbers that there are.
+        return inside & (slots - np.uint32(cohort.first_slot) < np.uint32(cohort.slot_count))
 
     def question(self, user: int) -> Question:
         """The part and the row of one user."""
         dealt, public_rows = self.questions(range(user, user + 1))
         return Question(int(dealt[0]), int(public_rows[0]))
 
-    def questions(self, users: Users) -> tuple[NDArray[np.intp], PublicRows]:
-        """The part and the row of each of these users. The row is that of the part, 0 where it has none."""
+    def questions(self, users: Users) -> Questions:
+        """The part and the row of each of these users."""
         if len(self.rows) == 1 and self.rows[0] == 1:
-            return np.zeros(len(users), np.intp), np.zeros(len(users), np.uint16)
+            return Questions(np.zeros(len(users), np.uint16), np.zeros(len(users), np.uint16))
         coins = self._round_coin.toss(users)
-        if len(self.rows) == 1:
-            dealt = np.zeros(len(users), np.intp)
-        else:
-            dealt = np.searchsorted(self._shares, choices(coins, int(self._shares[-1])), side="right")
-        last = self._last_rows[0] if len(self.rows) == 1 else self._last_rows[dealt]
+        dealt = self._parts_of(coins)
+        if max(self.rows) == 1:
+            return Questions(dealt, np.zeros(len(users), np.uint16))
+        last = self._last_rows[0] if len(self.rows) == 1 else self._last_rows.take(dealt)
+        if self._from_one.all():
+            return Questions(dealt, rows_from_one(coins, last))
         found = rows(coins, last)
         if self._from_one.any():
-            np.copyto(found, rows_from_one(coins, last), where=self._from_one[dealt])
-        return dealt, found
+            np.copyto(found, rows_from_one(coins, last), where=self._from_one.take(dealt))
+        return Questions(dealt, found)
+
+    def _parts_of(self, coins: Words) -> NDArray[np.uint16]:
+        """The part that each coin deals."""
+        if len(self.rows) == 1:
+            return np.zeros(len(coins), np.uint16)
+        shares = self._shares
+        dealt = choices(coins, int(shares[-1]))
+        if shares[-1] == len(shares):  # A share each: its number is that of the part.
+            return dealt.astype(np.uint16)
+        if len(coins) < len(shares):
+            return np.searchsorted(shares, dealt, side="right").astype(np.uint16)
+        return _part_of_share(tuple(part.share for part in self.spec.parts))[dealt]
 
     def respond(self, user: int, example: Example, source: RandomSource) -> int:
         """One user's report (KLNRS11, Def. 5.2): find her question, answer it, randomize once."""
@@ -198,21 +279,64 @@ class PreparedRound:
         return part.channel.randomize(part.encode(part.query.value(example), question.row), source)
 
     def respond_all(self, users: Users, columns: Columns, source: RandomSource) -> Sample:
-        """The reports of many users, computed part by part."""
+        """The reports of many users, in their order."""
         if len(users) != len(columns):
             raise ProtocolError(
                 f"has {counted(len(users), 'entry', 'entries')}, examples has {len(columns):,}",
                 where="users",
                 remedy="give one example a user",
             )
-        dealt, public_rows = self.questions(users)
-        outcomes = np.zeros(len(columns), np.uint32)
-        for number in map(int, np.flatnonzero(np.bincount(dealt))):
-            mine = np.flatnonzero(dealt == number)
-            part = self.parts[number]
-            inputs = part.encode_all(part.query.answers(columns.take(mine)), public_rows[mine])
-            outcomes[mine] = part.channel.sample(inputs, source).outcomes
-        return Sample(outcomes, source.simulated)
+        reports = self.respond_in_turn(self.questions(users), columns, source)
+        outcomes = np.empty(len(columns), np.uint32)
+        outcomes[reports.places] = reports.outcomes
+        return Sample(outcomes, reports.simulated)
+
+    def respond_in_turn(
+        self, asked: Questions, columns: Columns, source: RandomSource, among: Places | None = None
+    ) -> InTurn:
+        """The reports of many users, part by part: of all, or of those at some places, which are in order.
+
+        The users of each part come in their own order. That is which word of the source decides whose report.
+        """
+        order = _by_part(asked.parts, len(self.rows), among)
+        drawn = [np.zeros(0, np.uint8)]
+        for group in self._groups(order):
+            mine = order.places[order.ends[group.numbers.start] : order.ends[group.numbers.stop]]
+            drawn.append(group.first.channel.sample(group.inputs(columns, asked, mine), source).outcomes)
+        rows = asked.rows if order.everybody else asked.rows.take(order.places)
+        return InTurn(order.places, Questions(order.parts, rows), np.concatenate(drawn), source.simulated)
+
+    def _groups(self, order: _Order) -> Iterator[AskedAlike]:
+        """The parts that somebody is asked; those that are asked alike together, where that is worth looking."""
+        runs = self._runs if len(order.places) > len(self.rows) else _each_alone(len(self.rows))
+        for numbers, query in runs.items():
+            if order.ends[numbers.start] < order.ends[numbers.stop]:
+                whole = len(numbers) == len(self.rows)
+                yield AskedAlike(numbers, self.parts[numbers.start], query, whole)
+
+    @cached_property
+    def _runs(self) -> Mapping[range, AnyQuery | None]:
+        """All parts, cut into runs that are asked alike, and the query of each; None for a part alone.
+
+        A part that is unsound is alone: who is dealt it refuses it, and others go on.
+        """
+        runs = dict[range, AnyQuery | None]()
+        begin = 0
+        while begin < len(self.rows):
+            end = begin + 1
+            while end < len(self.rows) and self._are_alike(begin, end):
+                end += 1
+            runs[range(begin, end)] = alike([self.spec.parts[number].query for number in range(begin, end)])
+            begin = end
+        return runs
+
+    def _are_alike(self, one: int, other: int) -> bool:
+        try:
+            first, second = self.parts[one], self.parts[other]
+        except ProtocolError:
+            return False
+        same = first.channel == second.channel and first.pooling == second.pooling
+        return same and alike([first.query.query, second.query.query]) is not None
 
     @cached_property
     def _round_coin(self) -> Coin:
@@ -287,6 +411,32 @@ def _pooling_of(part: Part, schema: Schema) -> Pooling | None:
         return part.channel.pooling(part.query, schema)
     except ProtocolError:
         return None
+
+
+def _by_part(parts: NDArray[np.uint16], count: int, among: Places | None) -> _Order:
+    everybody = np.arange(len(parts)) if among is None else among
+    if count == 1:
+        return _Order(everybody, parts[: len(everybody)], np.array([0, len(everybody)]), among is None)
+    bits = len(parts).bit_length()
+    key = np.uint32 if count.bit_length() + bits <= 32 else np.uint64
+    mine = parts if among is None else parts.take(among)
+    # Part and place are sorted as one number, in a quarter of the time that a stable sort of the parts takes.
+    keys = np.sort(mine.astype(key) << key(bits) | everybody.astype(key))
+    ends = np.searchsorted(keys, np.arange(count + 1, dtype=key) << key(bits))
+    places = (keys & key((1 << bits) - 1)).astype(np.intp)
+    return _Order(places, (keys >> key(bits)).astype(np.uint16), ends, everybody=False)
+
+
+def _each_alone(count: int) -> Mapping[range, AnyQuery | None]:
+    return {range(number, number + 1): None for number in range(count)}
+
+
+def _parts_by_share(shares: tuple[int, ...]) -> NDArray[np.uint16]:
+    return np.repeat(np.arange(len(shares), dtype=np.uint16), shares)
+
+
+_part_of_share: Final = Remembered(_parts_by_share, lambda table: table.nbytes, most=16 << 20)
+"""Of rounds with these shares, the part that each share deals."""
 
 
 def _prepare_part(part: Part, schema: Schema) -> PreparedPart:

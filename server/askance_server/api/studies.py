@@ -14,6 +14,7 @@ from starlette.responses import Response, StreamingResponse
 from askance_protocol.rounds import ENDED, StudyEnded, StudyState
 from askance_server.aggregator import Aggregator
 from askance_server.api.dependencies import DigestInPath, OperatorOnly, TheAggregator, json_body
+from askance_server.api.description import DIGEST
 from askance_server.api.documents import answered, shown, written
 from askance_server.api.gate import BodyLimit, GatedRoute
 from askance_server.api.models import BulletinModel, NamedEstimateModel, NewStudy, ResultModel, StudyModel
@@ -35,6 +36,15 @@ on gets the next."""
 
 _LIST_PIECE: Final = 256 << 10
 """Bytes of a list that are written at a time."""
+MOST_LISTED: Final = 1000
+"""Studies that are given at most where somebody says how many."""
+
+_ANY: Final = 1 << 53
+
+_LINK: Final = {
+    "description": 'Where the studies behind these are, `rel="next"`; absent if there are none.',
+    "schema": {"type": "string"},
+}
 
 router = APIRouter(prefix="/v1", route_class=GatedRoute)
 
@@ -71,10 +81,23 @@ def _created(aggregator: Aggregator, study: str, new: NewStudy) -> StudyModel:
     return _study_model(aggregator, study, GatewayToken(study, users.start, len(users)))
 
 
-@router.get("/studies", response_model=list[StudyModel])
-async def list_studies(aggregator: TheAggregator) -> Response:
-    """All studies, oldest first."""
-    studies = await aggregator.ask(aggregator.ledger.studies)
+@router.get(
+    "/studies",
+    response_model=list[StudyModel],
+    responses={200: {"headers": {"Link": _LINK}}, **responses("not-found")},
+)
+async def list_studies(
+    aggregator: TheAggregator,
+    limit: Annotated[int | None, Query(ge=1, le=MOST_LISTED, description="Give so many at most.")] = None,
+    after: Annotated[
+        str | None, Query(pattern=DIGEST, description="Give those that were created after this study.")
+    ] = None,
+) -> Response:
+    """All studies, oldest first; with `limit` some of them, and a `Link` to the next ones.
+
+    New studies come last, so whoever follows the links gets each once, whatever is created meanwhile.
+    """
+    studies, more = await aggregator.ask(partial(_chosen, aggregator, after or "", limit))
 
     async def listed() -> AsyncIterator[bytes]:
         # Some at a time: all of them at once may not fit into memory.
@@ -92,7 +115,15 @@ async def list_studies(aggregator: TheAggregator) -> Response:
             rest = rest[len(some) :]
         yield b"]" if studies else b"[]"
 
-    return StreamingResponse(listed(), media_type="application/json")
+    headers = {"Link": f'</v1/studies?limit={limit}&after={studies[-1]}>; rel="next"'} if more else {}
+    return StreamingResponse(listed(), headers=headers, media_type="application/json")
+
+
+def _chosen(aggregator: Aggregator, after: str, limit: int | None) -> tuple[list[str], bool]:
+    """The studies that are listed, and whether there are more behind them."""
+    most = limit or _ANY
+    found = aggregator.ledger.studies_behind(after, most + 1)
+    return found[:most], len(found) > most
 
 
 def _study_answers(aggregator: Aggregator, studies: Sequence[str]) -> list[PublicAnswer]:

@@ -35,6 +35,7 @@ passes `LARGEST`, it is the answer.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -47,7 +48,7 @@ from askance_protocol import checks
 from askance_protocol.arrays import Floats, Integers
 from askance_server.core import binomial, tails
 
-ENUMERATED = 2048  # breakpoints that are all evaluated; more are searched
+ENUMERATED = 128  # breakpoints that are all evaluated; more are searched
 LARGEST = 10**15  # users up to which double precision resolves single reports
 _GRID = 65  # points of one refinement of the search for the worst breakpoint
 _SCANNED = 24  # teeth that are tried one by one from n = 1; more are bisected
@@ -104,34 +105,54 @@ def worst_proportion(users: int, tolerance: float, lowest: float = 0.0, highest:
 
 
 def _worst(plan: _Plan, users: int) -> WorstProportion:
-    rising = _top(plan, users)
-    # On an interval that is its own mirror image the other kind of breakpoint says nothing new.
-    falling = rising if plan.lowest + plan.highest == 1 else _top(plan.mirrored(), users)
-    ends = (_at(plan, users, plan.lowest), _at(plan, users, plan.highest))
-    return max(rising, WorstProportion(1 - falling.proportion, falling.failure), *ends, key=lambda worst: worst.failure)
+    return max(_ends(plan, users), *_tops(plan, users), key=lambda worst: worst.failure)
 
 
-def _at(plan: _Plan, users: int, proportion: Fraction) -> WorstProportion:
-    """Failure at one end of the interval: a value, not a limit."""
-    p = float(proportion)
-    below = math.ceil(users * (proportion - plan.tolerance)) - 1
-    above = math.floor(users * (proportion + plan.tolerance)) + 1
-    return WorstProportion(p, float(_failure(users, np.array([below]), np.array([above]), np.array([p]))[0]))
+def _suffices(plan: _Plan, users: int, failure: float) -> bool:
+    """Whether the plan fails with at most this probability; the first proportion that is worse ends the search."""
+    if _ends(plan, users).failure > failure:
+        return False
+    return all(top.failure <= failure for top in _tops(plan, users, failure))
+
+
+def _ends(plan: _Plan, users: int) -> WorstProportion:
+    """The worse end of the interval: a value, not a limit."""
+    ends = (plan.lowest, plan.highest)
+    below = np.array([math.ceil(users * (end - plan.tolerance)) - 1 for end in ends])
+    above = np.array([math.floor(users * (end + plan.tolerance)) + 1 for end in ends])
+    failures = _failure(users, below, above, np.array([float(end) for end in ends]))
+    worse = int(np.argmax(failures))
+    return WorstProportion(float(ends[worse]), float(failures[worse]))
 
 
 def _failure(users: int, below: Integers, above: Integers, p: Floats) -> Floats:
     """P(N <= below) + P(N >= above), N ~ Binomial(n, p)."""
-    return binomial.at_most(below, users, p) + binomial.at_least(above, users, p)
+    return binomial.outside(below, above, users, p)
 
 
-def _top(plan: _Plan, users: int) -> WorstProportion:
-    """The worst lower breakpoint p = j/n + τ, approached from above, with lowest <= p < highest."""
+def _tops(plan: _Plan, users: int, enough: float = 1.0) -> Iterator[WorstProportion]:
+    """The worst breakpoint of either kind."""
+    yield _top(plan, users, enough)
+    # On an interval that is its own mirror image the other kind of breakpoint says nothing new.
+    if plan.lowest + plan.highest != 1:
+        falling = _top(plan.mirrored(), users, enough)
+        yield WorstProportion(1 - falling.proportion, falling.failure)
+
+
+def _top(plan: _Plan, users: int, enough: float) -> WorstProportion:
+    """The worst lower breakpoint p = j/n + τ, approached from above, with lowest <= p < highest.
+
+    One that fails with more than `enough` probability is as good: then the hill is climbed no further.
+    """
     first = max(0, math.ceil(users * (plan.lowest - plan.tolerance)))
     last = math.ceil(users * (plan.highest - plan.tolerance)) - 1
     reach = plan.reach(users)
     while last - first >= ENUMERATED:
         counts = np.linspace(first, last, _GRID).astype(np.int64)
-        best = int(np.argmax(_hill(plan, users, reach, counts)))
+        failures = _hill(plan, users, reach, counts)
+        best = int(np.argmax(failures))
+        if failures[best] > enough:
+            return WorstProportion(float(counts[best] / users + float(plan.tolerance)), float(failures[best]))
         first, last = int(counts[max(best - 1, 0)]), int(counts[min(best + 1, _GRID - 1)])
     if last < first:
         return WorstProportion(float(plan.lowest), 0.0)
@@ -189,8 +210,8 @@ def _first(plan: _Plan, failure: float, reach: int) -> int | None:
     """First n of one tooth that suffices, if any."""
     tooth = plan.tooth(reach)
     if len(tooth) <= _SHORT_TOOTH:
-        return next((users for users in tooth if _worst(plan, users).failure <= failure), None)
-    if _worst(plan, tooth[0]).failure <= failure:
+        return next((users for users in tooth if _suffices(plan, users, failure)), None)
+    if _suffices(plan, tooth[0], failure):
         return tooth[0]
     # e^{-τ/p(1-p)} is by how much the far tail is rarer at the start of a tooth: near 1, the failure only rises in it.
     if float(plan.tolerance) < plan.variance() / 4:
@@ -201,14 +222,14 @@ def _first(plan: _Plan, failure: float, reach: int) -> int | None:
 def _inside(plan: _Plan, failure: float, tooth: range) -> int | None:
     low = tooth[0]
     for high in tooth[:: max(1, len(tooth) // 8)][1:]:
-        if _worst(plan, high).failure <= failure:
+        if _suffices(plan, high, failure):
             break
         low = high
     else:
         return None
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if _worst(plan, middle).failure <= failure else (middle, high)
+        low, high = (low, middle) if _suffices(plan, middle, failure) else (middle, high)
     return high
 
 

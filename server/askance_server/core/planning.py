@@ -36,9 +36,10 @@ Nothing here looks at a clock, a ledger or a file.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
@@ -75,7 +76,7 @@ MOST_SIMULATED: Final = 1_000_000_000
 """Reports that a simulation makes up: beyond, its tolerances are below what double precision resolves."""
 
 _Question: TypeAlias = tuple[str, str, int, float, SetsOfCells, float]
-_CHUNK: Final = 1 << 20
+_CHUNK: Final = 1 << 17
 _NAMES: Final = (
     "epsilon",
     "beta",
@@ -325,12 +326,25 @@ def _mean_for(need: int, failure: float) -> float:
 def payers(study: StudySpec, enrolled: int, charge: int, affording: Affording) -> Slots:
     """Number of users of each slot who can still pay `charge`."""
     coin = Coin(study.digest())
-    counts = np.zeros(SLOTS, np.int64)
-    for begin in range(0, enrolled, _CHUNK):
-        users = range(begin, min(begin + _CHUNK, enrolled))
-        slots = choices(coin.toss(users), SLOTS)
-        counts += np.bincount(slots[affording(users, charge)], minlength=SLOTS)
+    counts = _everybody(coin, enrolled).copy()
+    for users in _chunks(enrolled):
+        poor = np.flatnonzero(~affording(users, charge))
+        if len(poor):
+            counts -= np.bincount(choices(coin.toss(poor + users.start), SLOTS), minlength=SLOTS)
     return counts
+
+
+@lru_cache(maxsize=4)
+def _everybody(coin: Coin, enrolled: int) -> Slots:
+    """Number of users of each slot: the same in each round of a study, unless more enrol."""
+    counts = np.zeros(SLOTS, np.int64)
+    for users in _chunks(enrolled):
+        counts += np.bincount(choices(coin.toss(users), SLOTS), minlength=SLOTS)
+    return counts
+
+
+def _chunks(enrolled: int) -> Iterator[range]:
+    return (range(begin, min(begin + _CHUNK, enrolled)) for begin in range(0, enrolled, _CHUNK))
 
 
 @dataclass(frozen=True, slots=True)

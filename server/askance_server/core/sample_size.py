@@ -81,9 +81,11 @@ def _hashed(score: CellLaw, tolerance: float, failure: float) -> int:
     return planners.users_bounded(score.largest_variance, float(np.ptp(score.values)), tolerance, failure)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=4096)
 def _two_valued(low: float, high: float, span: float, tolerance: float, failure: float) -> int:
-    """Number of reports by exact binomial tails. Cells of one part need the same, so it is computed once."""
+    """Number of reports by exact binomial tails. Cells of one part need the same, and a plan asks
+    for its rounds twice: so it is computed once.
+    """
     if span == 1:
         return planners.users_kary(high, low, tolerance, failure)
     return planners.users_two_valued(low, high, span, tolerance, failure)

@@ -18,7 +18,7 @@ from askance_server.dashboard.download import export_download
 from askance_server.dashboard.interface import interface_page
 from askance_server.dashboard.planner import Form, new_page, planned_part
 from askance_server.dashboard.separation import separation_page
-from askance_server.dashboard.studies import A_PAGE, row_answer
+from askance_server.dashboard.studies import page_of_list, row_answer
 from askance_server.dashboard.study import study_page
 from askance_server.dashboard.templates import rendered
 from askance_server.public_answers import PublicAnswer
@@ -34,16 +34,17 @@ async def asset(digest: str, name: str, request: Request) -> Response:
 
 @router.get("/")
 async def studies(
-    request: Request, aggregator: TheAggregator, page: Annotated[int, Query(ge=1, le=1 << 31)] = 1
+    request: Request,
+    aggregator: TheAggregator,
+    page: Annotated[int, Query(ge=1, le=1 << 31)] = 1,
+    before: Annotated[str, Query(max_length=64)] = "",
 ) -> Response:
-    """All studies, newest first, some on a page."""
+    """All studies, newest first, some on a page: those before a study stay the same, whatever is created meanwhile."""
     known, users = await aggregator.show(lambda: (aggregator.ledger.studies(), aggregator.ledger.enrolled()))
-    pages = max(1, -(-len(known) // A_PAGE))
-    number = min(page, pages)
-    chosen = known[::-1][(number - 1) * A_PAGE : number * A_PAGE]
-    rows = [answer.body.decode() for answer in await _rows(aggregator, chosen)]
+    chosen = page_of_list(known, page, before)
+    rows = [answer.body.decode() for answer in await _rows(aggregator, chosen.studies)]
     address = str(request.base_url).rstrip("/")
-    about = {"number": number, "pages": pages, "studies": len(known), "users": users, "address": address}
+    about = {"list": chosen, "studies": len(known), "users": users, "address": address}
     return responses.page_of(request, await aggregator.show(lambda: rendered("studies.html", rows=rows, **about)))
 
 

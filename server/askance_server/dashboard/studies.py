@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,6 +16,37 @@ A_PAGE: Final = 50
 """Studies on a page of the list."""
 _SHORT: Final = 300
 """Characters of a reason that the list shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class StudyList:
+    """A page of the list of studies, newest first."""
+
+    studies: list[str]
+    first: int
+    """How many are newer, and one."""
+    newer: str | None
+    """The address of the page before this one: of newer studies."""
+    older: str | None
+
+
+def page_of_list(known: Sequence[str], page: int = 1, before: str = "") -> StudyList:
+    """The studies that were created before one of them; without it, by the number of a page. `known` is oldest first.
+
+    The number of a page is out of date as soon as a study is created, so pages lead to each other by studies.
+    """
+    end = (
+        known.index(before)
+        if before in known
+        else len(known) - A_PAGE * min(page - 1, max(0, len(known) - 1) // A_PAGE)
+    )
+    begin, newer = max(0, end - A_PAGE), end + A_PAGE
+    return StudyList(
+        studies=list(known[begin:end][::-1]),
+        first=len(known) - end + 1,
+        newer=None if end == len(known) else "/" if newer >= len(known) else f"/?before={known[newer]}",
+        older=f"/?before={known[begin]}" if begin else None,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -382,6 +382,17 @@ class Ledger(ABC):
     def studies(self) -> list[str]:
         """The ids of all studies, oldest first."""
 
+    def studies_behind(self, study: str, most: int) -> list[str]:
+        """The ids of studies that were created after this one, oldest first; of the oldest of all if it is empty.
+
+        `most` of them. Whatever is created meanwhile comes after all that were given before.
+        """
+        known = self.studies()
+        if study and study not in known:
+            raise NotFoundError("there is no such study")
+        first = known.index(study) + 1 if study else 0
+        return known[first : first + most]
+
     def unfinished(self) -> list[str]:
         """The ids of the studies that have not ended, oldest first."""
         return [study for study in self.studies() if self.bulletin(study).state not in ENDED]

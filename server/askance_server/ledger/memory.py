@@ -23,7 +23,7 @@ class MemoryLedger(ProjectedLedger):
 
     def entries(self, study: str, after: int = -1) -> list[Entry]:
         """Entries of a study whose sequence is larger than `after`."""
-        self.bulletin(study)
+        self._check_study(study)
         return self._entries[study][max(after + 1, 0) :]
 
     def stored_entries(self, study: str, after: int, most: int) -> list[StoredEntry]:
@@ -56,6 +56,12 @@ class MemoryLedger(ProjectedLedger):
     def _keep_group(self, id_: str, users: Users, outcomes: OutcomeColumn) -> None:
         # Copied: the arrays are the caller's, who may go on writing into them.
         self._log.setdefault(id_, []).append((users.copy(), outcomes.copy()))
+
+    def _kept_entry(self, study: str, sequence: int) -> Entry:
+        return self._entries[study][sequence]
+
+    def _count_logged(self, id_: str) -> int:
+        return sum(len(users) for users, _ in self._logged(id_))
 
     def _logged_behind(self, id_: str, mark: int) -> Iterator[tuple[int, Users, OutcomeColumn]]:
         return ((behind, *group) for behind, group in enumerate(self._log.get(id_, [])[mark:], mark + 1))

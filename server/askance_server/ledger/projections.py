@@ -23,8 +23,9 @@ import threading
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Set
-from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Final
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +35,9 @@ from askance_protocol.budget import Account
 from askance_protocol.coins import MAX_USER
 from askance_protocol.errors import ProtocolError
 from askance_protocol.progress import Tell, tell_nobody
+from askance_protocol.remembering import Remembered
 from askance_protocol.rounds import (
+    ENDED,
     Bulletin,
     CloseReason,
     Entry,
@@ -43,10 +46,13 @@ from askance_protocol.rounds import (
     RoundPublished,
     RoundSpec,
     RoundState,
+    StudyPublished,
+    StudySpec,
     open_round,
 )
 from askance_protocol.tally import Tally, tally_round
 from askance_protocol.text import counted
+from askance_protocol.values import Value
 from askance_server.ledger.alone import one_at_a_time
 from askance_server.ledger.base import (
     Census,
@@ -71,10 +77,17 @@ from askance_server.ledger.base import (
     kept_as,
     kept_users,
 )
+from askance_server.ledger.books import FEW, ClosedBook, OpenBook, Shelf, lengthened
 from askance_server.ledger.kinds import UserKind, UserKinds, admitted
 
-Item = TypeVar("Item", bound=np.generic)
-
+_PIECE: Final = 1 << 18
+"""Users who are looked at in one go."""
+_MOST_STUDIES: Final = 8 << 20
+_MOST_ROUNDS: Final = 32 << 20
+"""Bytes of studies that have ended, and of rounds, that are at hand without reading them again."""
+_A_DOCUMENT: Final = 4 << 10
+_A_BYTE: Final = 16
+"""Bytes that a document takes up when it is read: at least, and for each byte of its text."""
 _INTERRUPTED: Final = "the ledger was interrupted while it wrote: start again, and everything acknowledged is there."
 
 
@@ -100,7 +113,7 @@ class UserBudgets:
         if cap != self.last_cap:
             starts, caps = np.append(starts, np.uint64(self.enrolled)), np.append(caps, np.int64(cap))
         enrolled = self.enrolled + count
-        return UserBudgets(enrolled, _lengthened(self.spent, enrolled), starts, caps)
+        return UserBudgets(enrolled, lengthened(self.spent, enrolled), starts, caps)
 
     def cap_of(self, users: Users) -> Integers:
         """The cap of each of these users."""
@@ -117,35 +130,6 @@ class UserBudgets:
         return affords
 
 
-@dataclass(slots=True)
-class RoundProjection:
-    """The reports of one round, by user number: outcome + 1, and 0 for users who have not reported."""
-
-    round: PreparedRound
-    reported: NDArray[np.unsignedinteger[Any]]
-    received: int = 0
-
-    @classmethod
-    def of(cls, round_: PreparedRound, users: int) -> RoundProjection:
-        """A round without reports, in the narrowest type that holds outcome + 1."""
-        width = np.uint8 if round_.outcomes < 1 << 8 else np.uint16 if round_.outcomes < 1 << 16 else np.uint32
-        return cls(round_, np.zeros(users, width))
-
-    def marked(self, outcomes: OutcomeColumn) -> NDArray[np.unsignedinteger[Any]]:
-        """These outcomes as `reported` has them."""
-        return (outcomes + 1).astype(self.reported.dtype)
-
-    def add(self, users: NDArray[np.intp], marked: NDArray[np.unsignedinteger[Any]]) -> None:
-        """Note reports of different users."""
-        self.reported[users] = marked
-        self.received += len(users)
-
-    def lengthen(self, users: int) -> NDArray[np.unsignedinteger[Any]]:
-        """`reported`, made as long as there are users."""
-        self.reported = _lengthened(self.reported, users)
-        return self.reported
-
-
 class ProjectedLedger(Ledger):
     """A ledger that answers from memory. Subclasses keep users, entries and reports where they must be kept."""
 
@@ -157,11 +141,26 @@ class ProjectedLedger(Ledger):
         self._kinds = UserKinds()
         self._epochs: dict[int, int] = {}
         self._bulletins: dict[str, Bulletin] = {}
+        """All studies, oldest first; those that have ended without what stands in their first entry."""
+        self._running: dict[str, None] = {}
+        """Those that have not ended."""
         self._states: dict[str, RoundState] = {}
-        self._published: dict[str, RoundSpec] = {}
-        """All rounds, in the order in which they were published."""
-        self._prepared: dict[str, PreparedRound] = {}
-        self._projections: dict[str, RoundProjection] = {}
+        self._published: dict[str, tuple[str, int]] = {}
+        """All rounds, in the order in which they were published: the study of each, and the place of its entry."""
+        self._specs: dict[str, RoundSpec] = {}
+        """The rounds of studies that have not ended."""
+        self._ended = Remembered(self._read_study, _size_of, _MOST_STUDIES)
+        self._prepared = Remembered(self._read_round, lambda round_: _size_of(round_.spec), _MOST_ROUNDS)
+        self._in_use: WeakValueDictionary[str, PreparedRound] = WeakValueDictionary()
+        """Rounds that somebody has at hand, if they are remembered or not."""
+        self._books: dict[str, OpenBook] = {}
+        """Of open rounds; of others only until it is put away."""
+        self._putting = threading.Lock()
+        """Held by who puts books away, or is about to."""
+        self._shelf = Shelf()
+        self._shelved: dict[str, ClosedBook] = {}
+        self._counted: dict[str, int] = {}
+        """Number of reports of rounds that are not open and whose book nobody has asked for."""
 
     # ------------------------------------------------------------------------------------------ what subclasses keep
 
@@ -188,6 +187,14 @@ class ProjectedLedger(Ledger):
     @abstractmethod
     def _logged_behind(self, id_: str, mark: int) -> Iterator[tuple[int, Users, OutcomeColumn]]:
         """The accepted reports of a round from the log, group by group from a mark on, each with the mark behind it."""
+
+    @abstractmethod
+    def _count_logged(self, id_: str) -> int:
+        """Number of accepted reports of a round in the log."""
+
+    @abstractmethod
+    def _kept_entry(self, study: str, sequence: int) -> Entry:
+        """An entry as it was kept."""
 
     def _logged(self, id_: str) -> Iterator[tuple[Users, OutcomeColumn]]:
         """All of them."""
@@ -274,25 +281,41 @@ class ProjectedLedger(Ledger):
         self._check_whole()
         return self._kinds
 
-    @one_at_a_time
     def standing(self, user: int) -> Standing:
         """Account of one user, and the charges of the rounds that she has answered."""
-        self._check_user(user)
-        one = np.array([user], np.uint64)
-        charges = [
-            Charge(id_, int(charges_of(projection.round, one)[0]))
-            for id_, projection in ((id_, self._projection(id_)) for id_ in self._published)
-            if projection.reported[user]
-        ]
-        account = Account(int(self._spending.cap_of(one)[0]), int(self._spending.spent[user]))
-        return Standing(account, tuple(charges))
+        with self.alone:
+            self._check_user(user)
+            one, spent = np.array([user], np.uint64), int(self._spending.spent[user])
+            account = Account(int(self._spending.cap_of(one)[0]), spent)
+            states = {id_: self._states[id_] for id_ in self._published} if spent else {}
+            charges = self._charges(user, spent, [id_ for id_, of in states.items() if of is RoundState.OPEN])
+            spent -= sum(charges.values())
+        # Nothing is added to the others any more, so what they charged is of the same moment.
+        charges |= self._charges(user, spent, [id_ for id_, of in states.items() if of is not RoundState.OPEN])
+        return Standing(account, tuple(Charge(id_, charges[id_]) for id_ in states if id_ in charges))
 
-    @one_at_a_time
+    def _charges(self, user: int, spent: int, rounds: list[str]) -> dict[str, int]:
+        """What each of these rounds has charged a user: the newest first, until it adds up to what she has spent."""
+        charges = dict[str, int]()
+        for id_ in reversed(rounds):
+            if spent and self._book(id_).has(user):
+                charges[id_] = self.round(id_).charge_of(user)
+                spent -= charges[id_]
+        return charges
+
     def affording(self, users: range, charge: int, kinds: Set[UserKind] = frozenset(UserKind)) -> Truths:
-        """Whether each of these users is of one of these kinds and can still pay `charge`."""
+        """Whether each of these users is of one of these kinds and can still pay `charge`.
+
+        Some at a time: whoever charges meanwhile is not kept waiting for ten million users.
+        """
         self._check_whole()
-        affords = self._spending.affording(users, charge)
-        return affords & self._kinds.are(np.arange(users.start, users.stop, dtype=np.uint64), kinds)
+        affords, of = np.zeros(len(users), np.bool), self._kinds
+        for begin in range(0, len(users), _PIECE):
+            some = users[begin : begin + _PIECE]
+            with self.alone:
+                affords[begin : begin + _PIECE] = self._spending.affording(some, charge)
+            affords[begin : begin + _PIECE] &= of.are(np.arange(some.start, some.stop, dtype=np.uint64), kinds)
+        return affords
 
     def epoch(self, user: int) -> int:
         """The epoch of a user's tokens: 0 until they are revoked."""
@@ -328,11 +351,16 @@ class ProjectedLedger(Ledger):
 
     # -------------------------------------------------------------------------------------- studies and their rounds
 
-    @one_at_a_time
     def append(self, study: str, entry: Entry) -> Bulletin:
         """Check the entry against the bulletin, keep it, and note what follows from it."""
+        after = self._append(study, entry)
+        self._put_away()
+        return after
+
+    @one_at_a_time
+    def _append(self, study: str, entry: Entry) -> Bulletin:
         self._check_whole()
-        after = self._bulletins.get(study, Bulletin()).append(entry)
+        after = (self.bulletin(study) if study in self._bulletins else Bulletin()).append(entry)
         if after.study is None or after.study.digest() != study:
             raise NotFoundError("the entry is of another study")
         if isinstance(entry.notice, RoundClosed):
@@ -340,51 +368,92 @@ class ProjectedLedger(Ledger):
         self._write(lambda: self._keep_entry(study, entry, after), lambda: self._note(study, after, [entry]))
         return after
 
-    @one_at_a_time
     def close_round(self, id_: str, reason: CloseReason) -> Bulletin:
         """Close an open round with the number of its reports: nothing is charged in between."""
-        study = self._spec(id_).study
-        if self._states[id_] is not RoundState.OPEN:
-            raise NotOpenError(where=f"round {id_}")
-        notice = RoundClosed(round=id_, reason=reason, received=self.received(id_))
-        return self.append(study, self._bulletins[study].next(notice))
+        # Its book is put away behind the lock, for which everybody waits who reports.
+        with self._putting, self.alone:
+            study = self._place(id_)[0]
+            if self._states[id_] is not RoundState.OPEN:
+                raise NotOpenError(where=f"round {id_}")
+            notice = RoundClosed(round=id_, reason=reason, received=self.received(id_))
+            after = self.append(study, self._bulletins[study].next(notice))
+        self._put_away()
+        return after
 
     def _note(self, study: str, after: Bulletin, entries: Iterable[Entry]) -> None:
         """Take over a study's state after its last `entries`."""
-        published = [entry.notice.round for entry in entries if isinstance(entry.notice, RoundPublished)]
+        published = [entry for entry in entries if isinstance(entry.notice, RoundPublished)]
         new = after.rounds[len(after.rounds) - len(published) :]
-        self._published |= {id_: spec for (id_, _), spec in zip(new, published, strict=True)}
+        for (id_, _), entry in zip(new, published, strict=True):
+            self._published[id_] = study, entry.sequence
+            if isinstance(entry.notice, RoundPublished):
+                self._specs[id_] = entry.notice.round
+        self._note_state(study, after)
+
+    def _note_state(self, study: str, after: Bulletin) -> None:
+        """Take over where a study stands; of one that has ended nothing is held that can be read again."""
         self._states |= after.rounds
-        self._bulletins[study] = after
+        if after.state in ENDED:
+            self._bulletins[study] = replace(after, study=None)
+            self._running.pop(study, None)
+            for id_, _ in after.rounds:
+                self._specs.pop(id_, None)
+        else:
+            self._bulletins[study] = after
+            self._running[study] = None
 
     def studies(self) -> list[str]:
         """The ids of all studies, in the order of their first entries."""
         self._check_whole()
         return list(self._bulletins)
 
+    def unfinished(self) -> list[str]:
+        """The ids of the studies that have not ended, in the order of their first entries."""
+        self._check_whole()
+        return list(self._running)
+
     def bulletin(self, study: str) -> Bulletin:
         """State of a study and of its rounds."""
+        self._check_study(study)
+        bulletin = self._bulletins[study]
+        return bulletin if bulletin.study is not None else replace(bulletin, study=self._ended(study))
+
+    def _check_study(self, study: str) -> None:
         self._check_whole()
         if study not in self._bulletins:
             raise NotFoundError("there is no such study")
-        return self._bulletins[study]
+
+    def _read_study(self, study: str) -> StudySpec:
+        """A study from its first entry."""
+        notice = self._kept_entry(study, 0).notice
+        assert isinstance(notice, StudyPublished)  # noqa: S101 - the bulletin has refused a first entry of another kind
+        return notice.study
 
     def round(self, id_: str) -> PreparedRound:
         """A published round, prepared at its first use."""
-        self._check_whole()
-        if id_ not in self._prepared:
-            spec = self._spec(id_)
-            study = self._bulletins[spec.study].study
-            assert study is not None  # noqa: S101 - the bulletin has refused rounds of anything else
-            self._prepared[id_] = open_round(study, spec)
-        return self._prepared[id_]
+        self._place(id_)
+        round_ = self._in_use.get(id_)
+        if round_ is None:
+            round_ = self._in_use[id_] = self._prepared(id_)
+        return round_
+
+    def _read_round(self, id_: str) -> PreparedRound:
+        study, sequence = self._place(id_)
+        spec, of = self._specs.get(id_), self.bulletin(study).study
+        if spec is None:
+            notice = self._kept_entry(study, sequence).notice
+            assert isinstance(notice, RoundPublished)  # noqa: S101 - it was one when its place was noted
+            spec = notice.round
+        assert of is not None  # noqa: S101 - the bulletin has refused rounds of anything else
+        return open_round(of, spec)
 
     def state(self, id_: str) -> RoundState:
         """State of a round."""
-        self._spec(id_)
+        self._place(id_)
         return self._states[id_]
 
-    def _spec(self, id_: str) -> RoundSpec:
+    def _place(self, id_: str) -> tuple[str, int]:
+        """The study of a round, and the place of its entry there."""
         self._check_whole()
         if id_ not in self._published:
             raise NotFoundError("there is no such round")
@@ -392,48 +461,56 @@ class ProjectedLedger(Ledger):
 
     # ---------------------------------------------------------------------------------------------------- reports
 
-    @one_at_a_time
     def charge(self, id_: str, users: Users, outcomes: OutcomeColumn) -> Verdicts:
         """Decide from the projections, keep what is accepted, then note it."""
         if len(users) != len(outcomes):
             raise ProtocolError("and users are not equally many", where="outcomes")
-        projection = self._projection(id_)
-        verdicts, spent = self._decide(projection, users, outcomes)
+        if self.state(id_) is not RoundState.OPEN:
+            self._book(id_)  # It may have to be read, for which nobody else has to wait.
+        return self._charge(id_, users, outcomes)
+
+    @one_at_a_time
+    def _charge(self, id_: str, users: Users, outcomes: OutcomeColumn) -> Verdicts:
+        round_, book = self.round(id_), self._book(id_)
+        verdicts, spent = self._decide(round_, book, users, outcomes)
         if verdicts.any() or not _differ(users):
             accepted = _accept_firsts(users, outcomes, verdicts)
             users, outcomes, spent = users[accepted], outcomes[accepted], spent[accepted]
         if len(users):
-            rows, reported = users.astype(np.intp), projection.marked(outcomes)
+            assert isinstance(book, OpenBook)  # noqa: S101 - of another round nothing is accepted
+            rows, add = users.astype(np.intp), book.adding(users, outcomes, len(self._spending.spent))
 
             def note() -> None:
-                projection.add(rows, reported)
+                add()
                 self._spending.spent[rows] = spent
 
             self._write(lambda: self._keep_group(id_, users, outcomes), note)
         return verdicts
 
-    def _decide(self, projection: RoundProjection, users: Users, outcomes: OutcomeColumn) -> tuple[Verdicts, Integers]:
+    def _decide(
+        self, round_: PreparedRound, book: OpenBook | ClosedBook, users: Users, outcomes: OutcomeColumn
+    ) -> tuple[Verdicts, Integers]:
         """Verdict on each report as if it came alone, and what its user would have spent with it. Changes nothing."""
         known = users < self._spending.enrolled
         if known.all():
-            return self._decide_known(projection, users, outcomes)
+            return self._decide_known(round_, book, users, outcomes)
         verdicts, spent = np.full(len(users), Verdict.UNKNOWN_USER, np.uint8), np.zeros(len(users), np.int64)
-        verdicts[known], spent[known] = self._decide_known(projection, users[known], outcomes[known])
+        verdicts[known], spent[known] = self._decide_known(round_, book, users[known], outcomes[known])
         return verdicts, spent
 
     def _decide_known(
-        self, projection: RoundProjection, users: Users, outcomes: OutcomeColumn
+        self, round_: PreparedRound, book: OpenBook | ClosedBook, users: Users, outcomes: OutcomeColumn
     ) -> tuple[Verdicts, Integers]:
         spending = self._spending
         rows = users.astype(np.intp)
-        before = projection.reported[rows]
-        spent = spending.spent[rows] + charges_of(projection.round, users)
+        before = book.found(users)
+        spent = spending.spent[rows] + charges_of(round_, users)
         over = spent > spending.cap_of(users)
-        outside = outcomes >= _limits_of(projection.round, users)
-        kinds = admitted(simulated=projection.round.study.simulated)
-        asked = projection.round.asked(users) & self._kinds.are(users, kinds)
+        outside = outcomes >= _limits_of(round_, users)
+        kinds = admitted(simulated=round_.study.simulated)
+        asked = round_.asked(users) & self._kinds.are(users, kinds)
         verdicts = np.zeros(len(users), np.uint8)
-        is_open = self._states[projection.round.id] is RoundState.OPEN
+        is_open = self._states[round_.id] is RoundState.OPEN
         if is_open and asked.all() and not (before.any() or over.any() or outside.any()):
             # The usual group, all of it accepted: nothing to pick out.
             return verdicts, spent
@@ -447,22 +524,52 @@ class ProjectedLedger(Ledger):
         verdicts[~asked] = Verdict.NOT_ASKED
         return verdicts, spent
 
-    def _projection(self, id_: str) -> RoundProjection:
-        """A round's reports, read from the log at first use; its array is as long as there are users."""
-        self._check_whole()
-        projection = self._projections.get(id_)
-        if projection is None:
-            projection = RoundProjection.of(self.round(id_), self._spending.enrolled)
-            for users, outcomes in self._logged(id_):
-                projection.add(users.astype(np.intp), projection.marked(outcomes))
-            self._projections[id_] = projection
-        projection.lengthen(self._spending.enrolled)
-        return projection
+    def _book(self, id_: str) -> OpenBook | ClosedBook:
+        """The book of a round: at hand, or read from the log. That of an open one is asked for alone."""
+        self._place(id_)
+        if self._states[id_] is not RoundState.OPEN:
+            book = self._shelved.get(id_) or self._books.get(id_)
+            if book is None:
+                book = self._shelved[id_] = ClosedBook.of(self._read_book(id_), self._shelf)
+            return book
+        book = self._books.get(id_)
+        if book is None:
+            book = self._books[id_] = self._read_book(id_)
+        book.lengthen(self._spending.enrolled)
+        return book
+
+    def _read_book(self, id_: str) -> OpenBook:
+        book, enrolled = OpenBook.of(self.round(id_).outcomes), self._spending.enrolled
+        for users, outcomes in _joined(self._logged(id_)):
+            book.adding(users, outcomes, enrolled)()
+        return book
+
+    def _put_away(self) -> None:
+        """Let the books of rounds leave memory that take no more reports, unless somebody is about to."""
+        if not self._putting.acquire(blocking=False):
+            return
+        try:
+            closed = [id_ for id_ in list(self._books) if self._states[id_] is not RoundState.OPEN]
+            for id_ in closed:
+                book = ClosedBook.of(self._books[id_], self._shelf)
+                with self.alone:
+                    self._shelved[id_] = book
+                    del self._books[id_]
+        finally:
+            self._putting.release()
 
     @one_at_a_time
     def received(self, id_: str) -> int:
         """Number of accepted reports of a round."""
-        return self._projection(id_).received
+        self._place(id_)
+        if self._states[id_] is RoundState.OPEN:
+            return self._book(id_).received
+        book = self._shelved.get(id_) or self._books.get(id_)
+        if book is not None:
+            return book.received
+        if id_ not in self._counted:
+            self._counted[id_] = self._count_logged(id_)
+        return self._counted[id_]
 
     def reports_behind(self, id_: str, mark: int = 0) -> tuple[Users, OutcomeColumn, int]:
         """Reports of the log: groups are in the order of their commits there."""
@@ -493,13 +600,14 @@ class ProjectedLedger(Ledger):
 
     def _verify_bulletins(self, tell: Tell) -> Iterator[Fault]:
         before, length = 0, sum(bulletin.length for bulletin in self._bulletins.values())
-        for study, bulletin in self._bulletins.items():
+        for study in self._bulletins:
             try:
+                bulletin = self.bulletin(study)
                 if Bulletin().extend(_told(self.entries(study), before, length, tell)) != bulletin:
                     yield Fault(f"study {study}", "the stored entries lead to another state")
+                before += bulletin.length
             except ValueError as error:
                 yield Fault(f"study {study}", str(error))
-            before += bulletin.length
 
     def _verify_reports(self, tell: Tell) -> Iterator[Fault]:
         """Round by round, then user by user."""
@@ -509,16 +617,15 @@ class ProjectedLedger(Ledger):
             received += self.received(id_)
             tell("reading rounds", number, len(self._published))
         for id_ in self._published:
-            projection = self._projection(id_)
             groups = list[Users]()
             for users, _ in self._logged(id_):
                 groups.append(users)
                 tell("verifying reports", done := done + len(users), received)
             users = np.concatenate(groups) if groups else np.zeros(0, np.uint64)
-            np.add.at(spent, users, charges_of(projection.round, users))
+            np.add.at(spent, users, charges_of(self.round(id_), users))
             if len(np.unique(users)) < len(users):
                 yield Fault(f"round {id_}", "a user stands twice in the log")
-            if len(users) != projection.received:
+            if len(users) != self.received(id_):
                 yield Fault(f"round {id_}", "the log and the count of reports differ")
         wrong = np.flatnonzero(spent != self._spending.spent[: len(spent)])
         if len(wrong):
@@ -535,6 +642,25 @@ def _told(entries: Iterable[Entry], before: int, length: int, tell: Tell) -> Ite
         tell("verifying bulletins", number, length)
 
 
+def _joined(groups: Iterable[tuple[Users, OutcomeColumn]]) -> Iterator[tuple[Users, OutcomeColumn]]:
+    """The reports of these groups, many at a time."""
+    users, outcomes, size = list[Users](), list[OutcomeColumn](), 0
+    for some, told in groups:
+        users.append(some)
+        outcomes.append(told)
+        size += len(some)
+        if size > FEW:
+            yield np.concatenate(users), np.concatenate(outcomes)
+            users, outcomes, size = [], [], 0
+    if users:
+        yield np.concatenate(users), np.concatenate(outcomes)
+
+
+def _size_of(document: Value) -> int:
+    """About how many bytes a study or round takes up that is read and prepared."""
+    return _A_DOCUMENT + _A_BYTE * len(document.to_bytes())
+
+
 def charges_of(round_: PreparedRound, users: Users) -> Integers:
     """The charge of a report by each of these users: that of her part."""
     if len(round_.spec.parts) == 1:
@@ -547,15 +673,6 @@ def _limits_of(round_: PreparedRound, users: Users) -> Integers | int:
     if len(round_.spec.parts) == 1:
         return round_.outcomes
     return np.array(round_.limits)[round_.questions(users)[0]]
-
-
-def _lengthened(array: NDArray[Item], length: int) -> NDArray[Item]:
-    """An array of at least this length, padded with zeros; its length doubles if it has to grow."""
-    if len(array) >= length:
-        return array
-    longer = np.zeros(max(length, 2 * len(array)), array.dtype)
-    longer[: len(array)] = array
-    return longer
 
 
 def _accept_firsts(users: Users, outcomes: OutcomeColumn, verdicts: Verdicts) -> NDArray[np.intp]:

@@ -130,6 +130,16 @@ def test_certain_tails() -> None:
     assert binomial.at_most(np.zeros(0, dtype=np.int64), 5, 0.5).shape == (0,)
 
 
+@pytest.mark.parametrize("trials", [1, 5, 700, 10**6, 10**12])
+def test_what_is_outside_is_both_tails(trials: int) -> None:
+    count, p = asked(trials, 200)
+    p = np.concatenate([p, [0.0, 1.0, 0.3]])
+    below, above = np.concatenate([count - 1, [-1, 0, trials]]), np.concatenate([count + 2, [1, trials, trials + 1]])
+
+    together = binomial.outside(below, above, trials, p)
+    assert together == pytest.approx(binomial.at_most(below, trials, p) + binomial.at_least(above, trials, p), rel=NEAR)
+
+
 def test_the_two_tails_are_one_together() -> None:
     """Also over more counts than are computed at a time."""
     count = np.arange(10_001)

@@ -82,7 +82,7 @@ def test_more_users_may_do_slightly_worse() -> None:
 
 
 @pytest.mark.parametrize("interval", [(0.2, 0.8), (0.07, 0.81), (0.31, 0.99)])
-@pytest.mark.parametrize("users", [5000, 54321])
+@pytest.mark.parametrize("users", [700, 5000, 54321])
 def test_climbing_finds_the_same_top_as_trying_all(
     users: int, interval: tuple[float, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,6 +92,19 @@ def test_climbing_finds_the_same_top_as_trying_all(
     enumerated = planners.worst_proportion(users, 0.01, *interval)
 
     assert searched.failure == pytest.approx(enumerated.failure, rel=1e-12)
+
+
+@pytest.mark.parametrize("interval", [(0.0, 1.0), (0.2, 0.8), (0.07, 0.81), (0.0, 0.04)])
+@pytest.mark.parametrize("tolerance", [0.31, 0.05, 0.004])
+def test_whether_users_suffice_is_what_the_worst_proportion_says(
+    interval: tuple[float, float], tolerance: float
+) -> None:
+    """Just where it is decided: at the failure of the worst proportion itself, and a hair below it."""
+    plan = planners._Plan.of(tolerance, *interval)
+    for users in (1, 2, 9, 80, 700, 6000, 10**6):
+        worst = planners.worst_proportion(users, tolerance, *interval).failure
+        assert planners._suffices(plan, users, worst)
+        assert worst == 0 or not planners._suffices(plan, users, worst * (1 - 1e-9))
 
 
 @pytest.mark.parametrize("case", [(0.01, 1e-9, 0.0, 1.0), (3e-4, 1e-9, 0.0, 0.003), (1e-4, 1e-6, 0.6, 0.99)])

@@ -15,6 +15,7 @@ from askance_client.simulation.population.numeric import DENOMINATOR, MAX_COORDI
 from askance_client.simulation.population.source import Source
 from askance_client.simulation.population.synthetic import unlabelled
 from askance_protocol import parameters as read
+from askance_protocol.coins import Users
 from askance_protocol.examples import Column
 from askance_protocol.parameters import Parameters
 from askance_protocol.randomness import Words
@@ -43,7 +44,7 @@ class Clusters:
         """A word for each coordinate, and one for the cluster."""
         return len(self.fields) + 1
 
-    def draw(self, users: range) -> Mapping[str, Column]:
+    def draw(self, users: Users) -> Mapping[str, Column]:
         """Draw the coordinates, in numerators."""
         own = draws.choose(self.choice.words(users, 1)[:, 0], self.shares)
         noise_ = draws.choose(self.source.words(users, len(self.fields)), self.table) + self.first

@@ -13,10 +13,15 @@ from itertools import accumulate, pairwise
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from askance_protocol.arrays import Integers, Truths
-from askance_protocol.randomness import Words
+from askance_protocol.randomness import LEAD_BITS, Words
+from askance_protocol.remembering import Remembered
 
+_MANY: Final = 1 << 10
+_LONG: Final = 1 << 12
+"""So many words are looked up through a guide, in tables of so many cut-points."""
 WHOLE: Final = 1 << 64
 """How many words there are."""
 _PLANES: Final = 32
@@ -38,7 +43,23 @@ def chance_of(chance: Fraction) -> int:
 
 def below(words: Words, count: int) -> Integers:
     """Draw numbers from 0 to count − 1, each as likely to within count/2⁶⁴."""
-    return (words % np.uint64(count)).astype(np.int64)
+    if count & (count - 1) == 0:
+        return (words & np.uint64(count - 1)).view(np.int64)
+    return (words % np.uint64(count)).view(np.int64)
+
+
+def least_of(count: int, times: int) -> tuple[int, ...]:
+    """The weights of 0 .. count − 1 as the least of so many such draws: where it is k or more, all of them are."""
+    each, more = divmod(WHOLE, count)
+    beyond = [((count - k) * each + max(0, more - k)) ** times for k in range(count + 1)]
+    return tuple(this - after for this, after in pairwise(beyond))
+
+
+def greatest_of(count: int, times: int) -> tuple[int, ...]:
+    """The same of the greatest: where it is below k, all of them are."""
+    each, more = divmod(WHOLE, count)
+    below_ = [(k * each + min(k, more)) ** times for k in range(count + 1)]
+    return tuple(after - this for this, after in pairwise(below_))
 
 
 def planes(bias: Fraction) -> tuple[bool, ...]:
@@ -67,8 +88,25 @@ def cuts(weights: Sequence[int]) -> Words:
 
 
 def choose(words: Words, table: Words) -> Integers:
-    """The outcome that each word falls into."""
-    return np.searchsorted(table, words, side="right").astype(np.int64)
+    """The outcome that each word falls into: the number of cut-points that it has passed."""
+    if words.size < _MANY or len(table) > _LONG:
+        return np.searchsorted(table, words, side="right").astype(np.int64)
+    found = _guide(table.tobytes())[(words >> np.uint64(64 - LEAD_BITS)).view(np.int64)].astype(np.int64)
+    open_ = found > len(table)
+    found[open_] = np.searchsorted(table, words[open_], side="right")
+    return found
+
+
+def _guide_of(table: bytes) -> NDArray[np.uint16]:
+    """What the top bits of a word say: its outcome, or that a cut-point has these bits, too."""
+    cuts_ = np.frombuffer(table, np.uint64)
+    first = np.arange(1 << LEAD_BITS, dtype=np.uint64) << np.uint64(64 - LEAD_BITS)
+    last = first + np.uint64((1 << 64 - LEAD_BITS) - 1)
+    least, most = (np.searchsorted(cuts_, words, side="right") for words in (first, last))
+    return np.where(least == most, least, len(cuts_) + 1).astype(np.uint16)
+
+
+_guide: Final = Remembered(_guide_of, lambda guide: guide.nbytes, most=8 << 20)
 
 
 def weights_of(table: Words) -> tuple[int, ...]:

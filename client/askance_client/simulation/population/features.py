@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from askance_client.simulation.population import draws
 from askance_client.simulation.population.law import BitsLaw, BitsOfOne, ListedLaw
 from askance_client.simulation.population.source import Source
+from askance_protocol.coins import Users
 from askance_protocol.concepts import mask
 from askance_protocol.examples import Column, words_for
 from askance_protocol.randomness import Words
@@ -32,7 +32,7 @@ class Feature(Protocol):
         """The number of words for one user, about: it bounds the memory."""
         ...
 
-    def draw(self, users: range) -> Mapping[str, Column]:
+    def draw(self, users: Users) -> Mapping[str, Column]:
         """Draw the columns of these users."""
         ...
 
@@ -60,12 +60,12 @@ class BitsFeature:
         """A word for each 64 bits and each digit of the bias: one digit, where it is ½."""
         return words_for(self.field.width) * len(self.digits)
 
-    def draw(self, users: range) -> Mapping[str, Column]:
+    def draw(self, users: Users) -> Mapping[str, Column]:
         """Draw the bits, packed as columns hold them."""
-        words = self.source.words(users, self.each).reshape(-1, words_for(self.field.width), len(self.digits))
-        packed = np.ascontiguousarray(draws.biased(words, self.digits).T)
-        packed &= mask(self.field.most, self.field.width)
-        return {self.field.name: packed}
+        words = self.source.words(users, self.each)
+        if self.digits != (True,):
+            words = draws.biased(words.reshape(-1, words_for(self.field.width), len(self.digits)), self.digits)
+        return {self.field.name: np.ascontiguousarray(words.T) & mask(self.field.most, self.field.width)}
 
     def law(self, read: Collection[str]) -> BitsLaw:  # noqa: ARG002 - one field
         """Each bit with the chance that its digits write."""
@@ -96,7 +96,7 @@ class PointMass:
         """One word decides between the point and the others."""
         return self.others.each + 1
 
-    def draw(self, users: range) -> Mapping[str, Column]:
+    def draw(self, users: Users) -> Mapping[str, Column]:
         """Draw the point, or any bits, which may be the point, too."""
         name, width = self.others.field.name, self.others.field.width
         meets = draws.happens(self.source.words(users, 1)[:, 0], self.mass)
@@ -127,7 +127,7 @@ class CopiedBits:
         """The words of all three."""
         return self.own.each + self.shared.each + self.copies.each
 
-    def draw(self, users: range) -> Mapping[str, Column]:
+    def draw(self, users: Users) -> Mapping[str, Column]:
         """Draw bits of her own, and put the shared one where a bit is a copy."""
         name = self.own.field.name
         own, copies = self.own.draw(users)[name], self.copies.draw(users)[self.copies.field.name]
@@ -164,17 +164,14 @@ class UniformFeature:
         """A word for each draw that it is the least of."""
         return self.skew
 
-    def draw(self, users: range) -> Mapping[str, Column]:
+    def draw(self, users: Users) -> Mapping[str, Column]:
         """Draw as often as the skew says, and take the least."""
         drawn = draws.below(self.source.words(users, self.skew), self.high - self.low + 1)
-        return {self.field.name: drawn.min(axis=1) + self.low}
+        return {self.field.name: (drawn[:, 0] if self.skew == 1 else drawn.min(axis=1)) + self.low}
 
     def law(self, read: Collection[str]) -> ListedLaw:  # noqa: ARG002 - one field
-        """Each value by the words that give it: of k or more are all draws where the least is."""
-        count = self.high - self.low + 1
-        each, more = divmod(draws.WHOLE, count)
-        beyond = [((count - k) * each + max(0, more - k)) ** self.skew for k in range(count + 1)]
-        weights = tuple(this - after for this, after in pairwise(beyond))
+        """Each value by the words that give it."""
+        weights = draws.least_of(self.high - self.low + 1, self.skew)
         return ListedLaw({self.field.name: np.arange(self.low, self.high + 1)}, weights)
 
 
@@ -197,7 +194,7 @@ class TabledFeature:
         """One word falls between two cut-points."""
         return 1
 
-    def draw(self, users: range) -> Mapping[str, Column]:
+    def draw(self, users: Users) -> Mapping[str, Column]:
         """Draw the outcome that the word of each user falls into."""
         drawn = draws.choose(self.source.words(users, 1)[:, 0], self.table) + self.first
         return {self.field.name: np.clip(drawn, self.field.least, self.field.most)}
@@ -226,10 +223,10 @@ class TwoPoint:
         """One word decides."""
         return 1
 
-    def draw(self, users: range) -> Mapping[str, Column]:
+    def draw(self, users: Users) -> Mapping[str, Column]:
         """Draw one of the two ends."""
         top = draws.happens(self.source.words(users, 1)[:, 0], self.chance)
-        return {self.field.name: np.where(top, np.int64(self.field.most), np.int64(self.field.least))}
+        return {self.field.name: top * np.int64(self.field.most - self.field.least) + np.int64(self.field.least)}
 
     def law(self, read: Collection[str]) -> ListedLaw:  # noqa: ARG002 - one field
         """The two ends."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
@@ -13,9 +13,11 @@ from askance_client.population import Population
 from askance_client.simulation.population import draws
 from askance_client.simulation.population.features import BitsFeature, Feature, TabledFeature
 from askance_client.simulation.population.kind import PopulationKind
+from askance_client.simulation.population.law import ListedLaw
 from askance_client.simulation.population.source import Source
 from askance_client.simulation.population.synthetic import ETA, labelled, noise
 from askance_protocol.arrays import Truths
+from askance_protocol.coins import Users
 from askance_protocol.concepts import bit
 from askance_protocol.examples import Column
 from askance_protocol.parameters import Parameters
@@ -47,12 +49,21 @@ class HeartRate:
         """One word for each."""
         return 2
 
-    def draw(self, users: range) -> Mapping[str, Column]:
+    def draw(self, users: Users) -> Mapping[str, Column]:
         """Draw both."""
         age = self.age.draw(users)
         middle = 188 - 7 * age[AGE.name].astype(np.int64) // 10
         around = draws.choose(self.rate.source.words(users, 1)[:, 0], self.rate.table) + self.rate.first
         return {**age, RATE.name: np.clip(middle + around, RATE.least, RATE.most)}
+
+    def law(self, read: Collection[str]) -> ListedLaw:
+        """Each age, with each rate around its middle."""
+        ages, of_age = self.age.law(read).columns[AGE.name].astype(np.int64), self.age.law(read).weights
+        around, of_rate = np.arange(len(self.rate.table) + 1) + self.rate.first, draws.weights_of(self.rate.table)
+        rates = np.clip((188 - 7 * ages // 10)[:, np.newaxis] + around, RATE.least, RATE.most)
+        weights = np.outer(np.array(of_age, object), np.array(of_rate, object))
+        columns = {AGE.name: np.repeat(ages, len(around)), RATE.name: rates.ravel()}
+        return ListedLaw(columns, tuple(weights.ravel().tolist()))
 
 
 @dataclass(frozen=True, slots=True)

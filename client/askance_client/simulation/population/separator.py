@@ -16,6 +16,7 @@ from askance_client.simulation.population.numeric import DENOMINATOR, MAX_COORDI
 from askance_client.simulation.population.source import Source
 from askance_client.simulation.population.synthetic import ETA, labelled, noise
 from askance_protocol import parameters as read
+from askance_protocol.coins import Users
 from askance_protocol.concepts import SeparatorConcept
 from askance_protocol.examples import Column
 from askance_protocol.parameters import Parameters
@@ -42,7 +43,7 @@ class SeparatedPoints:
         """A word for each coordinate."""
         return len(self.fields)
 
-    def draw(self, users: range) -> Mapping[str, Column]:
+    def draw(self, users: Users) -> Mapping[str, Column]:
         """Draw the coordinates, in numerators."""
         reach = self.fields[0].most - self.gap
         drawn = draws.below(self.source.words(users, self.each), 2 * reach + 1) - reach

@@ -11,8 +11,11 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from askance_protocol.coins import Users
 from askance_protocol.errors import ProtocolError
-from askance_protocol.randomness import Words, keystream
+from askance_protocol.randomness import Words, keystream, words_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +38,12 @@ class Source:
         """The words for another part of the same users."""
         return Source(self.seed, self.kind, part)
 
-    def words(self, users: range, each: int) -> Words:
+    def words(self, users: Users, each: int) -> Words:
         """The words of these users, a row a user."""
-        return keystream(self._key, 8 * each * users.start, 8 * each * len(users)).view("<u8").reshape(-1, each)
+        if isinstance(users, range):
+            return keystream(self._key, 8 * each * users.start, 8 * each * len(users)).view("<u8").reshape(-1, each)
+        places = users.astype(np.uint64)[:, None] * np.uint64(each) + np.arange(each, dtype=np.uint64)
+        return words_at(self._key, places.reshape(-1)).reshape(-1, each)
 
     def once(self, count: int) -> list[int]:
         """Words that are drawn once for the whole population: its target."""

@@ -17,6 +17,7 @@ from askance_client.simulation.population.law import BitsLaw
 from askance_client.simulation.population.source import Source
 from askance_client.simulation.population.synthetic import unlabelled
 from askance_protocol import parameters as read
+from askance_protocol.coins import Users
 from askance_protocol.concepts import mask
 from askance_protocol.examples import Column
 from askance_protocol.parameters import Parameters
@@ -43,7 +44,7 @@ class CommonStrings:
         """One word decides which string it is."""
         return self.others.each + 1
 
-    def draw(self, users: range) -> Mapping[str, Column]:
+    def draw(self, users: Users) -> Mapping[str, Column]:
         """Draw a common string, or any, which may be a common one, too."""
         field = self.others.field
         drawn = self.others.draw(users)[field.name]

@@ -8,18 +8,23 @@ from fractions import Fraction
 from typing import Final, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from askance_client.population import Population
 from askance_client.simulation.population import draws
 from askance_client.simulation.population.features import Feature
 from askance_client.simulation.population.source import Source
 from askance_protocol import parameters as read
+from askance_protocol.coins import Users
 from askance_protocol.concepts import Concept
 from askance_protocol.examples import Column, Columns
 from askance_protocol.parameters import Parameters
 from askance_protocol.schema import LabelField, Schema
 
-_WORDS: Final = 1 << 18
+_FEW: Final = 4
+"""To make one user alone takes as long as about so many in a row."""
+
+_WORDS: Final = 1 << 19
 """About how many words are drawn at a time, so that what is asked for takes the memory, not how it is made."""
 
 
@@ -31,10 +36,12 @@ class Labelling:
     rule: Concept
     eta: Fraction
 
-    def draw(self, columns: Mapping[str, Column], users: range) -> Column:
+    def draw(self, columns: Mapping[str, Column], users: Users) -> Column:
         """Label these users."""
-        flipped = draws.happens(self.source.words(users, 1)[:, 0], self.eta)
-        return np.where(self.rule.positive(columns) ^ flipped, np.int64(1), np.int64(-1))
+        positive = self.rule.positive(columns)
+        if self.eta:
+            positive = positive ^ draws.happens(self.source.words(users, 1)[:, 0], self.eta)
+        return (positive.view(np.int8) * np.int8(2) - np.int8(1)).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,16 +54,26 @@ class Synthetic(Population):
     def columns(self, users: range) -> Columns:
         """Make these users, block by block."""
         self.check(users)
+        return self._made(users)
+
+    def some(self, users: range, rows: NDArray[np.intp]) -> Columns:
+        """Make the users of these places: where they are few, without the others."""
+        self.check(users)
+        if len(rows) * _FEW < len(users):
+            return self._made(rows.astype(np.uint64) + np.uint64(users.start))
+        return super().some(users, rows)
+
+    def _made(self, users: Users) -> Columns:
         blocks = [self._block(block) for block in self._blocks(users)]
         arrays = {name: _joined([block[name] for block in blocks]) for name in blocks[0]}
         return Columns(self.schema, arrays, len(users))
 
-    def _blocks(self, users: range) -> Iterator[range]:
+    def _blocks(self, users: Users) -> Iterator[Users]:
         step = max(1, _WORDS // sum(feature.each for feature in self.features))
-        for start in range(users.start, users.stop, step) or (users.start,):
-            yield range(start, min(start + step, users.stop))
+        for start in range(0, len(users), step) or (0,):
+            yield users[start : start + step]
 
-    def _block(self, users: range) -> Mapping[str, Column]:
+    def _block(self, users: Users) -> Mapping[str, Column]:
         columns: dict[str, Column] = {}
         for feature in self.features:
             columns.update(feature.draw(users))
@@ -98,6 +115,6 @@ def _summary(source: Source, text: str) -> str:
 
 
 def _joined(parts: list[Column]) -> Column:
-    column = cast("Column", np.concatenate(parts, axis=-1))
+    column = parts[0] if len(parts) == 1 else cast("Column", np.concatenate(parts, axis=-1))
     column.flags.writeable = False
     return column

@@ -133,7 +133,8 @@ Beginning = Callable[[Link], AbstractContextManager[object]]
 ATTEMPTS: Final = 8
 """Number of attempts at a transaction that the database gives up for the sake of others."""
 
-_ENROLLING: Final = -1  # The second half of the advisory lock that an enrolment takes.
+_ENROLLING: Final = -1  # The second half of the advisory lock that an enrolment takes,
+_CREATING: Final = -2  # and of that which a new study takes.
 _REMEMBERED: Final = 64
 _GROUPS: Final = 1 << 12
 """Groups of a live round that are read at once."""
@@ -322,6 +323,12 @@ class PostgresLedger(Ledger):
     def studies(self) -> list[str]:
         """The ids of all studies, in the order of their first entries."""
         return [id_ for (id_,) in self._all("SELECT id FROM studies ORDER BY ordinal")]
+
+    def studies_behind(self, study: str, most: int) -> list[str]:
+        """The ids of studies that were created after this one, from the index of their order."""
+        first = self._one("SELECT ordinal FROM studies WHERE id = %s", (study,), "study")[0] if study else 0
+        query = "SELECT id FROM studies WHERE ordinal > %s ORDER BY ordinal LIMIT %s"
+        return [id_ for (id_,) in self._all(query, (first, most))]
 
     def unfinished(self) -> list[str]:
         """The ids of the studies that have not ended, by their state: all replicas ask this once a second."""
@@ -678,6 +685,8 @@ def _store(link: Link, key: int, group: _Group, accepted: NDArray[np.intp]) -> N
 def _append(link: Link, study: str, entry: Entry) -> Bulletin:
     notice, changes = entry.notice, dict[str, RowSum]()
     if isinstance(notice, StudyPublished) and notice.study.digest() == study:
+        # Studies are created one after the other: who reads on behind the last one has missed none before it.
+        ask(link, "SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, _CREATING))
         # There has to be a row to lock. It goes again if the entry is refused.
         create = """
             INSERT INTO studies (id, head, length, state) VALUES (%s, %s, 0, %s) ON CONFLICT DO NOTHING

@@ -41,14 +41,18 @@ from askance_server.ledger.base import (
     up_to,
     written_entry,
 )
+from askance_server.ledger.books import Shelf
 from askance_server.ledger.kinds import UserKind
+from askance_server.ledger.outlines import StudyOutline
 from askance_server.ledger.projections import ProjectedLedger, charges_of
 from askance_server.ledger.sqlite.log import Log, append_group, write_checkpoint
 from askance_server.ledger.sqlite.opening import FILE, connect, lock, reader, refusing
 from askance_server.ledger.sqlite.seals import CommitCount, Seals, broken_seals, check_seals, last_key
 
 CHECKPOINT_AFTER: Final = 100_000
-"""Reports after which closing a round writes a checkpoint."""
+"""Reports after which closing a round writes a checkpoint,"""
+CHECKPOINT_PART: Final = 4
+"""and so many of the users: it has all of them, and would else be most of what is written."""
 
 
 _LOG = logging.getLogger(__name__)
@@ -66,6 +70,8 @@ class SqliteLedger(ProjectedLedger):
             opened.callback(os.close, held)
             ledger = cls(directory / FILE, connect(directory / FILE))
             opened.callback(ledger._db.close)
+            ledger._shelf = Shelf(directory)
+            opened.callback(ledger._shelf.close)
             with refusing(ledger._path):
                 ledger._load()
                 check_seals(ledger._db, ledger._seals, ledger._path)
@@ -116,17 +122,27 @@ class SqliteLedger(ProjectedLedger):
         self._numbers = {
             id_: number for number, id_ in self._db.execute("SELECT number, id FROM rounds ORDER BY number")
         }
-        for (study,) in self._db.execute("SELECT study FROM entries WHERE sequence = 0 ORDER BY rowid").fetchall():
-            entries = self._read_entries(study)
-            self._note(study, Bulletin().extend(entries), entries)
+        outlines = dict[str, StudyOutline]()
+        # In the order in which they were written, which is the fastest, and in which each study is in order.
+        for study, digest, body in self._db.execute("SELECT study, digest, body FROM entries ORDER BY rowid"):
+            outline = outlines.get(study)
+            if outline is None:
+                outline = outlines[study] = StudyOutline()
+            outline.append(digest, body)
+        for study, outline in outlines.items():
+            if outline.ended is None:
+                entries = self._read_entries(study)
+                self._note(study, Bulletin().extend(entries), entries)
+            else:
+                self._published |= {id_: (study, sequence) for id_, sequence in outline.places}
+                self._note_state(study, outline.bulletin())
         # Over all studies, in the order of publication.
         self._published = {id_: self._published[id_] for id_ in self._numbers}
 
     def _load_spending(self) -> None:
         """What users had spent at the checkpoint, and what the groups behind it charge."""
-        last, held = self._log.read_checkpoint()
         spent = self._spending.spent
-        spent[: len(held)] = held
+        last = self._log.read_checkpoint(spent)
         ids = {number: id_ for id_, number in self._numbers.items()}
         for group in self._log.groups(last, self._spending.enrolled):
             if group.round not in ids:
@@ -138,7 +154,7 @@ class SqliteLedger(ProjectedLedger):
 
     def entries(self, study: str, after: int = -1) -> list[Entry]:
         """Entries of a study whose sequence is larger than `after`, from the file."""
-        self.bulletin(study)
+        self._check_study(study)
         return self._read_entries(study, after)
 
     def _read_entries(self, study: str, after: int = -1) -> list[Entry]:
@@ -149,10 +165,21 @@ class SqliteLedger(ProjectedLedger):
 
     def stored_entries(self, study: str, after: int, most: int) -> list[StoredEntry]:
         """The first of the entries behind `after`, from the file, row by row."""
-        self.bulletin(study)
+        self._check_study(study)
         query = "SELECT sequence, digest, body FROM entries WHERE study = ? AND sequence > ? ORDER BY sequence"
         with self.alone, contextlib.closing(self._db.execute(query, (study, after))) as rows:
             return up_to(most, rows)
+
+    def _kept_entry(self, study: str, sequence: int) -> Entry:
+        query = "SELECT body FROM entries WHERE study = ? AND sequence = ?"
+        with self.alone:
+            ((body,),) = self._db.execute(query, (study, sequence)).fetchall()
+        return written_entry(body, str(self._path))
+
+    def _count_logged(self, id_: str) -> int:
+        query = "SELECT coalesce(sum(reports), 0) FROM report_groups WHERE round = ?"
+        ((count,),) = self._db.execute(query, (self._numbers[id_],)).fetchall()
+        return int(count)
 
     def _logged_behind(self, id_: str, mark: int) -> Iterator[tuple[int, Users, OutcomeColumn]]:
         # By a connection of its own: it sees nothing of a transaction that is open, and waits for none.
@@ -259,7 +286,8 @@ class SqliteLedger(ProjectedLedger):
                 ((number,),) = db.execute(insert, (id_, study)).fetchall()
                 self._seals.change("rounds", new=(number, id_, study))
                 self._numbers[id_] = number
-            if isinstance(entry.notice, RoundClosed) and self._since_checkpoint >= CHECKPOINT_AFTER:
+            due = max(CHECKPOINT_AFTER, self._spending.enrolled // CHECKPOINT_PART)
+            if isinstance(entry.notice, RoundClosed) and self._since_checkpoint >= due:
                 self._checkpoint(db)
 
     def _keep_group(self, id_: str, users: Users, outcomes: OutcomeColumn) -> None:

@@ -65,18 +65,26 @@ class Log:
             " Restore the directory from a backup; nothing was changed."
         )
 
-    def read_checkpoint(self) -> tuple[int, Integers]:
-        """The last group that is counted in, and what each user had spent by then; 0 and nothing without one."""
-        row = self.db.execute("SELECT last_group, spent, checksum FROM checkpoints ORDER BY last_group DESC").fetchone()
+    def read_checkpoint(self, spent: Integers) -> int:
+        """The last group that is counted in, or 0 without a checkpoint; what each user had spent by then is noted."""
+        query = "SELECT last_group, length(spent), checksum FROM checkpoints ORDER BY last_group DESC"
+        row = self.db.execute(query).fetchone()
         if row is None:
-            return 0, np.zeros(0, np.int64)
-        last, blob, checksum_ = row
-        if checksum(last, blob, b"") != checksum_:
+            return 0
+        last, size, checksum_ = row
+        held = spent[: size // 8].view(np.uint8).data
+        # In pieces: the whole is as large as all that is known of users.
+        digest = hashlib.blake2b(last.to_bytes(8, "little"), digest_size=16)
+        with self.db.blobopen("checkpoints", "spent", last, readonly=True) as blob:
+            for begin in range(0, len(held), PIECE):
+                held[begin : begin + PIECE] = piece = blob.read(PIECE)
+                digest.update(piece)
+        if size != len(held) or digest.digest() != checksum_:
             raise LedgerError(
                 f"{self.path}: the checkpoint at group {last} is damaged. Restore the directory from a backup; or, to"
                 " rebuild it from the log, delete the rows of table checkpoints and start again."
             )
-        return int(last), np.frombuffer(blob, "<i8")
+        return int(last)
 
 
 def append_group(db: sqlite3.Connection, number: int, users: Users, outcomes: OutcomeColumn) -> Row:
