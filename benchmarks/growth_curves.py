@@ -496,6 +496,7 @@ CURVES: Final = (
         LINEAR,
         "each round looks at the coins of all users",
         rounds_of_a_run,
+        budget=30.0,
     ),
     Curve(
         "rounds-in-the-ledger",

@@ -84,6 +84,11 @@ def test_how_sizes_are_written(size: int, text: str) -> None:
     assert bench.whole(size) == text
 
 
+def test_sizes_without_time_are_named() -> None:
+    assert bench.without([]) == ""
+    assert bench.without([1000, 10**8]) == " (no time for 1,000, 10⁸)"
+
+
 def test_a_program_that_prints_no_figures_shows_its_numbers() -> None:
     said: dict[str, Any] = {"schema_version": 1, "ratios": {"a": 1.5}, "goals": {"a": 1}, "ok": True, "worst": 3}
 
