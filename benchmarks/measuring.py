@@ -187,7 +187,6 @@ def growing(
 
 def _seconds(piece: Work, often: int, clock: Callable[[], float]) -> float:
     """Without the collector of garbage, as in `timeit`: it would look through what is held for all sizes."""
-    gc.collect()
     gc.disable()
     try:
         begin = clock()
