@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -266,7 +268,7 @@ def remade(page: str, kept: Mapping[str, Any]) -> str:
 
 # ------------------------------------------------------------------------------------------------------------ the plot
 
-COLOURS: Final = ("#1b6ca8", "#c05621", "#2f855a", "#805ad5", "#b83280")
+COLOURS: Final = ("#1b6ca8", "#c05621", "#2f855a", "#805ad5", "#b83280", "#718096", "#975a16")
 ROW: Final = 3
 
 
@@ -283,7 +285,7 @@ def drawn(curves: Mapping[str, Said]) -> str:
             panel.set_visible(False)
             continue
         mine = {name: curve for name, curve in curves.items() if curve["of"] == kinds[place]}
-        for colour, (name, curve) in zip(COLOURS, mine.items(), strict=False):
+        for colour, (name, curve) in zip(cycle(COLOURS), mine.items(), strict=False):
             middle, least, most = zip(*curve["seconds"], strict=True)
             panel.plot(curve["sizes"], middle, "o-", color=colour, markersize=3, label=name)
             panel.fill_between(curve["sizes"], least, most, color=colour, alpha=0.2, linewidth=0)
@@ -294,7 +296,9 @@ def drawn(curves: Mapping[str, Said]) -> str:
         if kinds[place] == "d":
             ticks = {1 << k: str(1 << k) for k in range(3, 13, 3)}
         log_axes(panel, {size: text for size, text in ticks.items() if low <= size <= high})
-        bottom, top = panel.get_ylim()
+        # Whole decades, each with its label.
+        lowest, highest = (math.log10(each) for each in panel.get_ylim())
+        bottom, top = 10 ** math.floor(lowest), 10 ** math.ceil(highest)
         panel.plot([low, high], [start, start * high / low], "--", color=GUIDE, linewidth=0.8, zorder=0)
         panel.set(xlabel=kinds[place], ylabel="seconds" if place % ROW == 0 else "", ylim=(bottom, top))
         panel.legend(fontsize=8, frameon=False)
