@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -161,4 +160,3 @@ def test_remade_from_a_file_without_measuring(tmp_path: Path) -> None:
 
     assert bench.main(["--remake", "--keep", str(kept), "--page", str(page)]) == 0
     assert page.read_text("utf-8").count("not measured here") == len(bench.LISTED)
-    assert sys.modules.get("matplotlib.pyplot") is None
