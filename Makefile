@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 READY := .venv/.ready-for-the-demo
 
-.PHONY: test torture mutants test-compose check demo install format lint types types-of-sources types-of-tests types-of-modules layers lock images vectors benchmark clean
+.PHONY: test torture mutants test-compose check demo install format lint types types-of-sources types-of-tests types-of-modules layers lock images vectors bench clean
 
 # A document is read from top to bottom, so its examples stay with one worker: loadfile. conftest.py puts what takes long
 # first; by itself the scheduler would put files with few tests last, and those are the longest.
@@ -104,23 +104,9 @@ demo: $(READY)
 vectors: install
 	$(BIN)/python -m tests.vectors.generate
 
-benchmark: install
-	$(BIN)/python benchmarks/documents.py
-	$(BIN)/python benchmarks/kernels.py
-	$(BIN)/python benchmarks/simulation.py
-	$(BIN)/python benchmarks/ingest.py
-	$(BIN)/python benchmarks/server_size.py
-	$(BIN)/python benchmarks/flood.py
-	$(BIN)/python benchmarks/streams.py
-	$(BIN)/python benchmarks/fleet.py
-	$(BIN)/python benchmarks/masked_parity.py
-	$(BIN)/python benchmarks/masked_parity_tried.py
-	$(BIN)/python benchmarks/curator.py
-	$(BIN)/python benchmarks/curator_users.py
-	$(BIN)/python benchmarks/survey.py
-	$(BIN)/python benchmarks/replicas.py
-	$(BIN)/python benchmarks/peers.py
-	$(BIN)/python benchmarks/figures.py
+# Speed and growth, within twenty minutes: docs/performance.md and the file that it is made from.
+bench: install
+	$(BIN)/python benchmarks/bench.py $(BENCH)
 
 clean:
 	rm -rf .venv build dist .hypothesis .pytest_cache .ruff_cache

@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -29,6 +31,8 @@ KEPT: Final = DOCS / "performance" / "measured.json"
 PAGE: Final = DOCS / "performance.md"
 MINUTES: Final = 20
 FAILED, MISSED = 1, 6
+
+SPREAD: Final = ("median", "least", "most")
 
 Said = Mapping[str, Any]
 
@@ -47,7 +51,7 @@ class Listed:
 
 
 LISTED: Final = (
-    Listed("growth", 390, "Growth", "see its table"),
+    Listed("growth", 330, "Growth", "see its table"),
     Listed(
         "simulation",
         100,
@@ -58,7 +62,7 @@ LISTED: Final = (
     Listed("kernels", 40, "Channels, beside `rng.random(n) < p`", "AES-CTR, and memory"),
     Listed("documents", 20, "Documents printed and checked", "counts, which no machine changes"),
     Listed("ingest", 180, "Reports to a server, beside FastAPI's no-op", "Python on the one core of the server"),
-    Listed("server_size", 90, "Large servers: start and memory", "reading the log, and the bytes of each user"),
+    Listed("server_size", 150, "Large servers: start and memory", "reading the log, and the bytes of each user"),
     Listed("responsiveness", 70, "The longest wait for `/healthz` beside long work", "the interpreter's lock"),
     Listed("fleet", 80, "People's clients, and a gateway", "Python on the one core of a client"),
     Listed("replicas", 110, "Replicas on PostgreSQL", "commits of the database, and two processors for all of it"),
@@ -166,11 +170,12 @@ def growth_table(run_: Said) -> list[str]:
     ]
     for name, curve in said["curves"].items():
         figure, sizes = said["figures"][name], curve["sizes"]
-        spread = f"{figure['median']:.2f} ({figure['least']:.2f} to {figure['most']:.2f})"
+        # No zero with a sign.
+        spread = "{:.2f} ({:.2f} to {:.2f})".format(*(round(figure[each], 2) + 0.0 for each in SPREAD))
         cells = [
             f"{curve['what']} (`{name}`)",
             curve["of"],
-            f"{whole(sizes[0])}, {whole(sizes[-1])}",
+            f"{whole(sizes[0])}, {whole(sizes[-1])}{without(curve['left_out'])}",
             whole(curve["fitted_from"]),
             seconds(curve["seconds"][-1][0]),
             spread,
@@ -185,6 +190,11 @@ def growth_table(run_: Said) -> list[str]:
         f" the least and the most of\nthem: between these the median of all such turns lies with {sure}."
     )
     return [about, "", *lines]
+
+
+def without(left_out: Sequence[int]) -> str:
+    """What did not fit into the time."""
+    return f" (no time for {', '.join(map(whole, left_out))})" if left_out else ""
 
 
 def whole(size: int) -> str:
@@ -258,7 +268,7 @@ def remade(page: str, kept: Mapping[str, Any]) -> str:
 
 # ------------------------------------------------------------------------------------------------------------ the plot
 
-COLOURS: Final = ("#1b6ca8", "#c05621", "#2f855a", "#805ad5", "#b83280")
+COLOURS: Final = ("#1b6ca8", "#c05621", "#2f855a", "#805ad5", "#b83280", "#718096", "#975a16")
 ROW: Final = 3
 
 
@@ -275,7 +285,7 @@ def drawn(curves: Mapping[str, Said]) -> str:
             panel.set_visible(False)
             continue
         mine = {name: curve for name, curve in curves.items() if curve["of"] == kinds[place]}
-        for colour, (name, curve) in zip(COLOURS, mine.items(), strict=False):
+        for colour, (name, curve) in zip(cycle(COLOURS), mine.items(), strict=False):
             middle, least, most = zip(*curve["seconds"], strict=True)
             panel.plot(curve["sizes"], middle, "o-", color=colour, markersize=3, label=name)
             panel.fill_between(curve["sizes"], least, most, color=colour, alpha=0.2, linewidth=0)
@@ -286,7 +296,9 @@ def drawn(curves: Mapping[str, Said]) -> str:
         if kinds[place] == "d":
             ticks = {1 << k: str(1 << k) for k in range(3, 13, 3)}
         log_axes(panel, {size: text for size, text in ticks.items() if low <= size <= high})
-        bottom, top = panel.get_ylim()
+        # Whole decades, each with its label.
+        lowest, highest = (math.log10(each) for each in panel.get_ylim())
+        bottom, top = 10 ** math.floor(lowest), 10 ** math.ceil(highest)
         panel.plot([low, high], [start, start * high / low], "--", color=GUIDE, linewidth=0.8, zorder=0)
         panel.set(xlabel=kinds[place], ylabel="seconds" if place % ROW == 0 else "", ylim=(bottom, top))
         panel.legend(fontsize=8, frameon=False)

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from masked_parity_tallies import tallied
 from measuring import LEAST, Work
 
 from askance_client.history import History
 from askance_client.simulation.population import synthetic
 from askance_client.wallet import ReportState, Wallet
+from askance_lab.counted_study import count_study
 from askance_lab.oracles.local import study_for
 from askance_lab.run_study import run_study
 from askance_protocol.examples import Example
@@ -98,14 +98,15 @@ def done(view: StudyInMemory) -> None:
 @contextmanager
 def users_one_by_one() -> Generator[Callable[[int], Work]]:
     """MASKED-PARITY at d = 64."""
-    yield lambda users: simulated("masked-parity-pooled", "masked-parity", {"d": 64}, users)
+    yield lambda users: simulated("masked-parity", "masked-parity", {"d": 64}, users)
 
 
 @contextmanager
 def users_tallied() -> Generator[Callable[[int], Work]]:
-    """The same, by the joint law of its reports."""
-    trial, seeds = tallied(registry()["masked-parity-pooled"], {"d": 64}), count()
-    yield lambda users: lambda: trial(users, next(seeds))
+    """The same, by the joint law of its reports: what `askance run --counts` does."""
+    chosen, parameters = registry()["masked-parity"], {"d": 64}
+    study, population = study_for(chosen, {**ALL, **parameters}, 1), synthetic("masked-parity", parameters, 2)
+    yield lambda users: lambda: done(count_study(study, chosen, population, users, 3))
 
 
 @contextmanager
@@ -437,10 +438,10 @@ CURVES: Final = (
     Curve(
         "users-tallied",
         "users",
-        decades(10_000, 10**12),
+        tuple(10**k for k in range(4, 13)),
         "the same run with its tallies drawn from their joint law",
         FLAT,
-        "the number of questions and rows, whatever the number of users",
+        "questions and slots, whatever the number of users",
         users_tallied,
     ),
     Curve(
@@ -496,6 +497,7 @@ CURVES: Final = (
         LINEAR,
         "each round looks at the coins of all users",
         rounds_of_a_run,
+        budget=30.0,
     ),
     Curve(
         "rounds-in-the-ledger",

@@ -34,6 +34,8 @@ WINDOW: Final = 1.5
 """Seconds for which streams are watched: more than one look of the server at its studies."""
 LISTED: Final = 20
 """How often a list is read at a time."""
+PAGE: Final = 10
+"""Studies on a page of it."""
 
 
 @dataclass(slots=True)
@@ -160,6 +162,16 @@ def listed() -> contextlib.AbstractContextManager[Callable[[int], Work]]:
     return with_open_studies(read)
 
 
+def paged() -> contextlib.AbstractContextManager[Callable[[int], Work]]:
+    """A page of it."""
+
+    def read(server: Served) -> None:
+        for _ in range(LISTED):
+            server.ask("GET", f"/v1/studies?limit={PAGE}")
+
+    return with_open_studies(read)
+
+
 # -------------------------------------------------------------------------------------------------------------- streams
 
 
@@ -243,6 +255,17 @@ SERVED: Final = (
         LINEAR,
         "each is in the list",
         listed,
+        clock=METER,
+        least=0.0,
+    ),
+    Curve(
+        "studies-paged",
+        "studies",
+        (10, 100, 300, 1000),
+        "what a server computes for a page of ten of them",
+        FLAT,
+        "ten studies",
+        paged,
         clock=METER,
         least=0.0,
     ),

@@ -178,23 +178,23 @@ def growing(
         repeats[size] = math.ceil(least / max(took, least / 1000)) if took < least else 1
         left -= ready - begin + turns * times * repeats[size] * last
     seconds: dict[int, list[float]] = {size: [] for size in pieces}
-    gc.collect()
-    # What is held for all sizes is nothing that the work at one of them has to look through.
-    gc.freeze()
     for _ in range(turns):
         for size, piece in pieces.items():
             times = round(size / sizes[0]) if planted else 1
-            gc.collect()
             seconds[size].append(_seconds(piece, times * repeats[size], clock) / repeats[size])
-    gc.unfreeze()
     return Growth(seconds, tuple(size for size in sizes if size not in pieces))
 
 
 def _seconds(piece: Work, often: int, clock: Callable[[], float]) -> float:
-    begin = clock()
-    for _ in range(often):
-        piece()
-    return clock() - begin
+    """Without the collector of garbage, as in `timeit`: it would look through what is held for all sizes."""
+    gc.disable()
+    try:
+        begin = clock()
+        for _ in range(often):
+            piece()
+        return clock() - begin
+    finally:
+        gc.enable()
 
 
 def _slope(sizes: Sequence[int], seconds: Sequence[float]) -> float:
