@@ -2,9 +2,9 @@
 
 Theory of operation
 -------------------
-A class has an integer weight w of W in all, so that its count is Binomial(n, w/W). NumPy's generator rounds p to a
-double and adds up terms as large as n: at n = 10¹² its acceptance test is wrong in the fifth digit. Here the weights
-stay integers, and only the last comparison is made in doubles, on numbers that rounding does not touch.
+A class has an integer weight w of W in all, so that its count is Binomial(n, w/W). NumPy's generator rounds w/W to a
+double, and multiplies logarithms by n whose arguments are rounded, so that its comparisons are off by about n·10⁻¹⁶: at
+n = 10¹² by 10⁻⁴. Here weights are integers, and only the last comparison is made in doubles, of terms without n.
 
 *Rejection from blocks.* A binomial's mass function f is log-concave with mode m = ⌊(n + 1)·w/W⌋. So if f(m ± b) is at
 most f(m)/2, then f at k·b or more beyond the mode is at most 2⁻ᵏ·f(m), for every k. Choose a side; a block k with
