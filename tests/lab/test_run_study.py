@@ -181,12 +181,12 @@ nobody: Any = None
 STEPS = {
     "plan_round": {"server/askance_server/core/study.py"},
     "tally_round": {
-        "lab/askance_lab/run_study.py",  # the page
         "server/askance_server/ledger",  # a ledger's own reports
         "server/askance_server/core/live.py",  # what is told of a round while it is open
         "protocol/askance_protocol/tally.py",
     },
-    "respond_all": {"client/askance_client/simulation/blocks.py", "protocol/askance_protocol/rounds/prepared.py"},
+    "tally_in_turn": {"lab/askance_lab/run_study.py"},  # the page
+    "respond_in_turn": {"client/askance_client/simulation/blocks.py", "protocol/askance_protocol/rounds/prepared.py"},
     "answer_of": {"server/askance_server/core/replay.py"},
 }
 """The functions that plan, tally, respond for many users and answer, and who may call each."""
