@@ -121,6 +121,8 @@ async def list_studies(
 
 def _chosen(aggregator: Aggregator, after: str, limit: int | None) -> tuple[list[str], bool]:
     """The studies that are listed, and whether there are more behind them."""
+    if not after and limit is None:
+        return aggregator.ledger.studies(), False
     most = limit or _ANY
     found = aggregator.ledger.studies_behind(after, most + 1)
     return found[:most], len(found) > most
