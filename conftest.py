@@ -1,4 +1,4 @@
-"""How tests are collected: documents are run, and the work is cut so that several workers end at the same time.
+"""How tests are collected: documents are run too.
 
 The Python of a document is run, and its commands print what the document says they print.
 """
@@ -15,12 +15,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import hypothesis
-import pytest
 from sybil import Document, Example, Region, Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
 from sybil.parsers.markdown.lexers import FencedCodeBlockLexer
 
-pytest_plugins = ("tests.harness.browser", "tests.harness.figures")
+from tests.harness import warm
+
+pytest_plugins = ("tests.harness.browser", "tests.harness.figures", "tests.harness.turns")
 
 ROOT = Path(__file__).parent
 
@@ -55,7 +56,8 @@ def run_console(example: Example) -> str | None:
 
 def compare(command: str, expected: str) -> str | None:
     """What is wrong with what a command prints, if anything."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    first = [str(folder) for folder in (warm.stand_in(), Path(sys.executable).parent) if folder is not None]
+    path = os.pathsep.join([*first, os.environ.get("PATH", "")])
     run = subprocess.run(  # noqa: S603 - what the documents of this repository say, and a reader would type
         ["bash", "-o", "pipefail", "-c", command],  # noqa: S607
         cwd=ROOT,
@@ -82,13 +84,3 @@ def console_blocks(document: Document) -> Iterable[Region]:
 pytest_collect_file = Sybil(
     parsers=[PythonCodeBlockParser(doctest_optionflags=LENIENT), console_blocks], patterns=["README.md", "docs/*.md"]
 ).pytest()
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with slow tests first, then the documents, then the rest.
-
-    A file stays whole with one worker: one that takes long and begins last would keep it busy while the others have
-    nothing left to do.
-    """
-    slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
-    items.sort(key=lambda item: 0 if item.path in slow else 1 if item.path.suffix == ".md" else 2)
