@@ -96,7 +96,7 @@ def one_by_one(case: str) -> Integers:
     found = list[Integers]()
     for number in range(TIMES):
         round_, population = round_of(kind, parameters, parts, number), synthetic(kind, parameters, number)
-        reports = reports_of(round_, range(USERS), population, 0, number)
+        reports = reports_of(round_, range(USERS), population, 0, number).batch()
         tallies = tally_round(round_, reports.users, reports.outcomes)
         found.append(np.concatenate([each.counts.ravel() for each in tallies]))
     return np.array(found)

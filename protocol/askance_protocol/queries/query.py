@@ -143,7 +143,7 @@ class CellQuery(_AnyQuery):
         """The signed cell number of each example, zero for none."""
         cell = self.cell.column(columns)
         answers = np.where((cell >= 0) & (cell < self.cells), cell + 1, 0)
-        return answers if self.negative is None else answers * (1 - 2 * self.negative.column(columns).view(np.int8))
+        return answers if self.negative is None else np.where(self.negative.column(columns), -answers, answers)
 
     def always_inside(self, schema: Schema) -> bool:
         """Whether each example lies in a cell."""

@@ -202,6 +202,12 @@ WHERE: Final = {
         "round ",
         False,
     ),
+    "a report of nobody with its count": (
+        "INSERT INTO reports (user_number, round, outcome) SELECT 1000, min(key), 0 FROM rounds;"
+        "UPDATE received SET reports = reports + 1 WHERE shard = 0 AND round = (SELECT min(key) FROM rounds)",
+        "table reports",
+        False,
+    ),
     "an entry altered": (
         "ALTER TABLE entries DROP CONSTRAINT digest_of_body;"
         "UPDATE entries SET body = convert_to(replace(convert_from(body, 'UTF8'), 'A study', 'B study'), 'UTF8')",

@@ -115,6 +115,12 @@ def _audit_counts(link: Link, _: _TellOf) -> Iterator[Fault]:
     for table, count in zip(("reports", "received"), ask(link, strays).fetchall()[0], strict=True):
         if count:
             yield Fault(f"table {table}", f"rows of rounds that are not there: {count:,}")
+    # Whose number lies between others is missed among the users.
+    nobody = """
+        SELECT count(*) FROM reports
+        WHERE user_number NOT BETWEEN 0 AND (SELECT coalesce(max(number), -1) FROM users)"""
+    if count := first(ask(link, nobody)):
+        yield Fault("table reports", f"rows of users that are not there: {count:,}")
 
 
 def _audit_reports(link: Link, tell: _TellOf) -> Iterator[Fault]:

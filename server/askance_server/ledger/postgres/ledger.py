@@ -659,7 +659,7 @@ def _place(link: Link, key: int, users: Integers) -> RowSum:
 
 def _store(link: Link, key: int, group: _Group, accepted: NDArray[np.intp]) -> None:
     """Charge, log, count and seal in one statement: no report stands in the log that was not charged."""
-    users, outcomes = group.users[accepted], group.outcomes[accepted]
+    given = users, outcomes, _ = group.users[accepted], group.outcomes[accepted], group.charges[accepted]
     stored = ask(
         link,
         """
@@ -667,7 +667,8 @@ def _store(link: Link, key: int, group: _Group, accepted: NDArray[np.intp]) -> N
             SELECT * FROM unnest(%s, %s, %s) AS given (number, outcome, charge)
         ), charged AS (
             UPDATE users SET spent = spent + given.charge FROM given
-            WHERE users.number = given.number AND spent + given.charge <= cap
+            -- Named twice: from the join alone a plan may come that reads all users for a batch of a few of them.
+            WHERE users.number = given.number AND users.number = ANY(%s) AND spent + given.charge <= cap
             RETURNING users.number, given.outcome
         ), logged AS (
             INSERT INTO reports (user_number, round, outcome) SELECT number, %s, outcome FROM charged RETURNING 1
@@ -675,7 +676,7 @@ def _store(link: Link, key: int, group: _Group, accepted: NDArray[np.intp]) -> N
         UPDATE received SET reports = reports + (SELECT count(*) FROM logged),
             seal = mod(seal + %s + 18446744073709551616, 18446744073709551616)
         WHERE round = %s AND shard = pg_backend_pid() %% %s RETURNING (SELECT count(*) FROM logged)""",
-        (users, outcomes, group.charges[accepted], key, reports_sum(key, users, outcomes).signed, key, SHARDS),
+        (*given, users, key, reports_sum(key, users, outcomes).signed, key, SHARDS),
     ).fetchone()
     if stored != (len(accepted),):
         raise LedgerError("Not every report that was decided could be charged; nothing was. Verify the ledger.")

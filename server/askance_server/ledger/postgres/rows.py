@@ -69,7 +69,7 @@ class Known:
         """The charge of a report by each of these users."""
         return self.charges[self._dealt(users)]
 
-    def _dealt(self, users: Users) -> NDArray[np.intp]:
+    def _dealt(self, users: Users) -> NDArray[np.uint16]:
         return self.round.questions(users)[0]
 
 
