@@ -49,6 +49,7 @@ MOST_PAIRS: Final = 1 << 28
 """Rows times answers of one part."""
 _COIN: Final = 1 << 32
 """Values of a half of a coin."""
+_FEW: Final = 1 << 20
 _AT_A_TIME: Final = 1 << 20
 """Rows times answers that are looked at together."""
 
@@ -65,7 +66,7 @@ class CountedStudy(StudyInMemory):
     def __post_init__(self) -> None:
         # Not super(): a dataclass with slots is a new class, which the empty form does not find.
         StudyInMemory.__post_init__(self)
-        self.slots = multinomial(np.array([self.enrolled]), np.ones((1, SLOTS), object), self.source)[0]
+        self.slots = slot_sizes(self.enrolled, self.source)
 
     def payers(self, charge: int) -> Slots:  # noqa: ARG002 - nobody has paid before
         """All users of each slot."""
@@ -80,6 +81,13 @@ class CountedStudy(StudyInMemory):
             asked = int(self.slots[cohort.first_slot : cohort.first_slot + cohort.slot_count].sum())
             reports = min(asked, round_.spec.target)
             self.count(round_.id, tallies_of(round_, reports, self.population, self.source))
+
+
+def slot_sizes(users: int, source: np.random.Generator) -> Slots:
+    """How many users a study's coin puts into each slot; few of them one by one, which is as exact."""
+    if users <= _FEW:
+        return np.bincount(source.integers(0, SLOTS, users), minlength=SLOTS)
+    return multinomial(np.array([users]), np.ones((1, SLOTS), object), source)[0]
 
 
 def count_study(
@@ -110,9 +118,7 @@ def count_study(
                 view.append(notice)
 
 
-def tallies_of(
-    round_: PreparedRound, reports: int, population: Population, source: np.random.Generator
-) -> list[Tally]:
+def tallies_of(round_: PreparedRound, reports: int, population: Population, source: np.random.Generator) -> list[Tally]:
     """Tallies of so many reports: one for each part."""
     shares = accumulate((part.part.share for part in round_.parts), initial=0)
     users = multinomial(np.array([reports]), _dealt(list(shares))[np.newaxis], source)[0]

@@ -9,29 +9,47 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
+from itertools import chain
+from operator import add
+from typing import Final
 
 from askance_client.population import Population
-from askance_client.simulation.blocks import blocks_of, reports_of
+from askance_client.simulation.blocks import BLOCK, blocks_of, reports_of
 from askance_lab.engines import Engine
 from askance_protocol.rounds import PreparedRound, RoundSpec, StudySpec, prepare_round, read_round, read_study
 from askance_protocol.rounds.bulletin import RoundAnswered, RoundClosed, RoundPublished, StudyEnded
-from askance_protocol.tally import Tally, tally_answers
+from askance_protocol.tally import Tally, tally_in_turn
 from askance_server.core.in_memory import StudyInMemory
+from askance_server.core.planning import terms_of
 from askance_server.core.replay import ReplayError
 from askance_server.core.strategy import Strategy
 from askance_server.core.study import Ended, Paused, Waiting, step
 
+_TASKS: Final = 32
+_BLOCKS: Final = 32
+"""Blocks of a task, at most: some tenths of a second of work, beside which a few milliseconds of sending are little."""
+
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """Some users of a round, with all that a worker needs to report for them."""
+class Collection:
+    """All that a worker needs to report for users of a round: sent to each worker once. A task is a run of users."""
 
     study: StudySpec
     round: RoundSpec
     population: Population
-    users: range
     seed: int | None
+
+    def __call__(self, users: range) -> list[list[Tally]]:
+        """Tallies of these users' reports, block by block: nothing else of them is ever seen.
+
+        A round of all users ends with the last of them, so that its blocks may be added up here. One that ends at a
+        number of reports ends at a block.
+        """
+        blocks = [collected(self, some) for some in blocks_of(users)]
+        if terms_of(self.study.parameters).users != "all":
+            return blocks
+        return [[reduce(add, part) for part in zip(*blocks, strict=True)]]
 
 
 def run_study(
@@ -55,8 +73,9 @@ def run_study(
                 view.append(notice)
             case Waiting(round=id_):
                 # 3 to 5, by many workers, and for each user on her own.
-                tasks = [Block(study, view.round(id_).spec, population, some, seed) for some in blocks_of(range(users))]
-                for tallies in map(collected, tasks) if engine is None else engine(collected, tasks):
+                everybody = Collection(study, view.round(id_).spec, population, seed)
+                tasks = tasks_of(users)
+                for tallies in chain.from_iterable((engine or map)(everybody, tasks)):
                     view.count(id_, tallies)
                     if not isinstance(step(view), Waiting):
                         break
@@ -76,14 +95,20 @@ def run_study(
                 raise ReplayError(reason, where=study.strategy)
 
 
-def collected(block: Block) -> list[Tally]:
-    """Tallies of a block's reports: nothing else of its users is ever seen."""
+def tasks_of(users: int) -> list[range]:
+    """The users in tasks of whole blocks: some tens of tasks, so that workers end together, or large ones."""
+    blocks = -(-users // BLOCK)
+    return list(blocks_of(range(users), BLOCK * min(max(1, blocks // _TASKS), _BLOCKS)))
+
+
+def collected(asked: Collection, users: range) -> list[Tally]:
+    """Tallies of the reports of one block, which has a random stream of its own."""
     # 3. Prepare. Before she answers, each user checks the round: its digest, its queries, the exact ε of every channel.
-    round_ = _prepared(block.study.to_bytes(), block.round.to_bytes())
+    round_ = _prepared(asked.study.to_bytes(), asked.round.to_bytes())
     # 4. Respond. The public coin says which question is hers; she answers it and randomizes the answer, once.
-    reports = reports_of(round_, block.users, block.population, 0, block.seed)
+    reports = reports_of(round_, users, asked.population, 0, asked.seed)
     # 5. Tally. How often was each outcome reported?
-    return tally_answers(round_, reports.questions, reports.outcomes)
+    return tally_in_turn(round_, reports.in_turn)
 
 
 @lru_cache(maxsize=4)

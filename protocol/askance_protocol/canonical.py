@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias, cast
 
 from askance_protocol.errors import ProtocolError
 
@@ -78,7 +78,7 @@ def _plain(value: Json) -> bool:
     for _ in range(MAX_DEPTH):
         below = list[Any]()
         for item in level:
-            kind = type(item)
+            kind = cast("type[object]", type(item))
             if kind is dict:
                 if not all(type(name) is str and name.isascii() for name in item):
                     return False
@@ -139,7 +139,7 @@ def _check_list(values: Sequence[Json], where: str, depth: int) -> None:
 
 def _safe_integers(values: Sequence[Json]) -> bool:
     """Whether these are integers within the bound. Weights and tallies are, long lists of them: one pass in C tells."""
-    return set(map(type, values)) == {int} and max(map(abs, values)) <= MAX_SAFE_INTEGER  # pyright: ignore[reportArgumentType] - all are int
+    return set(map(type, values)) == {int} and max(map(abs, cast("Sequence[int]", values))) <= MAX_SAFE_INTEGER
 
 
 def check_depth(text: str) -> None:

@@ -19,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from askance_protocol.arrays import Truths
 from askance_protocol.canonical import DIGEST
 from askance_protocol.errors import ProtocolError
 from askance_protocol.randomness import Words, keystream, words_at
@@ -70,6 +71,14 @@ def choices(coins: Words, count: int) -> NDArray[np.uint32]:
     if count > 1 and count & (count - 1) == 0:
         return (coins >> np.uint64(65 - count.bit_length())).astype(np.uint32)
     return ((coins >> np.uint64(32)) * np.uint64(count) >> np.uint64(32)).astype(np.uint32)
+
+
+def chosen(coins: Words, count: int, first: int, number: int) -> Truths:
+    """Whether the choice of 0 .. count − 1 is one of `number` from `first` on, without looking up which it is."""
+    # ⌊high · count / 2³²⌋ ≥ k where high ≥ ⌈k · 2³² / count⌉: coins are compared as they are.
+    begin, end = (-(-(choice << 32) // count) << 32 for choice in (first, first + number))
+    above = coins if begin == 0 else coins - np.uint64(begin)
+    return coins >= np.uint64(begin) if end >> 64 else above < np.uint64(end - begin)
 
 
 def rows(coins: Words, last: int | NDArray[np.uint16]) -> NDArray[np.uint16]:

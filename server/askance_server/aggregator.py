@@ -99,6 +99,10 @@ class Aggregator:
     """Studies that have one more step to do after that."""
     _awaited: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
     """For each open round: its study and the target that closes it."""
+    _waiting: dict[str, Waiting] = field(default_factory=dict[str, Waiting])
+    """For each study that waits for reports: which round is open, and until when."""
+    _settled: set[str] = field(default_factory=set[str])
+    """Those that were looked at since it is known which round they wait for: no report is missed from then on."""
     _rounds: OrderedDict[str, PreparedRound] = field(default_factory=OrderedDict[str, PreparedRound])
     _coming: dict[str, asyncio.Future[PreparedRound]] = field(
         default_factory=dict[str, "asyncio.Future[PreparedRound]"]
@@ -310,6 +314,7 @@ class Aggregator:
 
     async def _step(self, study: str) -> None:
         """Do what is due. After an interruption the next call continues."""
+        self._settled.discard(study)
         try:
             waiting = await self._stepping.run(lambda: self.driver.advance(study, int(time.time())))
         except ProtocolError as error:
@@ -328,10 +333,14 @@ class Aggregator:
             _LOG.exception("an error that should not be, while a study was advanced")
             return
         self._running.discard(study)
-        self._awaited = {id_: wait for id_, wait in self._awaited.items() if wait[0] != study}
+        if (before := self._waiting.pop(study, None)) is not None:
+            self._awaited.pop(before.round, None)
         if not isinstance(waiting, Ended):
             self._running.add(study)
         if isinstance(waiting, Waiting):
+            self._waiting[study] = waiting
+            if before is not None and before.round == waiting.round:
+                self._settled.add(study)
             self._awaited[waiting.round] = (study, waiting.target)
         self.feeds.step(study)
 
@@ -405,4 +414,16 @@ class Aggregator:
             await asyncio.sleep(_TICK)
             await self._look_for_studies()
             for study in list(self._running):
-                self.advance(study)
+                if self._may_go_on(study):
+                    self.advance(study)
+
+    def _may_go_on(self, study: str) -> bool:
+        """Whether a look at a study may find something to do.
+
+        Where nobody else writes to the ledger, a study that waits for reports hears of the last one (`_committed`) and
+        of its operator: only its deadline comes by itself. A thousand studies that wait cost nothing each second.
+        """
+        waiting = self._waiting.get(study)
+        if waiting is None or study not in self._settled or self.ledger.shared or self.feeds.of(study) is not None:
+            return True
+        return time.time() >= waiting.deadline

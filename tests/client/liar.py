@@ -14,6 +14,7 @@ from askance_client import Patience, Server
 from askance_protocol import canonical
 from askance_protocol.rounds import Cohort, Part, RoundPublished, RoundSpec, StudySpec
 from askance_protocol.rounds.bulletin import GENESIS
+from tests.client.ways import server_at
 from tests.protocol.studies import FAR
 
 Json = dict[str, Any]
@@ -122,7 +123,7 @@ class Liar:
 
     def server(self, url: str = URL) -> Server:
         """The way to it. Whatever host is asked, it is this one that answers."""
-        return Server(url, patience=HASTY, transport=self.transport())
+        return server_at(url, self.handle, HASTY)
 
     def transport(self) -> httpx.MockTransport:
         """What brings it any request."""

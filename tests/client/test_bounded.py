@@ -19,11 +19,13 @@ import pytest
 from askance_client import Patience, Problem, Refusal, Server, UnreachableError
 from askance_client.transport import Receipt, documents
 from askance_client.transport import server as way
+from askance_client.transport.bare import BareServer
 from askance_protocol import canonical
 from askance_protocol.budget import MICRO
 from tests.client.liar import USER
 from tests.client.people import run
 from tests.client.raw_liar import OK, RawLiar, Said, chunked, endless, whole
+from tests.client.ways import WAYS
 
 MB: Final = 1 << 20
 ROUND: Final = "1" * 64
@@ -58,11 +60,11 @@ class Heard:
     """Bytes that were held at most."""
 
 
-def hear(said: Said, ask: Callable[[Server], Awaitable[Any]], **how: Any) -> Heard:
+def hear(said: Said, ask: Callable[[Server], Awaitable[Any]], kind: type[Server] = Server, **how: Any) -> Heard:
     """Ask a server that says this, whatever it is asked."""
 
     async def once() -> Heard:
-        async with RawLiar(said, **how).listening() as liar, Server(liar.url, patience=HASTY) as server:
+        async with RawLiar(said, **how).listening() as liar, kind(liar.url, patience=HASTY) as server:
             tracemalloc.reset_peak()
             before = tracemalloc.get_traced_memory()[0]
             try:
@@ -82,7 +84,11 @@ def report(server: Server) -> Awaitable[object]:
     return server.send(ROUND, "token", b'{"outcome":1}')
 
 
-ASKS: Final = {"bulletin": entries, "report": report}
+ASKS: Final[dict[str, tuple[type[Server], Callable[[Server], Awaitable[object]]]]] = {
+    "bulletin": (Server, entries),
+    "report": (Server, report),
+    "report, on a bare connection": (BareServer, report),
+}
 
 
 # ------------------------------------------------------------------------------------------------- what is no answer
@@ -170,7 +176,8 @@ def test_an_attack_below_the_documents_is_over_soon_and_costs_little(
     monkeypatch: pytest.MonkeyPatch, asked: str, name: str
 ) -> None:
     monkeypatch.setattr(way, "MOST_SECONDS", 0.1 if "drops" in name else 0.5)
-    heard = hear(ATTACKS[name], ASKS[asked])
+    kind, ask = ASKS[asked]
+    heard = hear(ATTACKS[name], ask, kind)
 
     assert isinstance(heard.answer, Refusal | Problem | UnreachableError)
     assert heard.requests <= HASTY.attempts
@@ -224,10 +231,11 @@ HONEST: Final[dict[str, tuple[Said, bool]]] = {
 
 
 @pytest.mark.parametrize("name", HONEST)
-def test_an_honest_answer_is_read_however_it_comes(name: str) -> None:
+@pytest.mark.parametrize("kind", WAYS.values())
+def test_an_honest_answer_is_read_however_it_comes(kind: type[Server], name: str) -> None:
     said, closes = HONEST[name]
 
-    assert hear(said, report, closes=closes).answer == Receipt(USER, ROUND, MICRO)
+    assert hear(said, report, kind, closes=closes).answer == Receipt(USER, ROUND, MICRO)
 
 
 def test_what_is_asked_for_is_asked_for_as_it_is() -> None:

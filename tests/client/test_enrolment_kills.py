@@ -10,8 +10,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Generator
 from contextlib import closing
@@ -28,7 +26,7 @@ from askance_client.wallet import wallet as wallet_module
 from askance_protocol.budget import MICRO
 from askance_protocol.schema import RealField, Schema
 from tests.client.stepwise import KILLS, kill_everywhere
-from tests.harness.marks import SECONDS
+from tests.harness import warm
 from tests.harness.servers import ServerProcess, serving
 from tests.harness.tree import ROOT
 
@@ -191,8 +189,8 @@ def test_a_program_that_is_killed_while_it_enrols_goes_on_as_the_same_user(
         taking += ["--schema", tmp_path / "fields.json", "--yes", "--enrolment-token", token, "--wallet", "anna.wallet"]
 
     def run(when: str, folder: Path) -> int:
-        command = [sys.executable, "-c", DIES, when, "control" if control else "", *map(str, taking)]
-        return subprocess.run(command, cwd=folder, capture_output=True, timeout=SECONDS, check=False).returncode
+        arguments = [when, "control" if control else "", *map(str, taking)]
+        return warm.run(arguments, DIES, cwd=folder).returncode
 
     left = 0
     for number, (moment, behind) in enumerate(MOMENTS.items()):

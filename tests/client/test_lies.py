@@ -130,6 +130,7 @@ def test_there_are_many_lies_and_each_has_its_name() -> None:
     assert len({lie.name for lie in LIES}) == len(LIES) > 100
 
 
+@pytest.mark.usefixtures("each_way")
 @pytest.mark.parametrize("lie", ALL)
 def test_a_lie_is_refused_and_nothing_is_sent_or_charged(liar: Liar, wallet: Wallet, lie: Lie) -> None:
     results = told(liar, wallet, lie)
@@ -309,6 +310,7 @@ def test_a_history_that_was_pinned_cannot_be_told_otherwise(
     assert wallet.spending == spending
 
 
+@pytest.mark.usefixtures("each_way")
 @pytest.mark.parametrize("bound", ["the study's cap", "her own cap"])
 @pytest.mark.parametrize("tells", ["the truth", "that nothing was spent", "that the cap was raised"])
 def test_no_cap_is_exceeded_over_rounds_whatever_the_server_says(tmp_path: Path, bound: str, tells: str) -> None:
@@ -448,6 +450,7 @@ AFTERWARDS: dict[str, tuple[Change, Reason | str]] = {
 }
 
 
+@pytest.mark.usefixtures("each_way")
 @pytest.mark.parametrize("name", AFTERWARDS)
 def test_after_a_lie_about_a_report_no_other_body_is_ever_sent(liar: Liar, wallet: Wallet, name: str) -> None:
     change, expected = AFTERWARDS[name]
@@ -472,6 +475,7 @@ def test_after_a_lie_about_a_report_no_other_body_is_ever_sent(liar: Liar, walle
     assert len(set(liar.bodies)) == 1
 
 
+@pytest.mark.usefixtures("each_way")
 @pytest.mark.parametrize("forgets_her", [True, False])
 def test_a_server_that_forgets_a_report_gets_no_second_one(liar: Liar, wallet: Wallet, forgets_her: bool) -> None:
     user = answered_once(liar, wallet)
@@ -535,6 +539,7 @@ def test_an_enrolment_that_is_elsewhere_is_not_followed(liar: Liar, wallet: Wall
     assert wallet.identity is None
 
 
+@pytest.mark.usefixtures("each_way")
 def test_a_token_of_another_user_speaks_for_nobody(liar: Liar, wallet: Wallet) -> None:
     """She is told number 3 and given the token of user 4: what `/v1/me` says of the token is not her."""
     user = User(HERS, wallet)

@@ -32,6 +32,9 @@ from askance_protocol.budget import MICRO
 from askance_protocol.errors import Code, UsageError
 from tests.client.liar import URL, USER, problem
 from tests.client.people import run
+from tests.client.ways import server_at
+
+pytestmark = pytest.mark.usefixtures("each_way")
 
 ROUND = "1" * 64
 BODY = b'{"outcome":1}'
@@ -78,7 +81,7 @@ def told(handler: Handler, ask: Callable[[Server], Awaitable[Any]], patience: Pa
     """What the server's side makes of it."""
 
     async def once() -> Any:
-        async with Server(URL, patience=patience, transport=httpx.MockTransport(handler)) as server:
+        async with server_at(URL, handler, patience) as server:
             return await ask(server)
 
     return run(once())

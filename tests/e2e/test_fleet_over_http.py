@@ -28,6 +28,7 @@ from askance_protocol.errors import UsageError
 from askance_protocol.tally import Tally
 from askance_server.core.estimators import estimate
 from askance_server.ledger.sqlite import SqliteLedger
+from tests.harness import warm
 from tests.harness.marks import SECONDS
 from tests.harness.ports import lasting_port
 from tests.harness.servers import Json, ServerProcess, is_problem, prepared, serving
@@ -172,8 +173,7 @@ def test_a_fleet_that_is_killed_while_it_enrols_leaves_nobody_behind(tmp_path: P
         told = ["fleet", "--server", server.url, "--wallets", tmp_path / "fleet", "--enrolment-token", token, "--json"]
 
         def run(what: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-            command = [sys.executable, "-c", DIES, what + more, *map(str, [*told, *arguments])]
-            return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+            return warm.run([what + more, *map(str, [*told, *arguments])], DIES)
 
         killed = [run("dies", "--users", 40) for _ in range(2)]
         assert [each.returncode for each in killed] == [-signal.SIGKILL] * 2

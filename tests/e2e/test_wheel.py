@@ -93,7 +93,7 @@ MISSING = [
     ("separation --d 4 --users 100 --seeds 1", "matplotlib", "lab"),
     ("landscape --classes POINT --seeds 10", "matplotlib", "lab"),
     ("run mean --data people.parquet", "pyarrow", "lab"),
-    ("run mean --users 100 --engine dask", "dask", "dask"),
+    ("run mean --users 100 --engine dask", "distributed", "dask"),
     ("serve --database postgresql://127.0.0.1/none", "psycopg", "postgres"),
     ("doctor --database postgresql://127.0.0.1/none", "psycopg", "postgres"),
 ]

@@ -40,8 +40,14 @@ class Replica:
     failures: int = 0
     sides: set[Side] = field(default_factory=set["Side"])
 
+    def tell(self, what: str) -> None:
+        """Say what becomes of it."""
+        print(f"balancer: the replica at {self.port} {what}", file=sys.stderr)
+
     def out(self) -> None:
         """Take it out: whoever has a connection to it has to make another."""
+        if self.ready:
+            self.tell(f"is out, with {len(self.sides)} connections")
         self.ready = False
         for side in list(self.sides):
             side.cut()
@@ -55,9 +61,10 @@ class Side(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self.other = other
         self.replica: Replica | None = None
+        self._early = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Nothing is read before there is somewhere to write."""
+        """Little is read before there is somewhere to write; what came all the same, `join` passes on."""
         self._transport = cast("asyncio.Transport", transport)
         if self.other is None:
             self._transport.pause_reading()
@@ -68,11 +75,16 @@ class Side(asyncio.Protocol):
         if self._transport is None or self._transport.is_closing():
             self.cut()
         else:
+            early, self._early = self._early, b""
+            if early:
+                self.data_received(early)
             self._transport.resume_reading()
 
     def data_received(self, data: bytes) -> None:
         """Pass on."""
-        if self.other is not None and self.other._transport is not None:
+        if self.other is None:
+            self._early += data
+        elif self.other._transport is not None:
             self.other._transport.write(data)
 
     def pause_writing(self) -> None:
@@ -151,7 +163,8 @@ class Balancer:
         while True:
             found = await _look(replica.port)
             replica.failures = 0 if found else replica.failures + 1
-            if found:
+            if found and not replica.ready:
+                replica.tell("is ready")
                 replica.ready = True
             elif replica.failures >= FAILURES or found is None:
                 replica.out()

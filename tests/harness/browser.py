@@ -4,8 +4,9 @@ Chromium is what is on the PATH; else Playwright's own, if it is there; else, fo
 installed, once, while other workers wait. Where none of that works a test is skipped, unless `CI` is true: there it
 fails.
 
-The browser is a process of its own that lasts as long as the worker, and each test connects to it: Playwright's loop
-would otherwise run in this thread between tests, and no other test could run one here.
+The browser and Playwright's driver are processes that last as long as the worker; each test connects by the driver. The
+loop that speaks to it is asleep in this thread all the time, within a greenlet: between tests asyncio is told that none
+runs here, or no other test could run one.
 
 A page that a test opens keeps book of its console, of errors that nobody caught, and of requests that leave this
 machine. At its end all three have to be empty, but for what the test said it expects.
@@ -13,6 +14,7 @@ machine. At its end all three have to be empty, but for what the test said it ex
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ctypes
 import fcntl
@@ -30,9 +32,10 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, Request, sync_playwright
 
 from tests.harness.marks import SECONDS
+from tests.harness.memory import in_memory
 
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 ARGUMENTS: Final = (
@@ -86,7 +89,8 @@ def chromium() -> str | None:
 @contextlib.contextmanager
 def launched(path: str) -> Generator[str]:
     """A browser process; the address at which it is driven."""
-    with tempfile.TemporaryDirectory(prefix="askance-browser-", ignore_cleanup_errors=True) as profile:
+    memory = in_memory()  # a wallet of a page is synced at each step
+    with tempfile.TemporaryDirectory(prefix="askance-browser-", dir=memory, ignore_cleanup_errors=True) as profile:
         command = [path, *ARGUMENTS, "--headless=new", "--remote-debugging-port=0", f"--user-data-dir={profile}"]
         process = subprocess.Popen(
             [*command, "about:blank"],
@@ -201,10 +205,33 @@ def browser_address() -> Generator[str]:
             yield address
 
 
-@pytest.fixture
-def pages(browser_address: str) -> Generator[Pages]:
-    """Pages for one test, which fails if anything went wrong in one of them."""
+@pytest.fixture(scope="session")
+def driver() -> Generator[tuple[Playwright, asyncio.AbstractEventLoop]]:
+    """Playwright, and its loop, for all tests of a worker: to start it takes most of a second."""
     with sync_playwright() as playwright:
+        loop = asyncio.get_running_loop()
+        asyncio._set_running_loop(None)
+        try:
+            yield playwright, loop
+        finally:
+            asyncio._set_running_loop(loop)
+
+
+@contextlib.contextmanager
+def awake(loop: asyncio.AbstractEventLoop) -> Generator[None]:
+    """While a test has pages, this is the loop of the thread."""
+    asyncio._set_running_loop(loop)
+    try:
+        yield
+    finally:
+        asyncio._set_running_loop(None)
+
+
+@pytest.fixture
+def pages(browser_address: str, driver: tuple[Playwright, asyncio.AbstractEventLoop]) -> Generator[Pages]:
+    """Pages for one test, which fails if anything went wrong in one of them."""
+    playwright, loop = driver
+    with awake(loop):
         browser = playwright.chromium.connect_over_cdp(browser_address)
         made = Pages(browser, Watched())
         yield made

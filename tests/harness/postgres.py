@@ -20,6 +20,7 @@ import psycopg
 import pytest
 
 from tests.harness.marks import SECONDS
+from tests.harness.memory import in_memory
 
 
 @pytest.fixture(scope="session")
@@ -48,9 +49,9 @@ def postgres_programs(_running: tuple[Any, str]) -> Path:
 
 
 @contextmanager
-def started(place: str | None = None) -> Iterator[tuple[Any, str]]:
+def started() -> Iterator[tuple[Any, str]]:
     # Not pytest's folder: that is closed to others, and PostgreSQL, started as root, runs as another user.
-    folder = Path(tempfile.mkdtemp(prefix="askance-pg-", dir=place))
+    folder = Path(tempfile.mkdtemp(prefix="askance-pg-", dir=in_memory()))
     server = _start(folder)
     try:
         yield server, server.get_uri("{}")
@@ -167,11 +168,6 @@ def _lives(process: int) -> bool:
 
 @pytest.fixture(scope="module")
 def mortal_postgres() -> Iterator[MortalPostgres]:
-    """A PostgreSQL of this module's own, that it may kill.
-
-    In memory, if there is enough of it: what is killed here is processes, and each start syncs every file there is.
-    """
-    memory = Path("/dev/shm")
-    roomy = os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 1 << 30
-    with started(str(memory) if roomy else None) as (server, url):
+    """A PostgreSQL of this module's own, that it may kill."""
+    with started() as (server, url):
         yield MortalPostgres(server, url)

@@ -23,6 +23,7 @@ from askance_server.app import create_app
 from askance_server.auth import KEY_FILE, Keys, TokenFiles, read_key
 from askance_server.problems import MEDIA_TYPE, PROBLEMS
 from askance_server.settings import Settings
+from tests.harness import warm
 from tests.harness.marks import SECONDS
 
 Json = dict[str, Any]
@@ -157,9 +158,9 @@ class ServerProcess(Api):
         command = self._command if port is None else [*self._command, "--port", str(port)]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("ASKANCE_")}
         self._log = (self.directory.parent / f"{self.directory.name}.log").open("ab")
-        self._process = subprocess.Popen(
-            command, cwd=self.directory.parent, env=environment, stdout=subprocess.PIPE, stderr=self._log
-        )
+        how = {"cwd": self.directory.parent, "env": environment, "stdout": subprocess.PIPE, "stderr": self._log}
+        ordinary = tuple(command[: len(COMMAND)]) == COMMAND
+        self._process = warm.start(command[len(COMMAND) - 1 :], **how) if ordinary else subprocess.Popen(command, **how)
         assert self._process.stdout is not None
         announced = self._process.stdout.readline()
         if not announced:

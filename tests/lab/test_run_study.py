@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import askance_lab.run_study as run_study_module
 from askance_client.population import Population
+from askance_client.simulation.blocks import BLOCK
 from askance_client.simulation.population import synthetic
 from askance_lab.engines import engine
 from askance_lab.oracles.http import Http
 from askance_lab.remote.local_server import LocalServer, local_server
-from askance_lab.run_study import run_study
+from askance_lab.run_study import Collection, run_study
 from askance_protocol.rounds import Bulletin, Cause, RoundAnswered, RoundClosed, RoundPublished, StudyEnded, read_study
+from askance_protocol.tally import Tally
 from askance_server.core.planning import terms_of
 from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters
 from askance_server.strategies.registry import registry
@@ -79,9 +84,57 @@ def test_the_engine_changes_nothing(name: str, workers: int) -> None:
     strategy = STRATEGIES["masked-parity"]
     spec, population = study(strategy, d=4, users="all"), synthetic("masked-parity", {"d": 4}, 1)
     alone = run_study(spec, strategy, population, 150_000, 1)
-    shared = run_study(spec, strategy, population, 150_000, 1, engine(name, workers))
+    with engine(name, workers) as opened:
+        shared = run_study(spec, strategy, population, 150_000, 1, opened)
 
     assert shared.entries == alone.entries
+
+
+@pytest.mark.parametrize("users", ["all", "needed", 250_000])
+def test_the_size_of_a_task_changes_nothing(users: str | int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of a round that ends within a task, at the block that brings the last report that it asks for."""
+    strategy = STRATEGIES["mean"]
+    spec, population = study(strategy, users=users, tolerance="0.008"), synthetic("mean", {}, 1)
+    block_by_block = run_study(spec, strategy, population, 730_000, 1)
+    assert len(run_study_module.tasks_of(730_000)) == 8
+    monkeypatch.setattr(run_study_module, "_TASKS", 2)
+
+    assert [len(task) for task in run_study_module.tasks_of(730_000)] == [400_000, 330_000]
+    assert run_study(spec, strategy, population, 730_000, 1).entries == block_by_block.entries
+    (tally,) = block_by_block.counted.values()
+    assert (tally[0].received == 730_000) == (users == "all")
+
+
+def test_control_a_round_that_counts_whole_tasks_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    strategy = STRATEGIES["mean"]
+    spec, population = study(strategy, users="needed", tolerance="0.008"), synthetic("mean", {}, 1)
+    block_by_block = run_study(spec, strategy, population, 730_000, 1)
+    whole = Collection.__call__
+    monkeypatch.setattr(run_study_module, "_TASKS", 2)
+    monkeypatch.setattr(Collection, "__call__", lambda asked, users: [together(whole(asked, users))])
+
+    assert run_study(spec, strategy, population, 730_000, 1).entries != block_by_block.entries
+
+
+def together(blocks: list[list[Tally]]) -> list[Tally]:
+    return [reduce(add, part) for part in zip(*blocks, strict=True)]
+
+
+def test_tasks_are_whole_blocks_some_tens_or_large_ones() -> None:
+    for users, count, longest in (
+        (1, 1, 1),
+        (100_001, 2, BLOCK),
+        (30_000_000, 34, 9 * BLOCK),
+        (10**9, 313, 32 * BLOCK),
+    ):
+        tasks = run_study_module.tasks_of(users)
+
+        assert (len(tasks), len(tasks[0])) == (count, longest)
+        assert [task.start % BLOCK for task in tasks] == [0] * count
+        assert [user for task in tasks for user in (task.start, task.stop)][1:-1] == sorted(
+            [task.stop for task in tasks[:-1]] * 2
+        )
+        assert tasks[-1].stop == users
 
 
 def test_without_a_seed_the_noise_is_real_and_so_differs() -> None:

@@ -238,6 +238,23 @@ def test_what_has_no_form_is_not_printed(value: Any, complaint: str) -> None:
     assert complaint in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "value",
+    [1.0, [1, 2, SAFE + 1], {"a": [-SAFE - 1]}, ["\ud800"], {"é": 1}, [{1: 1}], [b"x"], {"a": {1, 2}}, [range(3)]],
+)
+def test_the_quick_look_lets_nothing_pass_that_is_refused(value: Any) -> None:
+    """What it is not sure of is looked at again, slowly; what it is sure of has a form."""
+    assert not canonical._plain(value)
+    with pytest.raises(ProtocolError):
+        canonical.dumps(value)
+
+
+@pytest.mark.parametrize("value", [None, True, SAFE, "a", [], {}, [1, True, None, "x"], {"a": [[-SAFE], {"b": ()}]}])
+def test_the_quick_look_knows_what_documents_are_made_of(value: Any) -> None:
+    assert canonical._plain(value)
+    canonical._check(value, "")
+
+
 def nested(depth: int) -> Any:
     """Lists in lists, `depth` of them."""
     value: Any = []

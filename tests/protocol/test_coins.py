@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from scipy import stats
 
 from askance_protocol import hadamard
-from askance_protocol.coins import MAX_USER, Coin, choices, rows
+from askance_protocol.coins import MAX_USER, Coin, choices, chosen, rows
 from askance_protocol.errors import ProtocolError
 
 DIGEST = hashlib.sha256(b"a round").hexdigest()
@@ -98,3 +98,22 @@ def sylvester(height: int) -> np.ndarray:
     while len(matrix) < height:
         matrix = np.block([[matrix, matrix], [matrix, -matrix]])
     return matrix
+
+
+def by_division(coins: np.ndarray, count: int) -> list[int]:
+    """The choice as the documentation defines it: ⌊high · count / 2³²⌋."""
+    return [(coin >> 32) * count >> 32 for coin in coins.tolist()]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 64, 65_536, 1 << 20])
+def test_a_choice_is_that_of_the_definition_and_is_known_without_looking_it_up(count: int) -> None:
+    ends = [(choice << 32) // count + off << 32 for choice in (0, 1, count // 2, count) for off in (-1, 0, 1)]
+    near = np.array([coin + off for coin in ends for off in (-1, 0, 1) if 0 <= coin + off < 1 << 64], np.uint64)
+    coins = np.concatenate([near, Coin(DIGEST).toss(range(500))])
+    made = by_division(coins, count)
+
+    assert choices(coins, count).tolist() == made
+    for first in {0, 1 % count, count // 2, count - 1}:
+        for number in {1, (count - first + 1) // 2, count - first}:
+            right = [first <= choice < first + number for choice in made]
+            assert chosen(coins, count, first, number).tolist() == right

@@ -43,6 +43,16 @@ def test_words_at_chosen_places_are_those_of_the_keystream() -> None:
     assert words_at(KEY, places).tolist() == words[places.astype(int)].tolist()
 
 
+@pytest.mark.parametrize("count", [0, 1, 2, 5, 300])
+@pytest.mark.parametrize("apart", [1, 4, 5, 6, 1000])
+def test_words_near_each_other_and_far_apart_are_those_of_the_keystream(count: int, apart: int) -> None:
+    """As a run, or each alone: which of the two is a matter of time."""
+    words = keystream(KEY, 8 * 77, 8 * (apart * count + 1)).view("<u8")
+    places = np.arange(count)[::-1] * apart
+
+    assert words_at(KEY, (places + 77).astype(np.uint64)).tolist() == words[places].tolist()
+
+
 def test_a_word_does_not_depend_on_which_others_were_completed() -> None:
     words = SimulatedRandom(7).draw(1000).words(np.arange(1000)).tolist()
     lazily = SimulatedRandom(7)

@@ -16,7 +16,7 @@ import askance_server
 from askance_server import create_app
 from askance_server.settings import Settings
 
-DESCRIPTION = "60da6b359a21e3b261d94bc3be80c6a738964cd8c4e6c0eeff58fac912e11e75"
+DESCRIPTION = "5c1cca216324dcbc1bf8ef9d78fa340b279a900a6281a44ef18cd52e17ec0dd1"
 """SHA-256 of /openapi.json without the version of this program. A change of the contract is a change here."""
 
 

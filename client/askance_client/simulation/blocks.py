@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from askance_client.population import Population
-from askance_protocol.channels.channel import Outcomes
 from askance_protocol.randomness import OsRandom, RandomSource, SimulatedRandom
 from askance_protocol.reports import ReportBatch
-from askance_protocol.rounds import PreparedRound, Questions
+from askance_protocol.rounds import InTurn, PreparedRound
 
 BLOCK: Final = 100_000
 """Users of a block, unless given."""
@@ -31,7 +30,7 @@ _M_MMAP_THRESHOLD: Final = -3
 _KEPT: Final = 1 << 24
 """Bytes of an array, up to which its memory is kept for the next one."""
 
-_MOST: Final = 4 / 3
+_MOST: Final = 0.75
 """Where fewer than three in four are asked, nothing is made of the others."""
 
 
@@ -43,17 +42,20 @@ def blocks_of(users: range, size: int = BLOCK) -> Iterator[range]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockReports:
-    """Reports of the users of a block who are asked, in any order, each with what was asked."""
+    """Reports of the users of a block who are asked, part by part, as they are counted."""
 
-    users: NDArray[np.uint64]
-    questions: Questions
-    outcomes: Outcomes
-    simulated: bool
+    start: int
+    asked: NDArray[np.intp] | None
+    """Who of the block is asked, where only their reports were drawn: a report's place is one among them."""
+    in_turn: InTurn
 
     def batch(self) -> ReportBatch:
         """The reports as a gateway delivers them: in the order of their users."""
-        order = np.argsort(self.users)
-        return ReportBatch(self.users[order], self.outcomes[order].astype(np.uint32), self.simulated)
+        places, outcomes = self.in_turn.places, self.in_turn.outcomes
+        order = np.argsort(places)
+        rows = places[order] if self.asked is None else self.asked
+        numbers = rows.astype(np.uint64) + np.uint64(self.start)
+        return ReportBatch(numbers, outcomes[order].astype(np.uint32), self.in_turn.simulated)
 
 
 def reports_of(
@@ -63,16 +65,14 @@ def reports_of(
     keep_memory()
     block = range(users.start - first, users.stop - first)
     asked, source = np.flatnonzero(round_.asked(users)), source_of(round_, users, seed)
-    if len(asked) * _MOST < len(users):
-        numbers = asked.astype(np.uint64) + np.uint64(users.start)
-        drawn = round_.respond_in_turn(round_.questions(numbers), population.some(block, asked), source)
-        numbers = numbers.take(drawn.places)
-    else:
-        # Examples of the few who are not asked are made as well, and looked at, rather than all others copied.
-        columns, some = population.columns(block), None if len(asked) == len(users) else asked
-        drawn = round_.respond_in_turn(round_.questions(users), columns, source, some)
-        numbers = drawn.places.astype(np.uint64) + np.uint64(users.start)
-    return BlockReports(numbers, drawn.questions, drawn.outcomes, drawn.simulated)
+    if len(asked) < _MOST * len(users):
+        questions = round_.questions(asked + users.start)
+        drawn = round_.respond_in_turn(questions, population.some(block, asked), source)
+        return BlockReports(users.start, asked, drawn)
+    # Examples of the few who are not asked are made as well, and looked at, rather than all others copied.
+    some = None if len(asked) == len(users) else asked
+    drawn = round_.respond_in_turn(round_.questions(users), population.columns(block), source, some)
+    return BlockReports(users.start, None, drawn)
 
 
 @cache

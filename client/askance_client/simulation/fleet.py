@@ -1,7 +1,7 @@
 """Many users over HTTP: each a real `User` with a wallet of her own, in one file for all users of a shard.
 
-A shard is what one process runs: some users, visited one after the other over a number of connections, each connection
-with an HTTP client of its own (one that is shared is five times slower). A fleet is several shards, a process each. A
+A shard is what one process runs: some users, visited one after the other over a number of connections, each a bare one
+for what its users send (`transport.bare`). A fleet is several shards, a process each. A
 fleet that was interrupted goes on with the same wallets: nobody randomizes a second time.
 """
 
@@ -39,6 +39,7 @@ from askance_client.transport import (
     Server,
     UnreachableError,
 )
+from askance_client.transport.bare import BareServer
 from askance_client.user import Result, User, count
 from askance_client.wallet import Identity, Wallet, WalletFile
 from askance_client.wallet.durable import make_folder
@@ -159,7 +160,7 @@ async def _enrol(shard: FleetShard, server: Server, file: WalletFile) -> None:
     file.moved(server.url)
 
 
-class TimedServer(Server):
+class TimedServer(BareServer):
     """A server over a connection of its own, that notes how long each report took."""
 
     latencies: list[float]

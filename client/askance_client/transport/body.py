@@ -19,20 +19,31 @@ AS_IT_IS: Final = "identity"
 
 async def read_body(response: httpx.Response, most: int) -> bytes | Refusal:
     """Read a body of `most` bytes at most; refuse one that is longer, or says that it will be, or is packed."""
-    codings = ",".join(response.headers.get_list("content-encoding"))
-    if {coding.strip().lower() for coding in codings.split(",")} - {AS_IT_IS, ""}:
-        return _refused(f"the answer is packed ({codings[:100]}), and was asked for as it is")
-    declared = response.headers.get("content-length", "")
-    if declared.isascii() and declared.isdigit() and int(declared[:20]) > most:
-        return _refused(f"the answer is {declared[:20]} bytes long, {most} are the most")
+    packed, declared = ",".join(response.headers.get_list("content-encoding")), response.headers.get("content-length")
+    if (refused := refused_head(packed, declared or "", most)) is not None:
+        return refused
     # In one buffer: as a list, an answer in pieces of a byte would take forty times its length.
     body = bytearray()
     # The stream itself: `aiter_bytes` unpacks.
     async for piece in cast("AsyncIterable[bytes]", response.stream):
         if len(body) + len(piece) > most:
-            return _refused(f"the answer is longer than {most} bytes")
+            return too_long(most)
         body += piece
     return bytes(body)
+
+
+def refused_head(codings: str, declared: str, most: int) -> Refusal | None:
+    """Why a body is refused by what its head says of its coding and its length; None if it is not."""
+    if codings and {coding.strip().lower() for coding in codings.split(",")} - {AS_IT_IS, ""}:
+        return _refused(f"the answer is packed ({codings[:100]}), and was asked for as it is")
+    if declared.isascii() and declared.isdigit() and int(declared[:20]) > most:
+        return _refused(f"the answer is {declared[:20]} bytes long, {most} are the most")
+    return None
+
+
+def too_long(most: int) -> Refusal:
+    """The refusal of a body that has come, and is longer than it may be."""
+    return _refused(f"the answer is longer than {most} bytes")
 
 
 def _refused(what: str) -> Refusal:

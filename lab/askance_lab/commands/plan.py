@@ -20,6 +20,7 @@ from askance_lab.commands.shared.exit_codes import say
 from askance_lab.commands.shared.options import (
     AlphaOption,
     AskOption,
+    CountsOption,
     DimensionOption,
     JsonOption,
     PopulationOption,
@@ -107,6 +108,7 @@ def plan(
         bool, typer.Option("--measure", help="Search by simulation for the number of users that suffice: no bound.")
     ] = False,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Number of simulated studies with --measure.")] = 40,
+    counts: CountsOption = False,
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Folder that keeps what --measure has found, and goes on with.")
     ] = Path("askance-plan"),
@@ -123,7 +125,9 @@ def plan(
         raise UsageError("measures one ε, over made-up users", where="--measure", remedy="leave out the others")
     example = None if schema is None else read_schema(schema)
     wanted = [
-        Wanted(strategy, {**asked, "epsilon": one, "beta": beta}, population, example, users, _delta(delta), out)
+        Wanted(
+            strategy, {**asked, "epsilon": one, "beta": beta}, population, example, users, _delta(delta), out, counts
+        )
         for one in several
     ]
     with ProgressBar("planning", quiet=True) as bar:
@@ -151,6 +155,13 @@ class Wanted:
     users: int | None
     delta: float
     out: Path
+    counts: bool
+    """Whether a measurement draws the tallies of its studies."""
+
+    @property
+    def measurement(self) -> Measurement:
+        """What a measurement of it is."""
+        return Measurement.of(self.strategy, self.terms, self.population, counts=self.counts)
 
 
 def _delta(text: str) -> float:
@@ -162,7 +173,7 @@ def _delta(text: str) -> float:
 
 
 def _measure(wanted: Wanted, seeds: int, most: int) -> MeasuredUsers:
-    measurement = Measurement.of(wanted.strategy, wanted.terms, wanted.population)
+    measurement = wanted.measurement
     trial = measurement.trial(wanted.population)
     try:
         with ProgressBar("simulated studies") as bar:
@@ -276,7 +287,7 @@ def _kept(wanted: Wanted) -> dict[str, Any] | None:
     """What was measured before, of the same."""
     if wanted.example is not None:
         return None
-    found = measured_users.kept(Measurement.of(wanted.strategy, wanted.terms, wanted.population), wanted.out)
+    found = measured_users.kept(wanted.measurement, wanted.out)
     return None if found is None else found.to_json()
 
 

@@ -12,6 +12,7 @@ import typer
 from askance_lab.commands.shared.completion import STRATEGIES
 from askance_lab.commands.shared.extras import require
 from askance_lab.commands.shared.options import (
+    CountsOption,
     EpsilonOption,
     JsonOption,
     ResumeOption,
@@ -82,6 +83,7 @@ def separation(
         Path, typer.Option("--out", metavar="DIR", help="Directory for the results, the plots and the report.")
     ] = Path("askance-separation"),
     workers: WorkersOption = 1,
+    counts: CountsOption = False,
     resume: ResumeOption = False,
     table: Annotated[
         bool,
@@ -104,7 +106,8 @@ def separation(
     if measured.exists() and not resume:
         raise UsageError("has results already", where=f"--out {out}", remedy="go on with --resume, or choose another")
     dimensions = sorted({*read_numbers(d, "--d", least=1)})
-    settings = settings_of(dimensions, epsilon, sorted({*read_numbers(users, "--users", least=1)}), learner or LEARNERS)
+    numbers = sorted({*read_numbers(users, "--users", least=1)})
+    settings = settings_of(dimensions, epsilon, numbers, learner or LEARNERS, counts=counts)
     require("matplotlib")  # before anything is measured that it has to draw
     out.mkdir(parents=True, exist_ok=True)
     with measuring("separation", len(settings) * seeds, out, resume=resume) as at, engine(workers=workers) as processes:

@@ -13,7 +13,12 @@ closed. An engine is therefore opened for a whole run:
         for tally in workers(count, blocks):
             ...
 
-An engine file ends with `ENGINE`, which builds its `WorkerPool` from their number.
+What a function carries (a partial's arguments, the fields of an object that is called) is sent to each worker once, and
+each task when it is due: so what all tasks share belongs to the function. Only some tasks for each worker are on their
+way at a time. A worker that is killed changes nothing: its tasks are done again, by the streams that they name.
+
+An engine file ends with `ENGINE`, which builds its `WorkerPool` from their number and, where it has clusters, the
+address of one.
 """
 
 from __future__ import annotations
@@ -22,12 +27,12 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 
-from askance_lab.engines.shared.workers import Engine, WorkerPool
+from askance_lab.engines.shared.workers import Engine, LostWorkerError, WorkerPool
 from askance_protocol import discovery
 from askance_protocol.errors import UsageError
 from askance_protocol.text import one_of, quoted
 
-__all__ = ["MOST_WORKERS", "Engine", "WorkerPool", "engine", "engine_names"]
+__all__ = ["MOST_WORKERS", "Engine", "LostWorkerError", "WorkerPool", "engine", "engine_names"]
 
 MOST_WORKERS = 256
 
@@ -37,12 +42,15 @@ def engine_names() -> list[str]:
     return discovery.names(sys.modules[__name__])
 
 
-def engine(name: str = "local", workers: int = 1) -> WorkerPool:
-    """Engine of this name. Its processes start with the first tasks; leave its `with` block to end them."""
+def engine(name: str = "local", workers: int = 1, cluster: str | None = None) -> WorkerPool:
+    """Engine of this name, with workers of its own or those of a cluster that is running.
+
+    Its processes start with the first tasks; leave its `with` block to end them.
+    """
     if name not in engine_names():
         remedy = one_of(name, engine_names())
         raise UsageError(f"{quoted(name)} is not an engine", where="engine", remedy=remedy)
     if not 1 <= workers <= MOST_WORKERS:
         raise UsageError(f"{workers} is not from 1 to {MOST_WORKERS}", where="workers", remedy="give fewer")
-    build: Callable[[int], WorkerPool] = import_module(f"{__name__}.{name}").ENGINE
-    return build(workers)
+    build: Callable[[int, str | None], WorkerPool] = import_module(f"{__name__}.{name}").ENGINE
+    return build(workers, cluster)

@@ -1,51 +1,199 @@
-"""Dask: its synchronous scheduler for one worker, its scheduler of processes for several."""
+"""Dask: a cluster that is running, by its address, or one of this machine's own, which ends with the engine.
+
+The function, with all that it carries, is a result of its own in the cluster: a worker gets it once, from another one
+that has it, and where all that had it are gone, the scheduler has it made again. A task is then a few bytes, and so is
+its result. The cluster of this machine listens on the loopback only, and speaks TLS with a certificate that nobody else
+has: what reaches a Dask scheduler runs code as its user. One worker without a cluster is a thread of this process.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import logging
+import pickle
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from importlib.metadata import version
 from typing import Any, Final, TypeVar
 
-from askance_lab.engines.shared.pool import ProcessPool
-from askance_lab.engines.shared.workers import WorkerPool
-from askance_protocol.errors import MissingExtraError
+from askance_lab.engines.shared.workers import ATTEMPTS, IN_FLIGHT, LostWorkerError, WorkerPool
+from askance_protocol.errors import AskanceError, Code, MissingExtraError, UsageError
 
 T = TypeVar("T")
 Task = TypeVar("Task")
 
+_PATIENCE: Final = 10.0
+"""Seconds in which a cluster has to answer."""
+_COUNTED_EVERY: Final = 5.0
+"""Seconds between two looks at how many workers a cluster has: they come and go."""
+_SETTINGS: Final[Mapping[str, Any]] = {
+    "distributed.admin.large-graph-warning-threshold": "1TB",  # a population of rows is sent on purpose
+    "distributed.comm.timeouts.connect": f"{_PATIENCE}s",
+    "distributed.scheduler.allowed-failures": ATTEMPTS - 1,
+    "distributed.scheduler.http.routes": [],
+    "distributed.scheduler.worker-saturation": "inf",  # the engine itself sends no more than a few tasks ahead
+    "distributed.worker.http.routes": [],
+    "distributed.worker.profile.enabled": False,
+}
+
+
+class ClusterError(AskanceError):
+    """A cluster that cannot be used."""
+
+    code = Code.UNREACHABLE
+
 
 class Dask(WorkerPool):
-    """Engine that runs graphs of tasks, each with as many tasks as there are workers."""
+    """Engine that keeps a few tasks for each worker on their way."""
 
-    def __init__(self, workers: int) -> None:
-        super().__init__(workers)
-        self._pool = ProcessPool(workers)
+    has_clusters = True
+
+    def __init__(self, workers: int, cluster: str | None = None) -> None:
+        super().__init__(workers, cluster)
+        self._open = ExitStack()
+        self._client: Any = None
+        self._counted = float("-inf")
 
     def completed(self, function: Callable[[Task], T], tasks: Sequence[Task]) -> Iterator[tuple[int, T]]:
-        """Results graph by graph: Dask returns those of a graph when all of it is done."""
-        compute, delayed = _dask()
-        for begin in range(0, len(tasks), self.workers):
-            some = tasks[begin : begin + self.workers]
-            # A task is passed as one opaque value: Dask would look into containers for more tasks.
-            graph = [delayed(function, pure=False)(task) for task in some]
-            yield from enumerate(compute(*graph, **self._scheduler()), begin)
-
-    def _scheduler(self) -> dict[str, Any]:
-        if self.workers == 1:
-            return {"scheduler": "synchronous"}
-        return {"scheduler": "processes", "pool": self._pool.executor, "chunksize": 1}
+        """Results as the cluster completes them."""
+        distributed, client = _distributed(), self._connected()
+        carried = client.submit(_unpacked, pickle.dumps(function, pickle.HIGHEST_PROTOCOL), pure=False)
+        waiting: dict[Any, int] = {}
+        flow = distributed.as_completed(with_results=True)
+        try:
+            for index, task in enumerate(tasks):
+                while len(waiting) >= IN_FLIGHT * self._size():
+                    yield _next(flow, waiting)
+                # A task is one opaque value: Dask would look into containers for more tasks.
+                future = client.submit(_done, carried, pickle.dumps(task), pure=False)
+                waiting[future] = index
+                flow.add(future)
+            while waiting:
+                yield _next(flow, waiting)
+        except distributed.KilledWorker:
+            raise LostWorkerError.again_and_again() from None
+        except distributed.client.FutureCancelledError:
+            raise ClusterError("has gone away", where=self._where, remedy="start it again") from None
+        finally:
+            if waiting:
+                client.cancel(list(waiting))
 
     def close(self) -> None:
-        """Close the pool."""
-        self._pool.close()
+        """Leave the cluster; end it if it is this engine's own."""
+        self._client = None
+        self._open.close()
+
+    # ---------------------------------------------------------------------------------------------------- the cluster
+
+    @property
+    def _where(self) -> str:
+        return self.cluster or "the cluster of this machine"
+
+    def _size(self) -> int:
+        """Number of threads that work."""
+        if self.cluster is None:
+            return self.workers
+        now = time.monotonic()
+        if now - self._counted >= _COUNTED_EVERY:
+            self._counted = now
+            self.workers = max(1, sum(self._connected().nthreads().values()))
+        return self.workers
+
+    def _connected(self) -> Any:
+        if self._client is None:
+            distributed = _distributed()
+            logging.getLogger("distributed").setLevel(logging.CRITICAL)
+            self._open.enter_context(_dask_config().set(_SETTINGS))
+            try:
+                if self.cluster is None:
+                    self._client = self._open.enter_context(distributed.Client(self._own(distributed)))
+                else:
+                    self._client = self._open.enter_context(_joined(distributed, self.cluster))
+                    _check(self._client, self.cluster)
+            except BaseException:
+                self.close()
+                raise
+        return self._client
+
+    def _own(self, distributed: Any) -> Any:
+        """A cluster of this machine. Its own memory limits would end a worker: the system's do that, as everywhere."""
+        several = self.workers > 1
+        of_processes = {"host": "127.0.0.1", "security": True} if several else {}
+        return self._open.enter_context(
+            distributed.LocalCluster(
+                n_workers=self.workers,
+                threads_per_worker=1,
+                processes=several,
+                dashboard_address=None,
+                # Without a dashboard, too, it has a port for pages, of which there are none: not the one of all others.
+                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
+                memory_limit=0,
+                silence_logs=logging.CRITICAL,
+                **of_processes,
+            )
+        )
 
 
-def _dask() -> tuple[Any, Any]:
+def _next(flow: Any, waiting: dict[Any, int]) -> tuple[int, Any]:
+    future, result = next(flow)
+    return waiting.pop(future), result
+
+
+def _joined(distributed: Any, cluster: str) -> Any:
     try:
-        import dask  # noqa: PLC0415 - belongs to an extra, and is slow to load
+        return distributed.Client(cluster, timeout=_PATIENCE)
+    except (OSError, TimeoutError):
+        remedy = "start one: dask scheduler, and dask worker with its address"
+        raise ClusterError("does not answer", where=cluster, remedy=remedy) from None
+    except ValueError:
+        remedy = "give it as tcp://HOST:PORT"
+        raise UsageError("is no address of a cluster", where=f"--cluster {cluster}", remedy=remedy) from None
+
+
+def _check(client: Any, cluster: str) -> None:
+    """Refuse a cluster without workers, or with another version than this one: it would give other numbers."""
+    try:
+        client.wait_for_workers(1, timeout=_PATIENCE)
+        found = set(client.run(_version).values())
+    except TimeoutError:
+        raise ClusterError("has no workers", where=cluster, remedy=f"start some: dask worker {cluster}") from None
+    except ModuleNotFoundError as error:
+        raise ClusterError(f"cannot load {error.name}", where=cluster, remedy="install askance there") from None
+    if found != {_version()}:
+        raise ClusterError(
+            f"has askance {', '.join(sorted(found))}", where=cluster, remedy=f"install {_version()} there, as here"
+        )
+
+
+def _distributed() -> Any:
+    try:
+        import distributed  # noqa: PLC0415 - belongs to an extra, and is slow to load
     except ImportError:
-        raise MissingExtraError.of("dask", "dask") from None
-    untyped: Any = dask
-    return untyped.compute, untyped.delayed
+        raise MissingExtraError.of("distributed", "dask") from None
+    untyped: Any = distributed
+    return untyped
+
+
+def _dask_config() -> Any:
+    import dask.config  # noqa: PLC0415 - belongs to an extra
+
+    untyped: Any = dask.config
+    return untyped
+
+
+# ------------------------------------------------------------------------------------------------------ in a worker
+
+
+def _unpacked(function: bytes) -> Callable[[Any], Any]:
+    return pickle.loads(function)  # noqa: S301 - from the process whose cluster this is
+
+
+def _done(function: Callable[[Any], Any], task: bytes) -> Any:
+    return function(pickle.loads(task))  # noqa: S301 - as above
+
+
+def _version() -> str:
+    return version("askance")
 
 
 ENGINE: Final = Dask

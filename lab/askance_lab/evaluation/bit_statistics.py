@@ -164,7 +164,7 @@ def _read(
     place: int,
     chances: tuple[int, int],
 ) -> dict[tuple[Any, ...], tuple[int, int]]:
-    """States after one more bit, which some of the statistics read; each with its weight and a vector that leads there."""
+    """States after one more bit, which some statistics read: the weight of each, and a vector that leads there."""
     after = dict[tuple[Any, ...], tuple[int, int]]()
     for state, (weight, vector) in states.items():
         for bit, chance in enumerate(chances):

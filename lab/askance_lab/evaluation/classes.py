@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, cast
 
@@ -119,8 +119,8 @@ def exact_counts(places: NDArray[np.intp], weights: Weights, size: int) -> Weigh
 
 
 KNOWN: Final = (
-    "leave it out: then users are simulated one by one. Counts are for made-up users whose fields have a law (all kinds "
-    "but clusters and separator), and for questions that tell a million classes of them apart at most"
+    "leave it out: then users are simulated one by one. Counts are for made-up users of all kinds but clusters and "
+    "separator, and for questions, and labels, that tell a million classes of them apart at most"
 )
 
 
@@ -213,40 +213,53 @@ def _mask(bits: str) -> int:
 
 def _terms(node: Expression) -> _Terms | None:
     """A test of bits of one field as the parity of terms, up to its sign; None if it is none."""
+    for holds in (1, 0):
+        term = _term(node, holds)
+        if term is not None:
+            return term[0], (term[1:],)
     match node:
-        case Bit(field=name, index=index):
-            return name, ((1 << index, 1 << index),)
         case Parity(field=name, mask=mask):
             return name, parity_of(int(mask, 16)).terms
         case Not(of=inner):
             return _terms(inner)
-        case And(of=parts):
-            return _one_term(parts, 1)
-        case Or(of=parts):
-            return _one_term(parts, 0)
         case Xor(of=parts):
-            every = [_terms(part) for part in parts]
-            names = {None if each is None else each[0] for each in every}
-            if len(names) == 1 and None not in names:
-                return cast("str", names.pop()), tuple(term for each in every if each for term in each[1])
+            found = [each for each in map(_terms, parts) if each is not None]
+            if len(found) == len(parts) and len({name for name, _ in found}) == 1:
+                return found[0][0], tuple(term for _, terms in found for term in terms)
+        case _:
+            pass
     return None
 
 
-def _one_term(parts: tuple[Any, ...], wanted: int) -> _Terms | None:
-    """All of some bits have their values; or, which is the opposite, one at least has another."""
-    mask, values, names = 0, 0, set[str]()
-    for part in parts:
-        value, test = wanted, part
-        while isinstance(test, Not):
-            value, test = 1 - value, test.of
-        if not isinstance(test, Bit) or (mask >> test.index & 1 and values >> test.index & 1 != value):
+def _term(node: Expression, holds: int) -> tuple[str, int, int] | None:
+    """The field, the mask and the values of bits that all have to be so for a test to hold, or not to hold."""
+    match node:
+        case Bit(field=name, index=index):
+            return name, 1 << index, holds << index
+        case Not(of=inner):
+            return _term(inner, 1 - holds)
+        case And(of=parts) if holds:
+            return _together(parts, 1)
+        case Or(of=parts) if not holds:
+            return _together(parts, 0)
+        case Compare(left=Slice(field=name, first=first, width=width), relation="=", right=Integer(of=value)) if holds:
+            return (name, (1 << width) - 1 << first, value << first) if 0 <= value < 1 << width else None
+        case _:
             return None
-        mask, values = mask | 1 << test.index, values | value << test.index
-        names.add(test.field)
-    return (names.pop(), ((mask, values),)) if len(names) == 1 else None
 
 
-# ----------------------------------------------------------------------------------------------------------- the classes
+def _together(parts: Sequence[Expression], holds: int) -> tuple[str, int, int] | None:
+    """All of some tests hold, or none."""
+    name, mask, values = "", 0, 0
+    for part in parts:
+        term = _term(part, holds)
+        if term is None or (name and term[0] != name) or (values ^ term[2]) & mask & term[1]:
+            return None
+        name, mask, values = term[0], mask | term[1], values | term[2]
+    return name, mask, values
+
+
+# ---------------------------------------------------------------------------------------------------------- the classes
 
 
 def _made_up(population: Population) -> Synthetic:
@@ -320,7 +333,15 @@ def _listed(feature: Feature, reads: _Reads) -> tuple[Mapping[str, Column], Weig
 
 def _statistics(every: Mapping[Statistic, None]) -> list[Statistic]:
     """The statistics, with all that are bits themselves as one."""
-    taken = sum({1 << j for each in every if isinstance(each, Taken) for j in range(each.reads.bit_length()) if each.reads >> j & 1})
+    taken = sum(
+        {
+            1 << j
+            for each in every
+            if isinstance(each, Taken)
+            for j in range(each.reads.bit_length())
+            if each.reads >> j & 1
+        }
+    )
     others = [each for each in every if not isinstance(each, Taken)]
     return [Taken(taken), *others] if taken else others
 

@@ -2,15 +2,15 @@
 
 Theory of operation
 -------------------
-A class has an integer weight w of W in all, so that its count is Binomial(n, w/W). NumPy's generator rounds p to a
-double and adds up terms as large as n: at n = 10¹² its acceptance test is wrong in the fifth digit. Here the weights
-stay integers, and only the last comparison is made in doubles, on numbers that rounding does not touch.
+A class has an integer weight w of W in all, so that its count is Binomial(n, w/W). NumPy's generator rounds w/W to a
+double, and multiplies logarithms by n whose arguments are rounded, so that its comparisons are off by about n·10⁻¹⁶: at
+n = 10¹² by 10⁻⁴. Here weights are integers, and only the last comparison is made in doubles, of terms without n.
 
-*Rejection from blocks.* A binomial's mass function f is log-concave with mode m = ⌊(n + 1)·w/W⌋. If f(m ± (b + 1)) and
-f(m ± b) are at most f(m)/2, then f at k·b or more beyond the mode is at most 2⁻ᵏ·f(m), for every k. So: choose a side;
-a block k with probability 2⁻ᵏ⁻¹, by the zeros at the end of a random word; one of the b numbers of the block, all alike;
-and accept it with probability 2ᵏ·f(y)/f(m), which is at most 1. With b about 1.2 standard deviations, every other one
-is accepted. The distance of y from the mean n·w/W, which the weights give exactly, is what f is computed from.
+*Rejection from blocks.* A binomial's mass function f is log-concave with mode m = ⌊(n + 1)·w/W⌋. So if f(m ± b) is at
+most f(m)/2, then f at k·b or more beyond the mode is at most 2⁻ᵏ·f(m), for every k. Choose a side; a block k with
+probability 2⁻ᵏ⁻¹, by the zeros at the end of a random word; one of the b numbers of the block, all alike; and accept
+it with probability 2ᵏ·f(y)/f(m), which is at most 1. With b about 1.2 standard deviations, every other one is accepted.
+What f is computed from is the distance of y from the mean n·w/W, and that is known exactly.
 
 *The mass function* is that of Loader, "Fast and accurate computation of binomial probabilities" (2000): its terms are
 as small as its logarithm, not as large as n. f(y)/f(m) is within 10⁻¹² of itself for up to 2⁴⁸ users, and so is the
@@ -40,7 +40,7 @@ _EXACT: Final = 16
 
 
 def stirling_error(n: int) -> float:
-    """ln n! − (½·ln(2πn) + n·ln n − n), for small n, where its series does not do."""
+    """Return ln n! − (½·ln(2πn) + n·ln n − n), for small n, where its series does not do."""
     return math.lgamma(n + 1) - (n + 0.5) * math.log(n) + n - 0.5 * math.log(2 * math.pi) if n else 0.0
 
 
@@ -146,7 +146,9 @@ def _error(counts: Integers) -> Floats:
     n = np.maximum(counts, _EXACT).astype(np.float64)
     squared = n * n
     series = (
-        1 / 12 - (1 / 360 - (1 / 1260 - (1 / 1680 - (1 / 1188 - 691 / 360360 / squared) / squared) / squared) / squared) / squared
+        1 / 12
+        - (1 / 360 - (1 / 1260 - (1 / 1680 - (1 / 1188 - 691 / 360360 / squared) / squared) / squared) / squared)
+        / squared
     ) / n
     return np.where(counts < _EXACT, _ERRORS[np.minimum(counts, _EXACT - 1)], series)
 

@@ -78,12 +78,14 @@ class Measurement:
     """The study's, and those of its users."""
     population: str
     version: str
+    counts: bool = False
+    """Whether the tallies of its studies are drawn: of one law, but other numbers for a seed, so kept apart."""
 
     @classmethod
-    def of(cls, strategy: str, parameters: Parameters, kind: str | None) -> Self:
+    def of(cls, strategy: str, parameters: Parameters, kind: str | None, *, counts: bool = False) -> Self:
         """The measurement that a plan would show."""
         found = strategy_named(registry(), strategy)
-        return cls(strategy, parameters, kind or found.examples or "uniform", version("askance"))
+        return cls(strategy, parameters, kind or found.examples or "uniform", version("askance"), counts)
 
     @property
     def document(self) -> dict[str, Any]:
@@ -93,6 +95,7 @@ class Measurement:
             "parameters": {name: self.parameters[name] for name in sorted(self.parameters)},
             "population": self.population,
             "version": self.version,
+            **({"counts": True} if self.counts else {}),
         }
 
     def file(self, folder: Path) -> Path:
@@ -107,7 +110,7 @@ class Measurement:
             what = "promises nothing, so no number of users can be said to suffice"
             raise UsageError(what, where=self.strategy, remedy="leave out --measure")
         study, own = split_parameters(strategy, self.parameters, kind)
-        return PromiseTrial(strategy, study, own, kind)
+        return PromiseTrial(strategy, study, own, kind, self.counts)
 
     @property
     def rate(self) -> Fraction:

@@ -154,12 +154,15 @@ class PromiseTrial:
     """The population's own parameters."""
     kind: str | None = None
     """Of the made-up users; None: whom the strategy is shown on."""
+    counts: bool = False
+    """Whether tallies are drawn from their law, and no user is made."""
 
     def __call__(self, users: int, seed: int) -> TrialOutcome:
         """Run one study over a population that the seed draws."""
         population = made_up(self.strategy, self.parameters, seed, self.own, self.kind)
         parameters, right = {"users": "all", **self.parameters}, partial(self._kept, population)
-        return study(self.strategy.on(population.schema), parameters, population, users, seed, right)
+        strategy = self.strategy.on(population.schema)
+        return study(strategy, parameters, population, users, seed, right, counts=self.counts)
 
     def _kept(self, population: Population, learned: Learnt, truth: Learnt) -> bool:  # noqa: ARG002 - the population's
         own = planning.strategy_parameters(self.parameters)
@@ -181,9 +184,11 @@ def study(
     users: int,
     seed: int,
     right: Callable[[Learnt, Learnt], bool] = exactly,
+    *,
+    counts: bool = False,
 ) -> TrialOutcome:
     """Run one study. It fails, as on the server, if a part gets no report or too few users are left."""
-    people = LocalReports(study_for(strategy, parameters, seed), strategy, population, users, seed)
+    people = LocalReports(study_for(strategy, parameters, seed), strategy, population, users, seed, counts=counts)
     try:
         learned = run(strategy, planning.strategy_parameters(parameters), people).hypothesis.value
     except planning.TooFewUsersError:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from askance_protocol.arrays import Integers, Truths
-from askance_protocol.examples import Columns, words_of
+from askance_protocol.examples import Column, Columns, words_of
 from askance_protocol.queries.language import Bit, Expression, Integer, Parity, Slice, Term
 from askance_protocol.queries.query import BooleanQuery, CellQuery, RealQuery
 from askance_protocol.values import Value
@@ -42,7 +42,7 @@ def alike(queries: Sequence[AnyQuery]) -> AnyQuery | None:
 
 def dealt_to(columns: Columns, dealt: NDArray[np.integer[Any]]) -> Columns:
     """The same examples, with the number of the query that each is asked."""
-    return Columns(columns.schema, {**columns.arrays, DEALT: dealt}, len(columns))
+    return Columns(columns.schema, {**columns.arrays, DEALT: cast("Column", dealt)}, len(columns))
 
 
 class _UnlikeError(Exception):
@@ -78,8 +78,8 @@ def _below(values: Sequence[Any]) -> Any:
 
 def _is_node(value: Any) -> bool:
     """Whether a member holds a node, or several."""
-    held: Any = value[0] if isinstance(value, tuple) and value else value
-    return isinstance(held, Expression | Term)
+    held = cast("tuple[Any, ...]", value)[:1] if isinstance(value, tuple) else (value,)
+    return any(isinstance(each, Expression | Term) for each in held)
 
 
 def _differ(values: Sequence[Any]) -> bool:

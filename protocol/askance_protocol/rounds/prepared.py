@@ -15,6 +15,10 @@ charges, the number of outcomes) is read off their published forms.
   by both sides. A table or a query is as long as its document; what grows without it are channels of a formula.
 
 Everything that is refused here is refused from public data.
+
+Who speaks for many users (`respond_in_turn`) goes through the parts in their order, and in each through its users in
+theirs: so it is defined which word of a seeded source decides whose report. Parts that differ in a constant only are
+answered together, which changes no report (`queries.together`).
 """
 
 from __future__ import annotations
@@ -31,7 +35,7 @@ from numpy.typing import NDArray
 from askance_protocol.arrays import Truths, Whole
 from askance_protocol.channels import Channel, Sample
 from askance_protocol.channels.channel import Outcomes, Pooling
-from askance_protocol.coins import Coin, Users, choices, rows, rows_from_one
+from askance_protocol.coins import Coin, Users, choices, chosen, rows, rows_from_one
 from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Columns, Example
 from askance_protocol.hadamard import Answers, PublicRows
@@ -43,7 +47,7 @@ from askance_protocol.rounds.spec import Part, RoundSpec, StudySpec
 from askance_protocol.schema import Schema
 from askance_protocol.text import counted
 
-Places = NDArray[np.intp]
+UserPlaces = NDArray[np.intp]
 
 MAX_WORK: Final = 1 << 23
 """Microseconds, about, that it takes to prepare all parts of a round. 4,096 parts of Laplace noise on twentieths, or a
@@ -92,7 +96,7 @@ class Question:
     row: int
 
 
-class Questions(NamedTuple):
+class Dealt(NamedTuple):
     """What many users are asked: the part of each, and its public row, 0 where the part has none."""
 
     parts: NDArray[np.uint16]
@@ -103,9 +107,11 @@ class Questions(NamedTuple):
 class InTurn:
     """Reports of many users, those of the first part first."""
 
-    places: Places
+    places: UserPlaces
     """Which of the users each report is from."""
-    questions: Questions
+    rows: PublicRows
+    ends: UserPlaces
+    """Where the reports of each part begin, and where those of the last one end."""
     outcomes: Outcomes
     simulated: bool
 
@@ -114,9 +120,8 @@ class InTurn:
 class _Order:
     """Users in the order of their parts, those of each part in their own order."""
 
-    places: Places
-    parts: NDArray[np.uint16]
-    ends: Places
+    places: UserPlaces
+    ends: UserPlaces
     """Where each part begins, and where the last one ends."""
     everybody: bool
     """Whether they are all users, in their own order."""
@@ -133,15 +138,15 @@ class AskedAlike:
     whole: bool
     """Whether they are all parts of the round."""
 
-    def inputs(self, columns: Columns, asked: Questions, mine: Places) -> NDArray[np.integer[Any]]:
+    def inputs(self, columns: Columns, asked: Dealt, mine: UserPlaces) -> NDArray[np.integer[Any]]:
         """The channel's inputs for those of these users who are asked one of these parts, in the order of `mine`."""
         if self.whole:
             # It is their inputs that are put in order, and not all that they hold.
             inputs = self._inputs(columns, asked)
             return inputs if self.query is None and len(mine) == len(columns) else inputs.take(mine)
-        return self._inputs(columns.take(mine), Questions(asked.parts.take(mine), asked.rows.take(mine)))
+        return self._inputs(columns.take(mine), Dealt(asked.parts.take(mine), asked.rows.take(mine)))
 
-    def _inputs(self, columns: Columns, asked: Questions) -> NDArray[np.integer[Any]]:
+    def _inputs(self, columns: Columns, asked: Dealt) -> NDArray[np.integer[Any]]:
         query, prepared = self.query, self.first.query
         if query is None:
             return self.first.encode_all(prepared.answers(columns), asked.rows)
@@ -235,30 +240,28 @@ class PreparedRound:
             inside = (users >= cohort.first_user) & (users < beyond)
         if cohort.slot_count == cohort.slots:
             return inside
-        slots = choices(self._cohort_coin.toss(users), cohort.slots)
-        # Those before the first slot become the largest numbers that there are.
-        return inside & (slots - np.uint32(cohort.first_slot) < np.uint32(cohort.slot_count))
+        return inside & chosen(self._cohort_coin.toss(users), cohort.slots, cohort.first_slot, cohort.slot_count)
 
     def question(self, user: int) -> Question:
         """The part and the row of one user."""
         dealt, public_rows = self.questions(range(user, user + 1))
         return Question(int(dealt[0]), int(public_rows[0]))
 
-    def questions(self, users: Users) -> Questions:
+    def questions(self, users: Users) -> Dealt:
         """The part and the row of each of these users."""
         if len(self.rows) == 1 and self.rows[0] == 1:
-            return Questions(np.zeros(len(users), np.uint16), np.zeros(len(users), np.uint16))
+            return Dealt(np.zeros(len(users), np.uint16), np.zeros(len(users), np.uint16))
         coins = self._round_coin.toss(users)
         dealt = self._parts_of(coins)
         if max(self.rows) == 1:
-            return Questions(dealt, np.zeros(len(users), np.uint16))
+            return Dealt(dealt, np.zeros(len(users), np.uint16))
         last = self._last_rows[0] if len(self.rows) == 1 else self._last_rows.take(dealt)
         if self._from_one.all():
-            return Questions(dealt, rows_from_one(coins, last))
+            return Dealt(dealt, rows_from_one(coins, last))
         found = rows(coins, last)
         if self._from_one.any():
             np.copyto(found, rows_from_one(coins, last), where=self._from_one.take(dealt))
-        return Questions(dealt, found)
+        return Dealt(dealt, found)
 
     def _parts_of(self, coins: Words) -> NDArray[np.uint16]:
         """The part that each coin deals."""
@@ -292,7 +295,7 @@ class PreparedRound:
         return Sample(outcomes, reports.simulated)
 
     def respond_in_turn(
-        self, asked: Questions, columns: Columns, source: RandomSource, among: Places | None = None
+        self, asked: Dealt, columns: Columns, source: RandomSource, among: UserPlaces | None = None
     ) -> InTurn:
         """The reports of many users, part by part: of all, or of those at some places, which are in order.
 
@@ -303,8 +306,10 @@ class PreparedRound:
         for group in self._groups(order):
             mine = order.places[order.ends[group.numbers.start] : order.ends[group.numbers.stop]]
             drawn.append(group.first.channel.sample(group.inputs(columns, asked, mine), source).outcomes)
-        rows = asked.rows if order.everybody else asked.rows.take(order.places)
-        return InTurn(order.places, Questions(order.parts, rows), np.concatenate(drawn), source.simulated)
+        # Where nobody has a row, all of them are 0.
+        same = order.everybody or max(self.rows) == 1
+        rows = asked.rows[: len(order.places)] if same else asked.rows.take(order.places)
+        return InTurn(order.places, rows, order.ends, np.concatenate(drawn), source.simulated)
 
     def _groups(self, order: _Order) -> Iterator[AskedAlike]:
         """The parts that somebody is asked; those that are asked alike together, where that is worth looking."""
@@ -320,23 +325,29 @@ class PreparedRound:
 
         A part that is unsound is alone: who is dealt it refuses it, and others go on.
         """
-        runs = dict[range, AnyQuery | None]()
-        begin = 0
-        while begin < len(self.rows):
+        count = len(self.rows)
+        whole = self._in_one(range(count)) if count > 1 else None
+        if whole is not None:
+            return {range(count): whole}
+        runs, begin = dict[range, AnyQuery | None](), 0
+        while begin < count:
             end = begin + 1
-            while end < len(self.rows) and self._are_alike(begin, end):
+            while end < count and self._in_one((begin, end)) is not None:
                 end += 1
-            runs[range(begin, end)] = alike([self.spec.parts[number].query for number in range(begin, end)])
+            run = range(begin, end)
+            runs[run] = self._in_one(run) if len(run) > 1 else None
             begin = end
         return runs
 
-    def _are_alike(self, one: int, other: int) -> bool:
+    def _in_one(self, numbers: Sequence[int]) -> AnyQuery | None:
+        """One query in place of those of some parts; None where they are not asked alike."""
         try:
-            first, second = self.parts[one], self.parts[other]
+            first, *others = (self.parts[number] for number in numbers)
         except ProtocolError:
-            return False
-        same = first.channel == second.channel and first.pooling == second.pooling
-        return same and alike([first.query.query, second.query.query]) is not None
+            return None
+        if any(each.channel != first.channel or each.pooling != first.pooling for each in others):
+            return None
+        return alike([self.parts[number].query.query for number in numbers])
 
     @cached_property
     def _round_coin(self) -> Coin:
@@ -413,18 +424,20 @@ def _pooling_of(part: Part, schema: Schema) -> Pooling | None:
         return None
 
 
-def _by_part(parts: NDArray[np.uint16], count: int, among: Places | None) -> _Order:
+def _by_part(parts: NDArray[np.uint16], count: int, among: UserPlaces | None) -> _Order:
     everybody = np.arange(len(parts)) if among is None else among
     if count == 1:
-        return _Order(everybody, parts[: len(everybody)], np.array([0, len(everybody)]), among is None)
+        return _Order(everybody, np.array([0, len(everybody)]), among is None)
     bits = len(parts).bit_length()
     key = np.uint32 if count.bit_length() + bits <= 32 else np.uint64
     mine = parts if among is None else parts.take(among)
     # Part and place are sorted as one number, in a quarter of the time that a stable sort of the parts takes.
-    keys = np.sort(mine.astype(key) << key(bits) | everybody.astype(key))
+    keys = mine.astype(key) << key(bits)
+    keys |= everybody.astype(key)
+    keys.sort()
     ends = np.searchsorted(keys, np.arange(count + 1, dtype=key) << key(bits))
     places = (keys & key((1 << bits) - 1)).astype(np.intp)
-    return _Order(places, (keys >> key(bits)).astype(np.uint16), ends, everybody=False)
+    return _Order(places, ends, everybody=False)
 
 
 def _each_alone(count: int) -> Mapping[range, AnyQuery | None]:

@@ -43,7 +43,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -303,6 +303,9 @@ class Ledger(ABC):
     All methods are synchronous, and may be called from several threads at once. Those that take long (`tallies`,
     `affording` over all users, `round` at its first use) hold up no `charge`.
     """
+
+    shared: ClassVar[bool] = False
+    """Whether other servers may write to what is kept: then what they did is found by looking."""
 
     # ------------------------------------------------------------------------------------------------------ users
 

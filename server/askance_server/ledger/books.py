@@ -18,10 +18,11 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,42 +130,45 @@ class Shelf:
 
     def __init__(self, directory: Path | None = None) -> None:
         self._directory = directory
-        self._file: IO[bytes] | None = None
+        self._descriptor: int | None = None
         self._kept: dict[int, bytes] = {}
         """What has no place in the file, by where it would begin."""
         self._end = 0
         self._alone = threading.Lock()
+        self._give_back: Callable[[], object] = lambda: None
+
+    def close(self) -> None:
+        """Give the file back. From then on its number may be that of another."""
+        self._directory = self._descriptor = None
+        self._give_back()
 
     def put(self, block: bytes) -> int:
         """Put a block away; the place where it is."""
         with self._alone:
             place, self._end = self._end, self._end + len(block)
-            try:
-                descriptor = self._descriptor()
-                if descriptor is not None and os.pwrite(descriptor, block, place) == len(block):
-                    return place
-            except OSError:
-                # The disk is full, say. What is at stake is memory, and no report.
-                pass
-            self._kept[place] = block
+            if not self._written(block, place):
+                self._kept[place] = block
             return place
 
-    def _descriptor(self) -> int | None:
-        if self._file is None and self._directory is not None:
-            self._file = tempfile.TemporaryFile(dir=self._directory, buffering=0)  # noqa: SIM115 - closed with the ledger
-        return None if self._file is None else self._file.fileno()
+    def _written(self, block: bytes, place: int) -> bool:
+        """Whether the block is in the file. If the disk is full, say, what is at stake is memory, and no report."""
+        if self._directory is None:
+            return False
+        try:
+            if self._descriptor is None:
+                with tempfile.TemporaryFile(dir=self._directory) as file:
+                    self._descriptor = os.dup(file.fileno())
+                self._give_back = weakref.finalize(self, os.close, self._descriptor)
+            return os.pwrite(self._descriptor, block, place) == len(block)
+        except OSError:
+            return False
 
     def get(self, place: int, size: int) -> bytes:
         """A block."""
         kept = self._kept.get(place)
-        if kept is not None or self._file is None:
-            return kept or b""
-        return os.pread(self._file.fileno(), size, place)
-
-    def close(self) -> None:
-        """Give the file back."""
-        if self._file is not None:
-            self._file.close()
+        if kept is None and self._descriptor is not None:
+            kept = os.pread(self._descriptor, size, place)
+        return kept or b""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -139,6 +139,17 @@ def test_a_run_of_users_is_the_same_whatever_it_is_a_part_of(case: Case, data: s
 
 
 @every
+@pytest.mark.parametrize("apart", [1, 2, 50])
+def test_some_users_of_a_run_are_those_of_the_run(case: Case, apart: int) -> None:
+    """Few are made alone, many with the others."""
+    population, users = case.population(3), range(1000, 3000)
+    rows = np.arange(7, 2000, apart)
+
+    assert same(population.some(users, rows), population.columns(users).take(rows))
+    assert len(population.some(users, rows[:0])) == 0
+
+
+@every
 def test_the_last_users_of_all_are_there_at_once(case: Case) -> None:
     population = case.population(6)
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from askance_lab.cli import app, main
 from askance_protocol.errors import AskanceError
-from tests.harness.marks import SECONDS
+from tests.harness import warm
 from tests.harness.servers import ServerProcess
 
 COMMAND: Final = (sys.executable, "-W", "error", "-m", "askance_lab")
@@ -20,8 +20,7 @@ COMMAND: Final = (sys.executable, "-W", "error", "-m", "askance_lab")
 
 def askance(*arguments: object) -> subprocess.CompletedProcess[str]:
     """The command as a person runs it."""
-    command = [*COMMAND, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    return warm.run([*map(str, arguments)])
 
 
 def at_home(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -28,18 +27,17 @@ from askance_protocol.errors import AskanceError
 from askance_protocol.rounds import read_study
 from askance_server.core.export import verify_files
 from askance_server.strategies.registry import registry
+from tests.harness import warm
 from tests.harness.certificates import made
 from tests.harness.marks import SECONDS
-from tests.harness.servers import COMMAND, ServerProcess
-
-ASK = (*COMMAND[:-1], "ask")
+from tests.harness.servers import ServerProcess
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
     """A call of the command that runs, and the files of what it says."""
 
-    process: subprocess.Popen[bytes]
+    process: Any
     out: Path
     err: Path
 
@@ -66,12 +64,12 @@ class Room:
 
 @contextmanager
 def room(folder: Path, *call: str) -> Iterator[Room]:
-    command = [*ASK, *call, "--json", "--out", "answers"]
+    command = ["ask", *call, "--json", "--out", "answers"]
     if "--server" not in call:
         command += ["--database", "data", *([] if "--port" in call else ["--port", "0"])]
     out, err = folder / "out", folder / "err"
     with out.open("wb") as told, err.open("wb") as said:
-        process = subprocess.Popen(command, stdout=told, stderr=said, cwd=folder)
+        process = warm.start(command, stdout=told, stderr=said, cwd=folder)
     try:
         yield Room(process, out, err)
     finally:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,7 +23,7 @@ from askance_lab.remote.study_client import OpenedStudy, create
 from askance_protocol.budget import MICRO
 from askance_protocol.errors import UsageError
 from tests.client.liar import Liar
-from tests.harness.marks import SECONDS
+from tests.harness import warm
 from tests.harness.ports import nobody
 from tests.lab.commands.calls import at_home, invoke
 from tests.lab.commands.two_faced import ASKS_SECRET, ASKS_VALUE, SECRET, VALUE, keeps, serving_liar, serving_page
@@ -48,13 +46,7 @@ def test_a_server_that_is_not_there_has_an_exit_code_of_its_own(command: str, tm
     more: list[str | Path] = ["--enrolment-token", tmp_path / "enrolment.token"]
     more += ["--operator-token", tmp_path / "operator.token"] if command == "load" else ["--wallets", tmp_path / "w"]
     with nobody() as url:
-        run = subprocess.run(
-            [sys.executable, "-W", "error", "-c", HURRIED, command, "--server", url, "--users", "1", *more],
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
+        run = warm.run([command, "--server", url, "--users", "1", *map(str, more)], HURRIED)
 
     assert run.returncode == Exit.UNREACHABLE
     assert "askance serve" in run.stderr

@@ -19,7 +19,7 @@ from askance_lab.commands.shared import participation
 from askance_lab.commands.shared.exit_codes import Exit
 from askance_protocol.rounds import Cohort, StudyEnded
 from tests.client.liar import USER, Json, Liar
-from tests.harness.marks import SECONDS
+from tests.harness import warm
 from tests.harness.servers import ServerProcess
 from tests.lab.commands.calls import COMMAND
 from tests.lab.commands.terminals import Typist, on_terminal
@@ -109,14 +109,7 @@ def test_the_command_that_closes_a_short_round_works_as_it_was_told(server: Serv
 
 def command(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     """The command as it is typed in a folder."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, PATHS))}
-    run = [*COMMAND, *arguments]
-    return subprocess.run(
-        run, cwd=folder, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
-    )
-
-
-PATHS = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    return warm.run(arguments, cwd=folder)
 
 
 # --------------------------------------------------------------------------------------------------------- who is late

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import dask
+import distributed
 import numpy as np
+import psutil
 import pytest
 
 import askance_lab.engines as engines_folder
-from askance_lab.engines import WorkerPool, engine, engine_names
-from askance_lab.engines.local import LostWorkerError
+from askance_client.simulation.population import synthetic
+from askance_lab.commands.shared.exit_codes import EXIT_OF, Exit
+from askance_lab.engines import LostWorkerError, WorkerPool, engine, engine_names
+from askance_lab.engines.dask import ClusterError
+from askance_lab.engines.shared.workers import IN_FLIGHT
+from askance_lab.run_study import run_study
 from askance_protocol.errors import MissingExtraError, UsageError
+from askance_server.strategies.registry import registry
 from tests.harness.marks import SECONDS
+from tests.server.learners import study
 
 KINDS = [("local", 1), ("local", 2), ("dask", 1), ("dask", 2)]
 
@@ -128,11 +142,118 @@ def test_workers_start_once_for_all_calls_and_end_with_the_engine(name: str) -> 
         assert not pids & set(opened(process_of, range(6)))
 
 
-def test_a_worker_that_dies_is_an_error_in_one_line_and_the_next_call_starts_anew() -> None:
-    with engine("local", 2) as opened:
-        with pytest.raises(LostWorkerError, match="ended before its task did"):
+@pytest.mark.parametrize("name", engine_names())
+def test_a_worker_that_always_dies_is_an_error_in_one_line_and_the_next_call_starts_anew(name: str) -> None:
+    with engine(name, 2) as opened:
+        with pytest.raises(LostWorkerError, match="ended 3 times before a task was done"):
             list(opened(dies, range(3)))
         assert list(opened(itself, [1, 2])) == [1, 2]
+
+
+@dataclass(frozen=True)
+class KilledAtFive:
+    """Draws by the task's seed; the process that is first given task 5 is killed, as the system kills one."""
+
+    file: Path
+    by_attempt: bool = False
+    """The fault: a task that is done again draws from another stream."""
+
+    def __call__(self, seed: int) -> list[int]:
+        again = self.file.exists()
+        if seed == 5 and not again:
+            self.file.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return draws_by_seed(seed + 100 * (self.by_attempt and again and seed == 5))
+
+
+@pytest.mark.parametrize("name", engine_names())
+def test_a_worker_that_is_killed_changes_nothing(name: str, tmp_path: Path) -> None:
+    expected = [draws_by_seed(seed) for seed in range(30)]
+    with engine(name, 2) as opened:
+        assert list(opened(KilledAtFive(tmp_path / "killed"), range(30))) == expected
+        assert (tmp_path / "killed").exists(), "none was killed"
+        # Control: streams that are not the task's own are found.
+        assert list(opened(KilledAtFive(tmp_path / "again", by_attempt=True), range(30))) != expected
+
+
+@pytest.mark.parametrize("name", engine_names())
+def test_a_worker_that_is_killed_in_the_middle_of_a_round_changes_no_tally(name: str) -> None:
+    """The whole protocol: of two workers one is killed after the first results, and the tallies are those of one."""
+    strategy = registry()["mean"]
+    spec, population = study(strategy, users="all"), synthetic("mean", {}, 1)
+    alone = run_study(spec, strategy, population, 1_600_000, 1)
+    with engine(name, 2) as opened:
+        victim = next(iter(opened(process_of, range(6))))
+
+        def killing(function: Any, tasks: Any) -> Iterator[Any]:
+            for number, result in enumerate(opened(function, tasks)):
+                if number == 1:
+                    os.kill(victim, signal.SIGKILL)
+                yield result
+
+        killed = run_study(spec, strategy, population, 1_600_000, 1, killing)
+        assert victim not in set(opened(process_of, range(12)))
+    assert killed.entries == alone.entries
+
+
+# ------------------------------------------------------------------------------------------------- what is on its way
+
+
+class Tasks(Sequence[int]):
+    """Many tasks, and how many of them were looked at."""
+
+    looked = 0
+
+    def __len__(self) -> int:
+        return 10**9
+
+    def __getitem__(self, index: Any) -> Any:
+        if index >= len(self):
+            raise IndexError
+        self.looked = max(self.looked, index + 1)
+        return index
+
+
+@pytest.mark.parametrize("name", engine_names())
+def test_only_some_tasks_are_on_their_way_however_many_there_are(name: str) -> None:
+    tasks = Tasks()
+    with engine(name, 2) as opened:
+        results = opened.completed(itself, tasks)
+        for _ in range(20):
+            next(results)
+        results.close()  # type: ignore[attr-defined] - a generator
+    assert 20 <= tasks.looked <= 20 + IN_FLIGHT * 2 + 1
+
+
+class Heavy:
+    """A function that carries something, and counts how often it is packed and unpacked."""
+
+    packed = 0
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __getstate__(self) -> Path:
+        Heavy.packed += 1
+        return self.folder
+
+    def __setstate__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / f"{os.getpid()}-{time.monotonic_ns()}").touch()
+
+    def __call__(self, task: int) -> int:
+        return task
+
+
+@pytest.mark.parametrize("name", engine_names())
+def test_what_a_function_carries_is_packed_once_and_sent_to_each_worker_once(name: str, tmp_path: Path) -> None:
+    before = Heavy.packed
+    with engine(name, 2) as opened:
+        assert list(opened(Heavy(tmp_path), range(60))) == list(range(60))
+    unpacked = [file.name.partition("-")[0] for file in tmp_path.iterdir()]
+
+    assert Heavy.packed - before == 1
+    assert len(unpacked) == len(set(unpacked)) <= 2
 
 
 OUTLIVED = """
@@ -141,14 +262,16 @@ from askance_lab.engines import engine
 from tests.lab.engines.test_engines import process_of
 
 if __name__ == "__main__":
-    opened = engine("local", 2)
+    opened = engine({name!r}, 2)
     print(*set(opened(process_of, range(20))), flush=True)
     os.kill(os.getpid(), 9)
 """
 
 
-def test_workers_do_not_outlive_a_process_that_is_killed() -> None:
-    run = subprocess.run([sys.executable, "-c", OUTLIVED], capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("name", engine_names())
+def test_workers_do_not_outlive_a_process_that_is_killed(name: str) -> None:
+    script = OUTLIVED.format(name=name)
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     pids = [int(pid) for pid in run.stdout.split()]
 
     assert run.returncode == -9
@@ -195,7 +318,77 @@ def test_what_is_no_engine_is_refused() -> None:
             engine("local", number)
 
 
+# ----------------------------------------------------------------------------------------------------------- clusters
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[str]:
+    """A scheduler with one worker on the loopback, by its address: what somebody else has started."""
+    quiet = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
+    with (
+        dask.config.set(quiet),
+        distributed.LocalCluster(
+            n_workers=1,
+            threads_per_worker=1,
+            processes=False,
+            host="127.0.0.1",
+            protocol="tcp://",
+            dashboard_address=None,
+            scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
+            silence_logs=logging.CRITICAL,
+        ) as running,
+    ):
+        yield running.scheduler_address
+
+
+def test_a_cluster_that_is_running_gives_the_same_results_and_goes_on(cluster: str) -> None:
+    for _ in range(2):
+        with engine("dask", cluster=cluster) as opened:
+            assert list(opened(draws_by_seed, range(12))) == [draws_by_seed(seed) for seed in range(12)]
+            assert opened.workers == 1
+
+
+def test_a_cluster_of_another_version_is_refused(cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("askance_lab.engines.dask._version", lambda: "0.0.7")
+    opened = engine("dask", cluster=cluster)
+    with pytest.raises(ClusterError, match=r"has askance \d.*install 0.0.7 there"):
+        list(opened(itself, [1]))
+
+
+def test_a_cluster_that_does_not_answer_is_an_error_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("askance_lab.engines.dask._PATIENCE", 0.5)
+    with closed_port() as port, pytest.raises(ClusterError, match=rf"tcp://127.0.0.1:{port}: does not answer") as told:
+        list(engine("dask", cluster=f"tcp://127.0.0.1:{port}")(itself, [1]))
+    assert EXIT_OF[told.value.code] == Exit.UNREACHABLE
+
+
+@contextmanager
+def closed_port() -> Iterator[int]:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]
+
+
+def test_the_cluster_of_this_machine_listens_on_the_loopback_only() -> None:
+    with engine("dask", 2) as opened:
+        list(opened(itself, [1]))
+        # distributed brings psutil.
+        me = psutil.Process()
+        hosts = {
+            link.laddr[0]
+            for process in (me, *me.children(recursive=True))
+            for link in process.net_connections("inet")
+            if link.status == psutil.CONN_LISTEN
+        }
+    assert hosts == {"127.0.0.1"}
+
+
+def test_only_dask_has_clusters() -> None:
+    with pytest.raises(UsageError, match="--cluster: is not for this engine"):
+        engine("local", cluster="tcp://127.0.0.1:1")
+
+
 def test_dask_that_is_missing_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "dask", None)
+    monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(MissingExtraError, match=r"askance\[dask\]"):
         list(engine("dask")(abs, [1]))

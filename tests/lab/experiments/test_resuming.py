@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from askance_lab.commands import separation as separation_command
-from tests.harness.marks import SECONDS
+from tests.harness import warm
 from tests.lab.commands.calls import at_home
 
 KILLED = """
@@ -45,12 +43,7 @@ def test_after_a_kill_the_results_are_those_of_one_call(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], call: tuple[str, ...], kept: int
 ) -> None:
     killed = tmp_path / "killed"
-    run = subprocess.run(
-        [sys.executable, "-c", KILLED, str(kept), *call, "--out", str(killed)],
-        check=False,
-        capture_output=True,
-        timeout=SECONDS,
-    )
+    run = warm.run([str(kept), *call, "--out", str(killed)], KILLED)
     assert run.returncode == -9, run.stderr
     assert not (killed / "results.json").exists()
     [file] = [each for each in killed.iterdir() if each.suffix == ".json"]

@@ -662,7 +662,7 @@ def test_a_population_of_other_examples_is_refused() -> None:
 
 
 def test_dask_that_is_missing_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "dask", None)
+    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
     with pytest.raises(MissingExtraError, match=r"askance\[dask\]"):
         list(engine("dask")(abs, [1]))
 

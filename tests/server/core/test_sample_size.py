@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from askance_protocol.channels import BinaryResponse
 from askance_protocol.rounds import PreparedPart
 from askance_protocol.tally import Tally
 from askance_server.core import tails
-from askance_server.core.estimators import estimate
+from askance_server.core.estimators import estimate, estimated
 from askance_server.core.sample_size import reports_needed
 from tests.protocol.studies import PARTS
 from tests.server.core.test_estimators import (
@@ -37,10 +38,20 @@ def failures(one: PreparedPart, reports: int) -> int:
         failed = 0
         for _ in range(RUNS):
             counts = rng.multinomial(reports, probabilities.ravel() / probabilities.sum())
-            values = estimate(one, Tally(counts.reshape(probabilities.shape))).values
+            values = estimated(one, Tally(counts.reshape(probabilities.shape)))
             failed += bool(np.abs(values - aim).max() > TOLERANCE + 1e-12)
         worst = max(worst, failed)
     return worst
+
+
+@each_part
+def test_what_is_counted_here_is_what_is_published(one: PreparedPart) -> None:
+    """The values of an estimate, without its intervals."""
+    counts = np.random.default_rng(5).integers(0, 50, (one.rows, one.channel.outcomes))
+    counts[: rows_of(one).start] = 0
+    tally = Tally(counts)
+
+    assert estimated(one, tally) == pytest.approx(estimate(one, tally).values, abs=1e-12)
 
 
 @each_part
@@ -51,23 +62,18 @@ def test_the_planned_reports_suffice_and_a_fifth_of_them_do_not(one: PreparedPar
     assert stats.binom.sf(failures(one, needed // 5) - 1, RUNS, FAILURE) < 1e-6
 
 
-def moments(one: PreparedPart, estimated: int) -> tuple[Floats, Floats, Floats]:
-    """The values of the score that is averaged, and its mean and mean square for each answer that a user may have."""
+def moments(one: PreparedPart) -> Iterator[tuple[Floats, Floats, Floats]]:
+    """For each estimate the values of its score, and the mean and mean square of that for each answer of a user."""
     answers = answers_of(one)
     table = np.array([[float(weight) for weight in row] for row in one.channel.table()]) / 2.0**64
     # Estimates are linear in the tally: its score is what they are for a single report.
     shape = one.rows, one.channel.outcomes
-    score = np.array(
-        [
-            [estimate(one, Tally(single(shape, row, word))).values[estimated] for word in range(shape[1])]
-            for row in range(shape[0])
-        ]
-    )
     dealt = rows_of(one)
-    score = score[dealt.start :]
+    scores = np.array([[estimated(one, Tally(single(shape, row, word))) for word in range(shape[1])] for row in dealt])
     reports = [table[[int(one.encode(answer, row)) for row in dealt]] / len(dealt) for answer in answers]
-    means, squares = (np.array([float((each * score**power).sum()) for each in reports]) for power in (1, 2))
-    return score, means, squares
+    for score in np.moveaxis(scores, -1, 0):
+        means, squares = (np.array([float((each * score**power).sum()) for each in reports]) for power in (1, 2))
+        yield score, means, squares
 
 
 def single(shape: tuple[int, int], row: int, word: int) -> Integers:
@@ -83,8 +89,7 @@ def failure_of_all(one: PreparedPart, reports: int) -> float:
     mixture is a linear function less a square of one, so that two kinds of users make the worst of them.
     """
     total = 0.0
-    for estimated in range(len(truth(one, populations(one)["spread"]))):
-        score, means, squares = moments(one, estimated)
+    for score, means, squares in moments(one):
         shares = np.linspace(0, 1, 101)[:, np.newaxis, np.newaxis]
         mean = shares * means + (1 - shares) * means[:, np.newaxis]
         variance = float((shares * squares + (1 - shares) * squares[:, np.newaxis] - mean**2).max())

@@ -223,7 +223,7 @@ def test_a_page_that_is_unchanged_is_not_sent_again(service: Service) -> None:
 
 
 def test_a_long_list_is_cut_into_pages(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("askance_server.dashboard.routes.A_PAGE", 2)
+    monkeypatch.setattr("askance_server.dashboard.studies.A_PAGE", 2)
     played.enrol(service, 40)
     for number in range(3):
         played.create(service, f"Study number {number}", epsilon="0.1")
@@ -231,7 +231,7 @@ def test_a_long_list_is_cut_into_pages(service: Service, monkeypatch: pytest.Mon
     first, second = page(service, "/"), page(service, "/?page=2")
     assert [number for number in range(3) if f"Study number {number}" in first] == [1, 2]
     assert [number for number in range(3) if f"Study number {number}" in second] == [0]
-    assert "Page 2 of 2" in page(service, "/?page=9")
+    assert "3 to 3 of 3" in page(service, "/?page=9")
 
 
 # ------------------------------------------------------------------------------------------------------------- budget

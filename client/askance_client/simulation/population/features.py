@@ -65,7 +65,10 @@ class BitsFeature:
         words = self.source.words(users, self.each)
         if self.digits != (True,):
             words = draws.biased(words.reshape(-1, words_for(self.field.width), len(self.digits)), self.digits)
-        return {self.field.name: np.ascontiguousarray(words.T) & mask(self.field.most, self.field.width)}
+        packed = np.ascontiguousarray(words.T)
+        if self.field.width % 64:
+            packed[-1] &= mask(self.field.most, self.field.width)[-1]
+        return {self.field.name: packed}
 
     def law(self, read: Collection[str]) -> BitsLaw:  # noqa: ARG002 - one field
         """Each bit with the chance that its digits write."""
@@ -167,7 +170,8 @@ class UniformFeature:
     def draw(self, users: Users) -> Mapping[str, Column]:
         """Draw as often as the skew says, and take the least."""
         drawn = draws.below(self.source.words(users, self.skew), self.high - self.low + 1)
-        return {self.field.name: (drawn[:, 0] if self.skew == 1 else drawn.min(axis=1)) + self.low}
+        least = drawn[:, 0] if self.skew == 1 else drawn.min(axis=1)
+        return {self.field.name: least + self.low if self.low else least}
 
     def law(self, read: Collection[str]) -> ListedLaw:  # noqa: ARG002 - one field
         """Each value by the words that give it."""

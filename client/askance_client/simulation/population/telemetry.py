@@ -80,7 +80,6 @@ class Telemetry:
             "dark": dark[np.newaxis],
         }
 
-
     def law(self, read: Collection[str]) -> ListedLaw:
         """By the plan and the version, on which the others depend. A field that is not read has one value."""
         plans, versions = (draws.weights_of(draws.cuts(each)) for each in (_PLAN_WEIGHTS, _VERSION_WEIGHTS))
@@ -114,9 +113,7 @@ class Telemetry:
         }
 
 
-def _listed(
-    weights: Mapping[str, tuple[int, ...]], read: Collection[str], weight: int
-) -> tuple[Integers, list[int]]:
+def _listed(weights: Mapping[str, tuple[int, ...]], read: Collection[str], weight: int) -> tuple[Integers, list[int]]:
     """All combinations of the values that can be: a row for each field."""
     each = [{k: w for k, w in enumerate(of) if w} if name in read else {0: 1} for name, of in weights.items()]
     values = np.stack([some.ravel() for some in np.meshgrid(*map(list, each), indexing="ij")])

@@ -15,6 +15,7 @@ BASE: Final = ""
 """What a plain `pip install askance` brings."""
 EXTRAS: Final[Mapping[str, str]] = {
     "dask": "dask",
+    "distributed": "dask",
     "fastapi": BASE,
     "httptools": BASE,
     "matplotlib": "lab",

@@ -1,12 +1,43 @@
-"""The pool of worker processes: started by spawn at first use, kept until closed."""
+"""The pool of worker processes: started by spawn at first use, kept until closed, and replaced where one is killed.
+
+The executor's queue is for whichever process is free. So a process is not sent the function before its tasks: the first
+tasks bring it along, and a process that gets another one without knowing the function says so, and is sent it then.
+"""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
-from concurrent.futures import ProcessPoolExecutor
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from enum import Enum
+from typing import Any, Final, Generic, TypeVar
+
+T = TypeVar("T")
+Task = TypeVar("Task")
+
+_KEPT: Final = 4
+"""Functions that a process remembers."""
+
+
+class Unknown(Enum):
+    """What a process answers which does not know the function."""
+
+    FUNCTION = "function"
+
+
+class SentFunction(Generic[Task, T]):
+    """A function, with all that it carries, as the processes of a pool get to know it: pickled once."""
+
+    def __init__(self, function: Callable[[Task], T]) -> None:
+        self.name = uuid.uuid4().hex
+        self.packed = pickle.dumps(function, pickle.HIGHEST_PROTOCOL)
 
 
 class ProcessPool:
@@ -16,9 +47,17 @@ class ProcessPool:
         self.workers = workers
         self._executor: ProcessPoolExecutor | None = None
 
-    @property
-    def executor(self) -> ProcessPoolExecutor:
-        """Executor with running processes, started here if they are not."""
+    def submit(self, function: SentFunction[Task, T], task: Task, *, known: bool) -> Future[T | Unknown]:
+        """Let a process do a task; if it may not know the function, that is sent along."""
+        packed = None if known else function.packed
+        try:
+            return self._running().submit(_done, function.name, packed, task)
+        except BrokenProcessPool:
+            # A process has ended since, and with it all of them.
+            self.close()
+            return self._running().submit(_done, function.name, function.packed, task)
+
+    def _running(self) -> ProcessPoolExecutor:
         if self._executor is None:
             # Spawn, because a fork would copy locks that other threads of this process may hold.
             context = multiprocessing.get_context("spawn")
@@ -30,6 +69,21 @@ class ProcessPool:
         if self._executor is not None:
             self._executor.shutdown(cancel_futures=True)
             self._executor = None
+
+
+# ------------------------------------------------------------------------------------------------------ in a process
+
+_known: OrderedDict[str, Callable[[Any], Any]] = OrderedDict()
+
+
+def _done(name: str, packed: bytes | None, task: Any) -> Any:
+    if name not in _known:
+        if packed is None:
+            return Unknown.FUNCTION
+        _known[name] = pickle.loads(packed)  # noqa: S301 - from the process that started this one
+        while len(_known) > _KEPT:
+            _known.popitem(last=False)
+    return _known[name](task)
 
 
 def _end_with_the_parent() -> None:

@@ -4,14 +4,32 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol, Self, TypeVar
+from typing import Final, Protocol, Self, TypeVar
+
+from askance_protocol.errors import AskanceError, UsageError
 
 T = TypeVar("T")
 Task = TypeVar("Task")
 
+IN_FLIGHT: Final = 4
+"""Tasks that are sent ahead for each worker: enough that none waits for its next one, few enough that memory and what a
+killed worker loses stay small, however many tasks there are."""
+ATTEMPTS: Final = 3
+"""Workers that may end during one task, before it is taken for the reason."""
+
+
+class LostWorkerError(AskanceError):
+    """Workers end during a task, again and again."""
+
+    @classmethod
+    def again_and_again(cls) -> LostWorkerError:
+        """The error for a task that no worker has survived."""
+        remedy = "it may have run out of memory: use fewer"
+        return cls(f"ended {ATTEMPTS} times before a task was done", where="a worker process", remedy=remedy)
+
 
 class Engine(Protocol):
-    """Maps a function of a module over tasks."""
+    """Maps a function over tasks."""
 
     def __call__(self, function: Callable[[Task], T], tasks: Sequence[Task]) -> Iterable[T]:
         """Results in the order of the tasks."""
@@ -21,8 +39,16 @@ class Engine(Protocol):
 class WorkerPool(ABC):
     """An engine with a number of workers, which start once and serve until it is closed."""
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self, workers: int, cluster: str | None = None) -> None:
+        """Keep the number of workers; the address of a cluster, which has its own, goes with engines that say so."""
+        if cluster is not None and not self.has_clusters:
+            what, remedy = "is not for this engine", "use --engine dask"
+            raise UsageError(what, where="--cluster", remedy=remedy)
         self.workers = workers
+        self.cluster = cluster
+
+    has_clusters = False
+    """Whether it can be given the address of a cluster."""
 
     @abstractmethod
     def completed(self, function: Callable[[Task], T], tasks: Sequence[Task]) -> Iterator[tuple[int, T]]:

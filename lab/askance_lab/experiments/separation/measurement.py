@@ -63,11 +63,13 @@ class SeparationSetting:
     d: int
     epsilon: str
     users: int
+    counts: bool = False
+    """Whether tallies are drawn from their law, and no user is made."""
 
     @property
     def key(self) -> str:
         """Name of the point among the results: of a learner that has changed, with the form that it has now."""
-        form = FORMS.get(self.learner, "")
+        form = FORMS.get(self.learner, "") + " counts" * self.counts
         return f"{self.learner}{form} d={self.d} epsilon={self.epsilon} users={self.users}"
 
 
@@ -117,7 +119,8 @@ def trial(setting: SeparationSetting, seed: int) -> float | None:
     strategy, own = registry()[setting.learner], {"d": setting.d}
     population = made_up(strategy, own, seed)
     study = study_for(strategy, {**own, "users": "all", "epsilon": setting.epsilon}, seed)
-    learned = run(strategy, own, LocalReports(study, strategy, population, setting.users, seed))
+    people = LocalReports(study, strategy, population, setting.users, seed, counts=setting.counts)
+    learned = run(strategy, own, people)
     return error_of(strategy, learned.hypothesis.value, population).value
 
 
@@ -141,7 +144,12 @@ def measure(
 
 
 def settings_of(
-    dimensions: Sequence[int], epsilon: str, users: Sequence[int], learners: Sequence[str] = LEARNERS
+    dimensions: Sequence[int],
+    epsilon: str,
+    users: Sequence[int],
+    learners: Sequence[str] = LEARNERS,
+    *,
+    counts: bool = False,
 ) -> list[SeparationSetting]:
     """Settings of each learner at the given numbers of users, or at some around the interactive one's need."""
     unknown = sorted(set(learners) - set(registry()))
@@ -156,7 +164,7 @@ def settings_of(
         for d in dimensions:
             made_up(registry()[learner], {"d": d}, 0)
     return [
-        SeparationSetting(learner, d, epsilon, number)
+        SeparationSetting(learner, d, epsilon, number, counts)
         for d in dimensions
         for number in users or _around(users_masked_parity_pooled(dimension=d, epsilon=float(epsilon), failure=0.05))
         for learner in dict.fromkeys(learners)

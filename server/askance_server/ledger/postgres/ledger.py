@@ -170,6 +170,8 @@ class PostgresLedger(Ledger):
     Each thread that calls it has a connection of its own: what takes long in one holds no other up.
     """
 
+    shared = True
+
     @classmethod
     def open(cls, url: str) -> PostgresLedger:
         """Connect, create or migrate the tables, and look at the small ones."""

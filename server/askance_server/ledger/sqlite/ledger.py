@@ -16,6 +16,7 @@ have been made or not, the ledger refuses everything from then on and the proces
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import sqlite3
@@ -55,6 +56,8 @@ CHECKPOINT_PART: Final = 4
 """and so many of the users: it has all of them, and would else be most of what is written."""
 
 
+_SHORT: Final = 1 << 14
+"""Bytes of an entry that is looked at without reading it strictly: a round of one part has no more."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -147,8 +150,19 @@ class SqliteLedger(ProjectedLedger):
         for group in self._log.groups(last, self._spending.enrolled):
             if group.round not in ids:
                 raise self._log.damaged(group.id, "it is of a round that was never published")
-            np.add.at(spent, group.users, charges_of(self.round(ids[group.round]), group.users))
+            sole = self._sole_charge(ids[group.round])
+            charges = sole if sole is not None else charges_of(self.round(ids[group.round]), group.users)
+            np.add.at(spent, group.users, charges)
             self._since_checkpoint += len(group.users)
+
+    def _sole_charge(self, id_: str) -> int | None:
+        """The charge of a round of one part, looked up in its entry: thousands of rounds are not all prepared."""
+        spec = self._specs.get(id_)
+        if spec is not None:
+            return spec.parts[0].charge if len(spec.parts) == 1 else None
+        body = self._kept_body(*self._place(id_))
+        parts = json.loads(body)["notice"]["round"]["parts"] if len(body) <= _SHORT else ()
+        return int(parts[0]["charge"]) if len(parts) == 1 else None
 
     # ---------------------------------------------------------------------------------------------------- reading
 
@@ -171,10 +185,13 @@ class SqliteLedger(ProjectedLedger):
             return up_to(most, rows)
 
     def _kept_entry(self, study: str, sequence: int) -> Entry:
+        return written_entry(self._kept_body(study, sequence), str(self._path))
+
+    def _kept_body(self, study: str, sequence: int) -> bytes:
         query = "SELECT body FROM entries WHERE study = ? AND sequence = ?"
         with self.alone:
             ((body,),) = self._db.execute(query, (study, sequence)).fetchall()
-        return written_entry(body, str(self._path))
+        return bytes(body)
 
     def _count_logged(self, id_: str) -> int:
         query = "SELECT coalesce(sum(reports), 0) FROM report_groups WHERE round = ?"
