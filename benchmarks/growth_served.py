@@ -240,7 +240,7 @@ SERVED: Final = (
         (10, 100, 300, 1000),
         "what a server computes in two seconds in which nothing comes, with so many open studies",
         LINEAR,
-        "each open study is looked at once a second",
+        "once a second, whether one of them may go on",
         idle,
         budget=60.0,
         clock=METER,
