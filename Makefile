@@ -110,6 +110,7 @@ benchmark: install
 	$(BIN)/python benchmarks/ingest.py
 	$(BIN)/python benchmarks/flood.py
 	$(BIN)/python benchmarks/streams.py
+	$(BIN)/python benchmarks/counts.py
 	$(BIN)/python benchmarks/fleet.py
 	$(BIN)/python benchmarks/masked_parity.py
 	$(BIN)/python benchmarks/masked_parity_tried.py
