@@ -14,7 +14,7 @@ in all else: `step` plans, closes, answers and ends it, and the strategy is sent
   turns an answer into an input of the channel, and the channel's table, in integers too, an input into outcomes.
 
 So the joint law of all tallies of a study is that of `run_study`, over all populations, coins and noise of a kind, up
-to what `evaluation.multinomial` says of its draws (one part in 10¹²). Two differences can be seen. A round that needs
+to what `evaluation.multinomial` says of its draws (some parts in 10¹²). Two differences can be seen. A round that needs
 fewer reports than its cohort has closes with its last report here, and there with the block of users in which that is.
 And one seed gives other numbers here than there: it draws the same concept, and other users of it.
 
@@ -50,6 +50,7 @@ MOST_PAIRS: Final = 1 << 28
 _COIN: Final = 1 << 32
 """Values of a half of a coin."""
 _FEW: Final = 1 << 20
+"""Users whose slots are drawn one by one."""
 _AT_A_TIME: Final = 1 << 20
 """Rows times answers that are looked at together."""
 

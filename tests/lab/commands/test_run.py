@@ -67,6 +67,18 @@ def test_a_run_against_each_oracle_prints_what_the_contract_says(oracle: str) ->
     assert (ran["received"] == []) is (oracle in {"exact", "adversarial"})
 
 
+def test_counts_are_a_run_of_any_number_of_users() -> None:
+    ran, again, other = (
+        run_json("masked-parity", "--d", 64, "--users", 10**12, "--counts", "--seed", seed) for seed in (3, 3, 4)
+    )
+
+    assert set(ran) >= CONTRACT
+    assert (ran["oracle"], ran["engine"], ran["users"], sum(ran["received"])) == ("local", "counts", 10**12, 10**12)
+    assert (ran["error"], ran["success"], ran["max_spent_micro_epsilon"]) == (0, True, 1_000_000)
+    assert ran["estimates"] == again["estimates"] != other["estimates"]
+    assert ran["target"] == run_json("masked-parity", "--d", 64, "--users", 1000, "--seed", 3)["target"]
+
+
 def test_local_is_the_default_oracle_and_the_same_seed_gives_the_same() -> None:
     first, again = (run_json("mean", "--users", 3000, "--seed", 4) for _ in range(2))
 
@@ -211,6 +223,12 @@ def test_too_few_users_have_an_exit_code_and_a_reason() -> None:
         (["mean", "--users", 10, "--oracle", "local", "--server", "http://127.0.0.1:1"], "--server"),
         (["mean", "--users", 10, "--server", "http://127.0.0.1:1"], "--server"),
         (["mean", "--users", 10, "--label", "y"], "--label"),
+        (["mean", "--users", 10, "--counts", "--oracle", "exact"], "--counts"),
+        (["mean", "--users", 10, "--counts", "--engine", "dask"], "--counts"),
+        (["mean", "--users", 10, "--counts", "--workers", 2], "--counts"),
+        (["mean", "--users", 10, "--counts", "--data", "people.csv"], "--counts"),
+        (["kmeans", "--users", 10, "--counts"], "--counts"),
+        (["mean", "--users", (1 << 48) + 1, "--counts"], "users"),
         (["mean", "--users", 10, "--set", "cells"], "--set"),
         (["mean", "--users", 10, "--alpha", "0.1"], "alpha"),
         (["histogram", "--users", 10], "cells"),

@@ -73,9 +73,17 @@ def test_a_plan_finds_what_was_measured_of_the_same_alone(tmp_path: Path) -> Non
         Measurement.of("histogram", MEAN.parameters, None),
         Measurement("mean", MEAN.parameters, MEAN.population, "0.0.0"),
         Measurement("mean", MEAN.parameters, "other", MEAN.version),
+        Measurement("mean", MEAN.parameters, MEAN.population, MEAN.version, counts=True),
     ]
-    assert [kept(other, tmp_path) for other in others] == [None] * 4
-    assert len({each.file(tmp_path) for each in [MEAN, *others]}) == 5
+    assert [kept(other, tmp_path) for other in others] == [None] * 5
+    assert len({each.file(tmp_path) for each in [MEAN, *others]}) == 6
+
+
+def test_its_studies_may_be_counted() -> None:
+    """Far more users than could be made one by one."""
+    counted = Measurement.of("mean", MEAN.parameters, None, counts=True)
+
+    assert counted.trial(None)(10**12, 1) == TrialOutcome(True, 10**12, 1)
 
 
 def test_no_number_above_the_plans_is_tried(tmp_path: Path) -> None:

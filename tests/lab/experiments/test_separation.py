@@ -83,6 +83,13 @@ def test_points_are_the_same_for_both_learners_and_lie_around_what_is_needed() -
         assert len(users[0]) >= 4
 
 
+def test_a_trial_may_be_counted_and_is_another_point() -> None:
+    one_by_one, counted = (SeparationSetting(INTERACTIVE, 64, "1", 10**12, counts) for counts in (False, True))
+
+    assert trial(counted, 1) == 0
+    assert one_by_one.key != counted.key
+
+
 @pytest.mark.slow
 def test_a_real_trial_learns_with_many_users_and_not_with_few() -> None:
     enough = SeparationSetting(INTERACTIVE, 8, "1", 40_000)
