@@ -32,6 +32,11 @@ class Load:
     """The part of them that the load generator computed: near 1 it would be what was measured, and not the server."""
     statuses: Counter[int]
 
+    def check(self) -> None:
+        """Refuse a load of which anything was answered otherwise than with 200."""
+        if self.statuses.keys() != {200}:
+            raise AssertionError(f"the answers were {dict(self.statuses)}")
+
     def speed(self) -> float:
         """Requests per second, if every one was answered with 200 and the load generator had time to spare."""
         if self.statuses.keys() != {200} or self.busy > MOST_BUSY:

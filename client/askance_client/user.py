@@ -144,11 +144,9 @@ class User:
         history, identity = reader.history, self._wallet.identity
         if identity is None or not history.heads:
             return StudyNews()
-        mine = np.array([identity.user], np.uint64)
-        late = late_rounds(
-            history, mine, lambda id_: np.array([id_ in results or self._wallet.stored(id_) is not None])
-        )
-        came = any(self._wallet.stored(id_) is not None for id_ in history.rounds)
+        mine, stored = np.array([identity.user], np.uint64), self._wallet.reports
+        late = late_rounds(history, mine, lambda id_: np.array([id_ in results or id_ in stored]))
+        came = any(id_ in stored for id_ in history.rounds)
         answered = [each.charged for each in results.values() if isinstance(each, Answered)]
         over = "" if came or not reader.ended else history.bulletin.state.value
         return StudyNews(answered=len(answered), charged=sum(answered), over=over, late=late)

@@ -19,6 +19,7 @@ from starlette.responses import Response
 from askance_protocol.errors import AskanceError
 from askance_server.aggregator import Aggregator
 from askance_server.api import description, events, health, rounds, studies, users
+from askance_server.api.accounts import AccountPath
 from askance_server.api.cross_origin import CrossOrigin
 from askance_server.api.limits import Limits
 from askance_server.api.reports import ReportPath
@@ -119,7 +120,8 @@ def create_app(
         app.add_exception_handler(kind, _on_error)
     app.add_middleware(Limits, body_limit=chosen.body_limit, state=app.state)
     app.add_middleware(KeptPages)
-    # The last that is added comes first: a report passes through these two, and through nothing else.
+    # The last that is added comes first: a report passes through the last two, an account through three.
+    app.add_middleware(AccountPath)
     app.add_middleware(ReportPath)
     app.add_middleware(CrossOrigin)
     description.describe(app)

@@ -53,6 +53,8 @@ from askance_client import (
 from askance_client.consent import AccountStatement
 from askance_client.pace import AT_ONCE
 from askance_client.transport import Problem, Receipt
+from askance_client.transport.bare import BareConnection, BareServer, Reply
+from askance_client.transport.server import Bounds
 from askance_client.wallet import StoredReport, WalletFile
 from askance_protocol.budget import MICRO, to_text
 from askance_protocol.examples import Example
@@ -218,12 +220,10 @@ class MarkedTransport(httpx.AsyncHTTPTransport):
             self._mark(Where.SENT)
 
 
-class Line(Server):
-    """One connection, saying what it is used for."""
+class Said(Server):
+    """A server, saying what it is used for."""
 
-    def __init__(self, url: str, mark: Mark) -> None:
-        super().__init__(url, patience=PATIENCE, transport=MarkedTransport(mark))
-        self._mark = mark
+    _mark: Mark
 
     async def statement(self, token: str) -> AccountStatement | Problem | Refusal:
         """As it is."""
@@ -237,6 +237,47 @@ class Line(Server):
         answer = await super().send(round_, token, body)
         self._mark(Where.ANSWERED)
         return answer
+
+
+class Line(Said):
+    """One connection, by httpx."""
+
+    def __init__(self, url: str, mark: Mark) -> None:
+        super().__init__(url, patience=PATIENCE, transport=MarkedTransport(mark))
+        self._mark = mark
+
+
+class MarkedConnection(BareConnection):
+    """A bare connection that says when a report has been sent."""
+
+    mark: Mark
+
+    async def exchange(self, request: bytes, bounds: Bounds) -> Reply:
+        """As it is: it writes before it waits."""
+        if request.startswith(b"POST"):
+            asyncio.get_running_loop().call_soon(self.mark, Where.SENT)
+        return await super().exchange(request, bounds)
+
+
+class BareLine(Said, BareServer):
+    """One bare connection, as a fleet has them."""
+
+    def __init__(self, url: str, mark: Mark) -> None:
+        super().__init__(url, patience=PATIENCE, connections=1)
+        self._mark = mark
+
+    async def _dial(self, made: Callable[[], BareConnection]) -> tuple[object, BareConnection]:
+        def marked() -> BareConnection:
+            connection = MarkedConnection()
+            connection.mark = self._mark
+            return connection
+
+        return await super()._dial(marked)
+
+
+def line_of(url: str, mark: Mark, number: int) -> Said:
+    """Every other connection is a bare one."""
+    return (BareLine if number % 2 else Line)(url, mark)
 
 
 # ----------------------------------------------------------------------------------------------------------- twins
@@ -323,7 +364,7 @@ class Life:
         dice.shuffle(others)
         todo = list(dict.fromkeys(waiting + others))
         async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
-            lines = [Line(self.order.url, Mark(self.file.marks, line)) for line in range(LINES)]
+            lines = [line_of(self.order.url, Mark(self.file.marks, line), line) for line in range(LINES)]
             for line in lines:
                 await stack.enter_async_context(line)
             await self._read(lines, {owner // BLOCK for owner in todo})
@@ -331,13 +372,13 @@ class Life:
             for number, line in enumerate(lines):
                 group.create_task(self._visit_all(line, Mark(self.file.marks, number), todo))
 
-    async def _read(self, lines: Sequence[Line], blocks: set[int]) -> None:
+    async def _read(self, lines: Sequence[Said], blocks: set[int]) -> None:
         for block in sorted(blocks):
             watches = [BulletinReader(line, study) for line, study in zip(lines, self.order.blocks[block], strict=True)]
             self.watches |= {watch.study: watch for watch in watches}
             await asyncio.gather(*map(_refreshed, watches))
 
-    async def _visit_all(self, line: Line, mark: Mark, todo: list[int]) -> None:
+    async def _visit_all(self, line: Said, mark: Mark, todo: list[int]) -> None:
         user_class, wallet_class = KINDS[self.order.kind]
         while todo:
             owner = todo.pop()

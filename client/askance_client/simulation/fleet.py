@@ -196,6 +196,8 @@ class _ShardRun:
     progress: FleetProgress = field(init=False)
     visited: dict[str, Truths] = field(default_factory=dict[str, "Truths"])
     """For each round, which users need not be visited again."""
+    reported: dict[str, list[int]] | None = None
+    """What the file held of each round when the run began; None before it was read."""
     resent: bool = False
 
     def __post_init__(self) -> None:
@@ -261,7 +263,9 @@ class _ShardRun:
     def _visited(self, id_: str) -> Truths:
         if id_ not in self.visited:
             self.visited[id_] = np.zeros(len(self.numbers), np.bool)
-            self.visited[id_][self._here(self.file.reported(id_))] = True
+            # Read once: what comes later into this file, this run puts there.
+            self.reported = self.file.reported() if self.reported is None else self.reported
+            self.visited[id_][self._here(self.reported.get(id_, ()))] = True
         return self.visited[id_]
 
     def _here(self, owners: Sequence[int]) -> list[int]:
@@ -334,9 +338,10 @@ def late_of(shards: Sequence[FleetShard], history: History) -> tuple[LateRound, 
         try:
             run = file.numbers()[: len(shard.rows)]
             numbers += run
+            by_round = file.reported()
             for id_ in history.rounds:
                 answered = np.zeros(len(run), np.bool)
-                answered[[owner for owner in file.reported(id_) if owner < len(run)]] = True
+                answered[[owner for owner in by_round.get(id_, ()) if owner < len(run)]] = True
                 reported.setdefault(id_, []).append(answered)
         finally:
             file.close()

@@ -66,7 +66,9 @@ class WalletFile:
         self._version = -1
         self._accounts: dict[int, OwnerAccount] = {}
         self._pins: dict[str, Pin] = {}
-        """What was read and found whole, as long as no other program writes to the file."""
+        self._noted: dict[str, Pin] = {}
+        """What was read and found whole, as long as no other program writes to the file. `_noted`: studies of which the
+        file holds the digest of each entry up to this one, and of no other history."""
 
     def close(self) -> None:
         """Close the file, and with it all wallets that are in it."""
@@ -150,6 +152,7 @@ class WalletFile:
     def _forget(self) -> None:
         self._accounts.clear()
         self._pins.clear()
+        self._noted.clear()
 
     async def group_commit(self, work: Callable[[], T], *, durable: bool = True) -> T:
         """Run this in one transaction with the other requests of this turn of the loop; it is on disk afterwards.
@@ -314,18 +317,29 @@ class WalletFile:
         return sorted({row[0] for row in self.read(HEADS)})
 
     def note_heads(self, study: str, heads: Sequence[str]) -> bool:
-        """Note the digest of each entry of a history; False, and nothing is noted, if another one was read before."""
+        """Note the digest of each entry of a history; False, and nothing is noted, if another one was read before.
+
+        What was compared once is not read again for each further entry: a digest names all that is before it.
+        """
         with self.transaction():
-            known = self.heads(study)
-            if any(length > len(heads) or heads[length - 1] != head for length, head in known.items()):
-                return False
-            new = [(length, head) for length, head in enumerate(heads, 1) if length not in known]
+            noted = self._noted.get(study)
+            if noted is not None:
+                if noted.length > len(heads) or heads[noted.length - 1] != noted.head:
+                    return False
+                new = list(enumerate(heads[noted.length :], noted.length + 1))
+            else:
+                known = self.heads(study)
+                if any(length > len(heads) or heads[length - 1] != head for length, head in known.items()):
+                    return False
+                new = [(length, head) for length, head in enumerate(heads, 1) if length not in known]
             for length, head in new:
                 self.insert(HEADS, (study, length, head))
             if new:
                 ((one, id_, owners, count),) = self.read(FILE)
                 self.update(FILE, (one, id_, owners, count + len(new)))
             self._pins.pop(study, None)
+            if heads:
+                self._noted[study] = Pin(len(heads), heads[-1])
         return True
 
     # ------------------------------------------------------------------------------------------------- its owners
@@ -361,10 +375,12 @@ class WalletFile:
         """Each owner's number at the server."""
         return [Owner(*row).user_number or 0 for row in self.read(OWNERS, "ORDER BY id")]
 
-    def reported(self, round_: str) -> list[int]:
-        """Owners who need not be asked again: the server has accepted or refused their report to this round."""
-        query = "SELECT owner FROM reports WHERE round = ? AND state <> 'kept'"
-        return [owner for (owner,) in self.rows(query, (round_,))]
+    def reported(self) -> dict[str, list[int]]:
+        """By round, the owners who need not be asked again: the server has accepted or refused their report to it."""
+        reported: dict[str, list[int]] = {}
+        for round_, owner in self.rows("SELECT round, owner FROM reports WHERE state <> 'kept'"):
+            reported.setdefault(round_, []).append(owner)
+        return reported
 
     def waiting(self) -> list[int]:
         """Owners who have a report that is not acknowledged yet."""
