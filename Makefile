@@ -107,6 +107,7 @@ vectors: install
 benchmark: install
 	$(BIN)/python benchmarks/documents.py
 	$(BIN)/python benchmarks/kernels.py
+	$(BIN)/python benchmarks/engines.py
 	$(BIN)/python benchmarks/ingest.py
 	$(BIN)/python benchmarks/flood.py
 	$(BIN)/python benchmarks/streams.py
