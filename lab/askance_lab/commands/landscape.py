@@ -9,17 +9,16 @@ from typing import Annotated
 
 import typer
 
+from askance_lab.commands.shared.engine_options import ClusterOption, EngineOption, WorkersOption, shared_work
 from askance_lab.commands.shared.extras import require
 from askance_lab.commands.shared.options import (
     JsonOption,
     ResumeOption,
-    WorkersOption,
     examples,
     read_numbers,
 )
 from askance_lab.commands.shared.resuming import measuring
 from askance_lab.commands.shared.targets import read_targets
-from askance_lab.engines import engine
 from askance_lab.experiments.landscape import report
 from askance_lab.experiments.landscape.cells import CELLS
 from askance_lab.experiments.landscape.measurement import known, run_all, tasks_of
@@ -54,7 +53,9 @@ def landscape(
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory for the results and the plots.")] = Path(
         "askance-landscape"
     ),
+    engine: EngineOption = "local",
     workers: WorkersOption = 1,
+    cluster: ClusterOption = None,
     resume: ResumeOption = False,
     show: Annotated[
         bool, typer.Option("--show", help="Measure nothing: print the results that --out has already.")
@@ -82,7 +83,10 @@ def landscape(
     else:
         require("matplotlib")  # before anything is measured that it has to draw
         out.mkdir(parents=True, exist_ok=True)
-        with measuring("landscape", len(tasks), out, resume=resume) as at, engine(workers=workers) as processes:
+        with (
+            measuring("landscape", len(tasks), out, resume=resume) as at,
+            shared_work(engine, workers, cluster) as processes,
+        ):
             users = run_all(tasks, measured, processes, progress=at)
         results = report.write(out, users, targets, seeds)
     text = [*report.tables(users, targets, cells), *report.conclusions(users)]

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from askance_client.tables import read_schema
+from askance_lab.commands.shared.engine_options import ClusterOption, EngineOption, WorkersOption, shared_work
 from askance_lab.commands.shared.exit_codes import say
 from askance_lab.commands.shared.options import (
     AlphaOption,
@@ -34,6 +35,7 @@ from askance_lab.commands.shared.parse_set import parse_set
 from askance_lab.commands.shared.progress import ProgressBar
 from askance_lab.commands.shared.tables import echo_table
 from askance_lab.commands.shared.window import wrapped
+from askance_lab.engines import Engine
 from askance_lab.experiments import measured_users
 from askance_lab.experiments.accuracy import accuracy_with
 from askance_lab.experiments.measured_users import MeasuredUsers, Measurement
@@ -112,6 +114,9 @@ def plan(
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Folder that keeps what --measure has found, and goes on with.")
     ] = Path("askance-plan"),
+    engine: EngineOption = "local",
+    workers: WorkersOption = 1,
+    cluster: ClusterOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say how many users a strategy needs: as proved, exactly as the server plans, and as measured."""
@@ -123,6 +128,9 @@ def plan(
         raise UsageError(f"does not go with {strategy}", where="--schema", remedy="leave it out, or plan a survey")
     if measure and (len(several) > 1 or schema is not None):
         raise UsageError("measures one ε, over made-up users", where="--measure", remedy="leave out the others")
+    if not measure and (engine != "local" or workers > 1 or cluster is not None):
+        where, remedy = "--engine, --workers, --cluster", "give --measure, or leave them out"
+        raise UsageError("share simulated studies", where=where, remedy=remedy)
     example = None if schema is None else read_schema(schema)
     wanted = [
         Wanted(
@@ -133,7 +141,8 @@ def plan(
     with ProgressBar("planning", quiet=True) as bar:
         answers = [_answer(each, asked, bar.tell) for each in wanted]
     if measure:
-        answers[0]["measured"] = _measure(wanted[0], seeds, answers[0]["enrol"]).to_json()
+        with shared_work(engine, workers, cluster) as processes:
+            answers[0]["measured"] = _measure(wanted[0], seeds, answers[0]["enrol"], processes).to_json()
     answer = answers[0] if len(answers) == 1 else _by_epsilon(answers)
     if as_json:
         typer.echo(json.dumps(answer))
@@ -172,12 +181,12 @@ def _delta(text: str) -> float:
         raise UsageError(what, where="--delta", remedy=remedy) from None
 
 
-def _measure(wanted: Wanted, seeds: int, most: int) -> MeasuredUsers:
+def _measure(wanted: Wanted, seeds: int, most: int, processes: Engine) -> MeasuredUsers:
     measurement = wanted.measurement
     trial = measurement.trial(wanted.population)
     try:
         with ProgressBar("simulated studies") as bar:
-            return measured_users.measure(measurement, trial, seeds, most, wanted.out, bar.at)
+            return measured_users.measure(measurement, trial, seeds, most, wanted.out, bar.at, processes)
     except KeyboardInterrupt:
         say(f"{wanted.out} keeps what was measured: the same call goes on with it")
         raise

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, cast
 
 import typer
 
 from askance_client.simulation.population.synthetic import noise
 from askance_lab.commands.shared.completion import words
+from askance_lab.commands.shared.engine_options import ClusterOption, EngineOption, WorkersOption, shared_work
 from askance_lab.commands.shared.estimates_text import estimate_lines, most_estimates
-from askance_lab.commands.shared.exit_codes import EXIT_OF, Exit
+from askance_lab.commands.shared.exit_codes import EXIT_OF, Exit, say
 from askance_lab.commands.shared.options import (
     AlphaOption,
     AskOption,
@@ -33,7 +36,6 @@ from askance_lab.commands.shared.options import (
     SetOption,
     StrategyArgument,
     ToleranceOption,
-    WorkersOption,
     examples,
     parse_asks,
     read_token,
@@ -50,9 +52,9 @@ from askance_lab.commands.shared.table_options import (
 from askance_lab.commands.shared.window import wrapped
 from askance_lab.data.made_up import made_up, split_parameters
 from askance_lab.data.table_population import OwnTable, table_population
-from askance_lab.engines import Engine, engine_names
-from askance_lab.engines import engine as engine_of
+from askance_lab.engines import Engine
 from askance_lab.evaluation.proportion import CONFIDENCE
+from askance_lab.experiments.kept_run import KeptRun
 from askance_lab.experiments.plan_of_run import PlanOfRun, plan_of_run
 from askance_lab.experiments.single_run import SingleRun, run_once
 from askance_lab.oracles.local import study_for
@@ -102,11 +104,26 @@ class RunOptions:
     counts: bool
     table: TableOptions
     server: LocalServer | None
+    cluster: str | None = None
+    keep: Path | None = None
 
     @property
     def number(self) -> int:
         """Seed of whatever is made up."""
         return 1 if self.seed is None else self.seed
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """Whatever decides how simulated users report, as JSON."""
+        return {
+            "strategy": self.strategy.name,
+            "parameters": {name: str(value) for name, value in sorted({**self.own, **self.parameters}.items())},
+            "population": self.population,
+            "users": self.users,
+            "seed": self.number,
+            "eta": self.eta,
+            "version": version("askance"),
+        }
 
     def not_private(self, table: OwnTable | None) -> list[str]:
         """Why no ε covers what is printed about real rows; empty if one does, or if there are none."""
@@ -126,6 +143,7 @@ class RunOptions:
         "askance run masked-parity --d 4 --users 200000",
         "askance run masked-parity --d 64 --users 1000000000000 --counts",
         "askance run mean --users 100000 --epsilon 0.5 --oracle http",
+        "askance run masked-parity --d 64 --users 5000000000 --workers 2 --keep it.json",
         'askance run survey --ask "mean(minutes, 0, 120)" --ask "share(plan = \'pro\')" --users 20000',
         "askance run decision-tree --data people.csv --schema people.json --positive yes --set depth=2 --json",
     )
@@ -188,17 +206,18 @@ def run(
         ),
     ] = None,
     population: PopulationOption = None,
-    engine: Annotated[
-        str,
-        typer.Option(
-            "--engine",
-            metavar="NAME",
-            autocompletion=words(*engine_names()),
-            help=f"What runs the users of --oracle local: {', '.join(engine_names())}.",
-        ),
-    ] = "local",
+    engine: EngineOption = "local",
     workers: WorkersOption = 1,
     counts: CountsOption = False,
+    cluster: ClusterOption = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            "--keep",
+            metavar="FILE",
+            help="File that keeps what simulated users have reported, round by round: the same call goes on with it.",
+        ),
+    ] = None,
     data: DataOption = None,
     schema: SchemaOption = None,
     column: ColumnOption = None,
@@ -238,11 +257,17 @@ def run(
         raise UsageError(f"does not go with --oracle {kind.name}", where="--server", remedy="leave one out")
     found = _server(server, operator, enrolment)
     rows = TableOptions.of(data, schema, column, low, high, missing, label, positive)
-    options = RunOptions(runs, study, others, population, users, seed, eta, kind, engine, workers, counts, rows, found)
+    options = RunOptions(
+        runs, study, others, population, users, seed, eta, kind, engine, workers, counts, rows, found, cluster, keep
+    )
     _check(options)
     begin = time.perf_counter()
-    with ProgressBar("users", quiet=True) as bar, engine_of(engine, workers) as processes:
-        setting, table = _setting(options, CountedEngine(processes, bar, runs.rounds), bar.tell)
+    with (
+        ProgressBar("users", quiet=keep is None) as bar,
+        shared_work(engine, workers, cluster) as processes,
+        _keeping(processes, options) as asked,
+    ):
+        setting, table = _setting(options, CountedEngine(asked, bar, runs.rounds), bar.tell)
         bar.begin("users")
         ended = run_once(replace(setting, tell=_telling(bar, setting.users)), kind)
     answer = _answer(options, setting, ended, table) | {"seconds": round(time.perf_counter() - begin, 3)}
@@ -256,6 +281,20 @@ def run(
 def _telling(bar: ProgressBar, users: int) -> Callable[[int], None]:
     """Show how many users have answered, where an oracle knows."""
     return lambda answered: bar.tell("reports", answered, users)
+
+
+@contextmanager
+def _keeping(processes: Engine, options: RunOptions) -> Generator[Engine]:
+    """The engine itself, or with --keep one whose tallies are kept."""
+    if options.keep is None:
+        yield processes
+        return
+    try:
+        with KeptRun(processes, options.keep, options.document) as kept:
+            yield cast("Engine", kept)  # a study hands it nothing but collections
+    except KeyboardInterrupt:
+        say(f"{options.keep} keeps what was counted: the same call goes on with it")
+        raise
 
 
 # ----------------------------------------------------------------------------------------------------- what is asked
@@ -275,8 +314,11 @@ def _check(options: RunOptions) -> None:
     """Refuse options that do not go together."""
     if options.server is not None and options.oracle.name != "http":
         raise UsageError(f"does not go with --oracle {options.oracle.name}", where="--server", remedy="leave one out")
-    if options.oracle.name != "local" and (options.engine != "local" or options.workers > 1):
-        raise UsageError("simulate local reports", where="--engine, --workers", remedy="use --oracle local")
+    shared = options.engine != "local" or options.workers > 1 or options.cluster is not None
+    if options.oracle.name != "local" and shared:
+        raise UsageError("simulate local reports", where="--engine, --workers, --cluster", remedy="use --oracle local")
+    if options.keep is not None and (options.oracle.name != "local" or options.table.data is not None):
+        raise UsageError("is for simulated users", where="--keep", remedy="leave it out, or use --oracle local")
     if options.counts:
         _check_counts(options)
     options.table.check_table()
@@ -292,8 +334,9 @@ def _check(options: RunOptions) -> None:
 
 def _check_counts(options: RunOptions) -> None:
     """Refuse what goes user by user, and real rows: they have no law that they are drawn by."""
-    if options.oracle.name != "local" or options.engine != "local" or options.workers > 1:
-        remedy = "leave out --oracle, --engine and --workers: counts are drawn in this process"
+    shared = options.engine != "local" or options.workers > 1 or options.cluster is not None
+    if options.oracle.name != "local" or shared or options.keep is not None:
+        remedy = "leave out --oracle, --engine, --workers, --cluster and --keep: counts are drawn in this process"
         raise UsageError("simulates local reports, and no user by herself", where="--counts", remedy=remedy)
     if options.table.data is not None:
         raise UsageError("is for made-up users", where="--counts", remedy="leave it out: rows are asked one by one")

@@ -10,20 +10,19 @@ from typing import Annotated, Final
 import typer
 
 from askance_lab.commands.shared.completion import STRATEGIES
+from askance_lab.commands.shared.engine_options import ClusterOption, EngineOption, WorkersOption, shared_work
 from askance_lab.commands.shared.extras import require
 from askance_lab.commands.shared.options import (
     CountsOption,
     EpsilonOption,
     JsonOption,
     ResumeOption,
-    WorkersOption,
     examples,
     read_numbers,
 )
 from askance_lab.commands.shared.resuming import measuring
 from askance_lab.commands.shared.tables import echo_table
 from askance_lab.commands.shared.window import wrapped
-from askance_lab.engines import engine
 from askance_lab.experiments.separation import users as limits
 from askance_lab.experiments.separation.measurement import (
     LEARNERS,
@@ -82,8 +81,10 @@ def separation(
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Directory for the results, the plots and the report.")
     ] = Path("askance-separation"),
+    engine: EngineOption = "local",
     workers: WorkersOption = 1,
     counts: CountsOption = False,
+    cluster: ClusterOption = None,
     resume: ResumeOption = False,
     table: Annotated[
         bool,
@@ -110,7 +111,10 @@ def separation(
     settings = settings_of(dimensions, epsilon, numbers, learner or LEARNERS, counts=counts)
     require("matplotlib")  # before anything is measured that it has to draw
     out.mkdir(parents=True, exist_ok=True)
-    with measuring("separation", len(settings) * seeds, out, resume=resume) as at, engine(workers=workers) as processes:
+    with (
+        measuring("separation", len(settings) * seeds, out, resume=resume) as at,
+        shared_work(engine, workers, cluster) as processes,
+    ):
         points = measure(settings, seeds, measured, processes, progress=at)
     results = results_of(points)
     write(out, points, results)

@@ -142,7 +142,7 @@ def _next(flow: Any, waiting: dict[Any, int]) -> tuple[int, Any]:
 def _joined(distributed: Any, cluster: str) -> Any:
     try:
         return distributed.Client(cluster, timeout=_PATIENCE)
-    except (OSError, TimeoutError):
+    except (OSError, TimeoutError, AssertionError):  # the last where a host has no address
         remedy = "start one: dask scheduler, and dask worker with its address"
         raise ClusterError("does not answer", where=cluster, remedy=remedy) from None
     except ValueError:

@@ -32,15 +32,16 @@ class Local(WorkerPool):
             yield from enumerate(map(function, tasks))
             return
         sent = SentFunction(function)
-        # Of each task, whether the process that gets it may be taken to know the function.
-        todo = deque((index, index >= self.workers) for index in range(len(tasks)))
+        fresh, again = iter(range(len(tasks))), deque[int]()
         waiting: dict[Future[T | Unknown], int] = {}
         lost = Counter[int]()
         try:
-            while todo or waiting:
-                while todo and len(waiting) < IN_FLIGHT * self.workers:
-                    index, known = todo.popleft()
-                    waiting[self._pool.submit(sent, tasks[index], known=known)] = index
+            while True:
+                while len(waiting) < IN_FLIGHT * self.workers and (due := _next(again, fresh)) is not None:
+                    index, known = due
+                    waiting[self._pool.submit(sent, tasks[index], known=known and index >= self.workers)] = index
+                if not waiting:
+                    return
                 for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                     index = waiting.pop(future)
                     try:
@@ -49,10 +50,10 @@ class Local(WorkerPool):
                         lost[index] += 1
                         if lost[index] == ATTEMPTS:
                             raise LostWorkerError.again_and_again() from None
-                        todo.appendleft((index, False))
+                        again.append(index)
                         continue
                     if isinstance(result, Unknown):
-                        todo.appendleft((index, False))
+                        again.append(index)
                     else:
                         yield index, result
         finally:
@@ -62,6 +63,14 @@ class Local(WorkerPool):
     def close(self) -> None:
         """Close the pool."""
         self._pool.close()
+
+
+def _next(again: deque[int], fresh: Iterator[int]) -> tuple[int, bool] | None:
+    """The next task, and whether the process that gets it may be taken to know the function."""
+    if again:
+        return again.popleft(), False
+    index = next(fresh, None)
+    return None if index is None else (index, True)
 
 
 ENGINE: Final = Local

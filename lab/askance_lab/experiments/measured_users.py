@@ -17,17 +17,19 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, Self
 
 from askance_lab.data.made_up import split_parameters
+from askance_lab.engines import Engine
 from askance_lab.evaluation.proportion import Proportion
 from askance_lab.experiments.checkpoint import Checkpoint
-from askance_lab.experiments.sample_size import LearnerTrial, PromiseTrial
+from askance_lab.experiments.sample_size import IN_PROCESS, LearnerTrial, PromiseTrial
 from askance_protocol.errors import UsageError
 from askance_protocol.parameters import Parameters
 from askance_server.core import planning
@@ -131,12 +133,16 @@ def measure(
     most: int,
     folder: Path,
     tell: Callable[[int], None] = lambda _: None,
+    engine: Engine = IN_PROCESS,
 ) -> MeasuredUsers:
-    """Search for the number of users, up to `most`; `tell` hears how many studies were run or found."""
+    """Search for the number of users, up to `most`; `tell` hears how many studies were run or found.
+
+    Studies are looked at in the order of their seeds, so that what is found, and kept, is the same by every engine.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with _checkpoint(measurement, folder) as checkpoint:
         checkpoint.keep("measurement", measurement.document)
-        search = _Search(trial, checkpoint, seeds, seeds - math.ceil(measurement.rate * seeds), tell)
+        search = _Search(trial, checkpoint, seeds, seeds - math.ceil(measurement.rate * seeds), tell, engine)
         users = search.fewest(most)
         right = search.fresh(users or most)
         found = checkpoint.results.get("found", {})
@@ -164,6 +170,7 @@ class _Search:
     allowed: int
     """Studies that may fail."""
     tell: Callable[[int], None]
+    engine: Engine
     done: int = 0
 
     def fewest(self, most: int) -> int | None:
@@ -181,22 +188,33 @@ class _Search:
     def enough(self, users: int) -> bool:
         """Whether no more fail than may: studies are run until that is known."""
         failed = 0
-        for seed in range(self.seeds):
-            failed += not self._outcome(users, seed, 0)
+        for success in self._outcomes(users, 0):
+            failed += not success
             if failed > self.allowed:
                 return False
         return True
 
     def fresh(self, users: int) -> int:
         """How many of as many studies with other seeds succeed."""
-        return sum(self._outcome(users, seed, _FRESH) for seed in range(self.seeds))
+        return sum(self._outcomes(users, _FRESH))
 
-    def _outcome(self, users: int, seed: int, first: int) -> bool:
+    def _outcomes(self, users: int, first: int) -> Iterator[bool]:
+        """Whether each study succeeds, seed after seed: those that are kept, then the others as they are run."""
         key = f"users={users}{' fresh' * (first > 0)}"
         known: list[int] = list(self.checkpoint.results.get(key, ()))
-        if seed >= len(known):
-            known.append(int(self.trial(users, first + seed).success))
+        missing = [first + seed for seed in range(len(known), self.seeds)]
+        for success in known[: self.seeds]:
+            yield self._told(bool(success))
+        for success in self.engine(partial(_succeeds, self.trial, users), missing):
+            known.append(int(success))
             self.checkpoint.keep(key, known)
+            yield self._told(success)
+
+    def _told(self, success: bool) -> bool:
         self.done += 1
         self.tell(self.done)
-        return bool(known[seed])
+        return success
+
+
+def _succeeds(trial: LearnerTrial, users: int, seed: int) -> bool:
+    return trial(users, seed).success

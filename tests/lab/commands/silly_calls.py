@@ -331,6 +331,9 @@ audit --float --epsilon 1 --k 3 → --k | --float
 run mean --users 10 --data good.csv --population bits → --population | --data
 run mean --users 10 --oracle exact --server {server} → --server | --oracle
 run mean --users 10 --oracle exact --workers 2 → --workers | --oracle
+run mean --users 10 --cluster tcp://127.0.0.1:1 → --cluster | --engine dask
+run mean --users 10 --oracle exact --keep it → --keep | --oracle local
+plan mean --workers 2 → --workers | --measure
 run mean --users 10 --server {server} → --server | --operator-token
 run mean --users 10 --boolean --oracle http → --boolean
 run mean --users 10 --label ill → --label | --data

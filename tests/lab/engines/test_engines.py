@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import dask
+import dask.config
 import distributed
 import numpy as np
 import psutil
@@ -34,6 +34,10 @@ from tests.harness.marks import SECONDS
 from tests.server.learners import study
 
 KINDS = [("local", 1), ("local", 2), ("dask", 1), ("dask", 2)]
+BY_TWO = pytest.mark.parametrize(
+    "workers", [kind for kind in KINDS if kind[1] == 2], ids=["local", "dask"], indirect=True
+)
+"""Tests of workers that are processes; those of all tests are opened once."""
 
 
 @pytest.fixture(scope="module", params=KINDS, ids=lambda kind: f"{kind[0]}-{kind[1]}")
@@ -142,7 +146,7 @@ def test_workers_start_once_for_all_calls_and_end_with_the_engine(name: str) -> 
         assert not pids & set(opened(process_of, range(6)))
 
 
-@pytest.mark.parametrize("name", engine_names())
+@pytest.mark.parametrize("name", ["local", pytest.param("dask", marks=pytest.mark.slow)])
 def test_a_worker_that_always_dies_is_an_error_in_one_line_and_the_next_call_starts_anew(name: str) -> None:
     with engine(name, 2) as opened:
         with pytest.raises(LostWorkerError, match="ended 3 times before a task was done"):
@@ -166,33 +170,32 @@ class KilledAtFive:
         return draws_by_seed(seed + 100 * (self.by_attempt and again and seed == 5))
 
 
-@pytest.mark.parametrize("name", engine_names())
-def test_a_worker_that_is_killed_changes_nothing(name: str, tmp_path: Path) -> None:
+@BY_TWO
+def test_a_worker_that_is_killed_changes_nothing(workers: WorkerPool, tmp_path: Path) -> None:
     expected = [draws_by_seed(seed) for seed in range(30)]
-    with engine(name, 2) as opened:
-        assert list(opened(KilledAtFive(tmp_path / "killed"), range(30))) == expected
-        assert (tmp_path / "killed").exists(), "none was killed"
-        # Control: streams that are not the task's own are found.
-        assert list(opened(KilledAtFive(tmp_path / "again", by_attempt=True), range(30))) != expected
+
+    assert list(workers(KilledAtFive(tmp_path / "killed"), range(30))) == expected
+    assert (tmp_path / "killed").exists(), "none was killed"
+    # Control: streams that are not the task's own are found.
+    assert list(workers(KilledAtFive(tmp_path / "again", by_attempt=True), range(30))) != expected
 
 
-@pytest.mark.parametrize("name", engine_names())
-def test_a_worker_that_is_killed_in_the_middle_of_a_round_changes_no_tally(name: str) -> None:
+@BY_TWO
+def test_a_worker_that_is_killed_in_the_middle_of_a_round_changes_no_tally(workers: WorkerPool) -> None:
     """The whole protocol: of two workers one is killed after the first results, and the tallies are those of one."""
     strategy = registry()["mean"]
     spec, population = study(strategy, users="all"), synthetic("mean", {}, 1)
     alone = run_study(spec, strategy, population, 1_600_000, 1)
-    with engine(name, 2) as opened:
-        victim = next(iter(opened(process_of, range(6))))
+    victim = next(iter(workers(process_of, range(6))))
 
-        def killing(function: Any, tasks: Any) -> Iterator[Any]:
-            for number, result in enumerate(opened(function, tasks)):
-                if number == 1:
-                    os.kill(victim, signal.SIGKILL)
-                yield result
+    def killing(function: Any, tasks: Any) -> Iterator[Any]:
+        for number, result in enumerate(workers(function, tasks)):
+            if number == 1:
+                os.kill(victim, signal.SIGKILL)
+            yield result
 
-        killed = run_study(spec, strategy, population, 1_600_000, 1, killing)
-        assert victim not in set(opened(process_of, range(12)))
+    killed = run_study(spec, strategy, population, 1_600_000, 1, killing)
+    assert victim not in set(workers(process_of, range(12)))
     assert killed.entries == alone.entries
 
 
@@ -214,14 +217,13 @@ class Tasks(Sequence[int]):
         return index
 
 
-@pytest.mark.parametrize("name", engine_names())
-def test_only_some_tasks_are_on_their_way_however_many_there_are(name: str) -> None:
+@BY_TWO
+def test_only_some_tasks_are_on_their_way_however_many_there_are(workers: WorkerPool) -> None:
     tasks = Tasks()
-    with engine(name, 2) as opened:
-        results = opened.completed(itself, tasks)
-        for _ in range(20):
-            next(results)
-        results.close()  # type: ignore[attr-defined] - a generator
+    results = workers.completed(itself, tasks)
+    for _ in range(20):
+        next(results)
+
     assert 20 <= tasks.looked <= 20 + IN_FLIGHT * 2 + 1
 
 
@@ -245,11 +247,12 @@ class Heavy:
         return task
 
 
-@pytest.mark.parametrize("name", engine_names())
-def test_what_a_function_carries_is_packed_once_and_sent_to_each_worker_once(name: str, tmp_path: Path) -> None:
+@BY_TWO
+def test_what_a_function_carries_is_packed_once_and_sent_to_each_worker_once(
+    workers: WorkerPool, tmp_path: Path
+) -> None:
     before = Heavy.packed
-    with engine(name, 2) as opened:
-        assert list(opened(Heavy(tmp_path), range(60))) == list(range(60))
+    assert list(workers(Heavy(tmp_path), range(60))) == list(range(60))
     unpacked = [file.name.partition("-")[0] for file in tmp_path.iterdir()]
 
     assert Heavy.packed - before == 1
@@ -324,10 +327,11 @@ def test_what_is_no_engine_is_refused() -> None:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[str]:
     """A scheduler with one worker on the loopback, by its address: what somebody else has started."""
+    local_cluster: Any = distributed.LocalCluster
     quiet = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
     with (
         dask.config.set(quiet),
-        distributed.LocalCluster(
+        local_cluster(
             n_workers=1,
             threads_per_worker=1,
             processes=False,
@@ -369,17 +373,18 @@ def closed_port() -> Iterator[int]:
         yield bound.getsockname()[1]
 
 
-def test_the_cluster_of_this_machine_listens_on_the_loopback_only() -> None:
-    with engine("dask", 2) as opened:
-        list(opened(itself, [1]))
-        # distributed brings psutil.
-        me = psutil.Process()
-        hosts = {
-            link.laddr[0]
-            for process in (me, *me.children(recursive=True))
-            for link in process.net_connections("inet")
-            if link.status == psutil.CONN_LISTEN
-        }
+@pytest.mark.parametrize("workers", [("dask", 2)], ids=["dask"], indirect=True)
+def test_the_cluster_of_this_machine_listens_on_the_loopback_only(workers: WorkerPool) -> None:
+    list(workers(itself, [1]))
+    # distributed brings psutil.
+    me = psutil.Process()
+    hosts = {
+        link.laddr[0]
+        for process in (me, *me.children(recursive=True))
+        for link in process.net_connections("inet")
+        if link.status == psutil.CONN_LISTEN
+    }
+
     assert hosts == {"127.0.0.1"}
 
 

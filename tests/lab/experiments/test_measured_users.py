@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from askance_lab.engines import engine
 from askance_lab.experiments.measured_users import Measurement, kept, measure
 from askance_lab.experiments.sample_size import TrialOutcome
 from askance_protocol.errors import DataError, UsageError
@@ -57,6 +58,14 @@ def test_an_interrupted_search_goes_on_and_finds_the_same(tmp_path: Path) -> Non
     again = counting(threshold)
     assert measure(MEAN, again, 20, 10**6, tmp_path / "broken") == expected
     assert again.ran == []  # type: ignore[attr-defined]
+
+
+def test_every_engine_finds_the_same_and_keeps_the_same(tmp_path: Path) -> None:
+    expected = measure(MEAN, threshold, 20, 10**6, tmp_path / "one")
+    with engine("local", 2) as two:
+        assert measure(MEAN, threshold, 20, 10**6, tmp_path / "two", engine=two) == expected
+    one, other = (MEAN.file(tmp_path / folder).read_bytes() for folder in ("one", "two"))
+    assert one == other
 
 
 def test_a_plan_finds_what_was_measured_of_the_same_alone(tmp_path: Path) -> None:

@@ -27,9 +27,6 @@ SeedOption: TypeAlias = Annotated[
     int,
     typer.Option("--seed", min=0, help="Seed of the simulated users and their noise; the same seed repeats a run."),
 ]
-WorkersOption: TypeAlias = Annotated[
-    int, typer.Option("--workers", min=1, max=256, help="Number of processes that share the work on this machine.")
-]
 CountsOption: TypeAlias = Annotated[
     bool,
     typer.Option(

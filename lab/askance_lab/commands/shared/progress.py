@@ -193,7 +193,10 @@ def _hours(seconds: float) -> str:
 
 @dataclass(slots=True)
 class CountedEngine:
-    """An engine whose tasks are shown on a bar: each call of it is a round, which may need fewer tasks than it has."""
+    """An engine whose tasks, or the users in them, are shown on a bar.
+
+    Each call of it is a round, which may need fewer tasks than it has.
+    """
 
     engine: Engine
     bar: ProgressBar
@@ -203,11 +206,16 @@ class CountedEngine:
 
     def __call__(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
         """As the engine does, and count."""
-        before, self._round = self._round * len(tasks), self._round + 1
-        total = max(self.rounds, self._round) * len(tasks)
+        amounts = [len(task) if isinstance(task, range) else 1 for task in tasks]
+        done, self._round = self._round * sum(amounts), self._round + 1
+        label, total = f"round {self._round}", max(self.rounds, self._round) * sum(amounts)
         # One task by itself tells nothing of the time that it takes.
-        self.bar.label, self.bar.total = f"round {self._round}", total if total > 1 else 0
-        self.bar.at(before)
-        for number, result in enumerate(self.engine(function, tasks), before + 1):
-            self.bar.at(number)
+        self.bar.label, self.bar.total = label, total if max(self.rounds, self._round) * len(tasks) > 1 else 0
+        self.bar.at(done)
+        for amount, result in zip(amounts, self.engine(function, tasks), strict=False):
+            done += amount
+            if result == []:
+                # Counted by an earlier call: that took no time now.
+                self.bar.begin(label, total)
+            self.bar.at(done)
             yield result
