@@ -29,6 +29,7 @@ from askance_client import (
     Wallet,
     WalletFile,
 )
+from askance_client.transport.server import Bounds
 from askance_lab.experiments.audit import AuditVerdict, audit_counts
 from askance_protocol.budget import MICRO
 from askance_protocol.examples import Example
@@ -72,14 +73,14 @@ class Wire(Server):
         self.bodies: dict[int, list[bytes]] = {}
         super().__init__(URL, patience=ONE_ATTEMPT, transport=httpx.MockTransport(self._double.handle))
 
-    async def _once(
-        self, method: str, path: str, headers: Mapping[str, str], body: bytes, most: int
+    async def _exchange(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes, bounds: Bounds
     ) -> tuple[int, bytes | Refusal, float]:
         if path == "/v1/me":
             return 200, self._me(_user(headers)), 0.0
         if path == f"/v1/rounds/{self.round}/reports":
             return 200, self._receipt(_user(headers), body), 0.0
-        return await super()._once(method, path, headers, body, most)
+        return await super()._exchange(method, path, headers, body, bounds)
 
     def _me(self, user: int) -> bytes:
         account = {"cap_micro_epsilon": EPSILON, "spent_micro_epsilon": 0, "remaining_micro_epsilon": EPSILON}
