@@ -89,10 +89,17 @@ def drawn(count: int) -> Iterator[Drawn]:
 
 def differing(jobs: list[Any], folder: Path, **how: Any) -> tuple[list[Any], list[Any]]:
     """The cases of which the two make different things, with what each makes of them; and what Python makes of all."""
-    mine = [BY_PYTHON[job["does"]](job) for job in jobs]
+    mine = [made_of(json.dumps(job)) for job in jobs]
     theirs = run("differing.mjs", jobs, folder, **how)
     pairs = zip(jobs, mine, theirs, strict=True)
     return [(job, one, other) for job, one, other in pairs if one != other], mine
+
+
+@cache
+def made_of(job: str) -> Any:
+    """What Python makes of a case: once, for the test and for its controls."""
+    asked = json.loads(job)
+    return BY_PYTHON[asked["does"]](asked)
 
 
 # --------------------------------------------------------------------------------------------------------- queries
@@ -109,6 +116,7 @@ def answered(job: Any) -> Any:
     }
 
 
+@cache
 def queries(count: int) -> list[Any]:
     return [
         {
@@ -189,7 +197,13 @@ def charged(query: AnyQuery, channel: Any, schema: Schema, source: random.Random
     return max(certified + source.choice([0, 0, 0, 0, -1, 1]), 1)
 
 
-def rounds(count: int) -> Iterator[Any]:
+@cache
+def rounds(count: int) -> list[Any]:
+    """So many of them."""
+    return list(made_rounds(count))
+
+
+def made_rounds(count: int) -> Iterator[Any]:
     """Rounds of one to three parts over one schema, in cohorts of any kind."""
     source = random.Random(7)
     for schema, query, users in drawn(count):
@@ -220,7 +234,7 @@ def rounds(count: int) -> Iterator[Any]:
 
 
 def test_rounds_ask_charge_and_report_the_same(tmp_path: Path) -> None:
-    unlike, mine = differing(list(rounds(ROUNDS)), tmp_path)
+    unlike, mine = differing(rounds(ROUNDS), tmp_path)
     said = [each for users in mine for each in (users if isinstance(users, list) else [users])]
 
     assert unlike == []
@@ -399,6 +413,7 @@ def by_form(pairs: Iterable[tuple[str, Any]]) -> dict[str, list[Any]]:
     return sorted_
 
 
+@cache
 def written(count: int) -> list[Any]:
     source, sound_ = random.Random(11), by_form(documents())
     made = list[Any]()
@@ -409,6 +424,7 @@ def written(count: int) -> list[Any]:
     return made
 
 
+@cache
 def said_by_a_server(count: int) -> list[Any]:
     source, sound_ = random.Random(13), by_form(answers_of_a_server())
     forms = [source.choice(list(sound_)) for _ in range(count)]
@@ -424,7 +440,12 @@ def without(document: Any, path: tuple[Any, ...]) -> Any:
     return changed
 
 
-def dropping() -> Iterator[Any]:
+@cache
+def dropping() -> list[Any]:
+    return list(all_dropping())
+
+
+def all_dropping() -> Iterator[Any]:
     """Each document as it is, and without each of its members: once for each kind of member of each form."""
     seen = set[Any]()
     for form, document in [*documents(), *answers_of_a_server()]:
@@ -473,7 +494,7 @@ def test_control_a_reader_of_answers_that_is_less_strict_is_found(
 
 
 def test_a_document_without_any_one_of_its_members_is_refused_or_read_alike(tmp_path: Path) -> None:
-    jobs = list(dropping())
+    jobs = dropping()
     unlike, mine = differing(jobs, tmp_path)
 
     assert [(job["form"], base64.b64decode(job["written"])[:3000], one, other) for job, one, other in unlike] == []
@@ -495,7 +516,7 @@ def test_control_a_member_that_may_be_left_out_is_found(tmp_path: Path, member: 
     required = "for (const name of Object.keys(required)) {"
     assert values.count(required) == 1
     (copied / "values.mjs").write_text(values.replace(required, f"{required} if (required[name].optional) continue;"))
-    unlike, _ = differing(list(dropping()), tmp_path, modules=copied)
+    unlike, _ = differing(dropping(), tmp_path, modules=copied)
 
     assert unlike, name
 

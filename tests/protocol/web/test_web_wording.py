@@ -71,13 +71,21 @@ def asked() -> list[tuple[AnyQuery, Schema]]:
 
 def differing(folder: Path, modules: Path = WEB) -> list[Any]:
     """What the two say otherwise."""
-    jobs = [{"does": "words", "query": query.to_json(), "schema": schema.to_json()} for query, schema in asked()]
-    theirs = run("differing.mjs", jobs, folder, modules=modules, seconds=120)
-    mine = [
+    theirs = run("differing.mjs", jobs(), folder, modules=modules, seconds=120)
+    return [pair for pair in zip(mine(), theirs, strict=True) if pair[0] != pair[1]]
+
+
+@cache
+def jobs() -> list[Any]:
+    return [{"does": "words", "query": query.to_json(), "schema": schema.to_json()} for query, schema in asked()]
+
+
+@cache
+def mine() -> list[Any]:
+    return [
         [words(query, schema), list(fields_of(query, schema)), [field_words(field) for field in schema.fields]]
         for query, schema in asked()
     ]
-    return [pair for pair in zip(mine, theirs, strict=True) if pair[0] != pair[1]]
 
 
 def test_every_question_is_put_into_the_same_words(tmp_path: Path) -> None:
