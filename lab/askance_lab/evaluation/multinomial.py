@@ -14,7 +14,7 @@ What f is computed from is the distance of y from the mean n·w/W, and that is k
 
 *The mass function* is that of Loader, "Fast and accurate computation of binomial probabilities" (2000): its terms are
 as small as its logarithm, not as large as n. f(y)/f(m) is within some parts in 10¹² of itself for up to 2⁴⁸ users, and
-so is the probability of each count but for a part of 10⁻¹⁵ in all. `tests` compare it with integers.
+so is the probability of each count, but for a part of 10⁻¹⁵ in all. The tests compare it with integers.
 
 *A multinomial* is a tree of binomials: how many fall into the first half of the classes, and so on.
 """
