@@ -2,7 +2,7 @@
 
 Prints one JSON object: of each curve its exponent, over the upper half of its sizes, with the least and the most of all
 turns, beside the largest that it may be; and the curve itself. Exits 6 where an exponent is larger. With `--planted`
-the work of a curve is repeated in proportion to its size: one exponent more, which has to be found.
+the seconds of a curve count in proportion to its size: one exponent more, which has to be found.
 
     python benchmarks/growth.py [CURVE ...] [--turns N] [--planted CURVE]
 """

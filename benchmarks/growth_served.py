@@ -237,7 +237,7 @@ SERVED: Final = (
     Curve(
         "studies-waiting",
         "studies",
-        (10, 100, 300, 1000),
+        (10, 100, 1000),
         "what a server computes in two seconds in which nothing comes, with so many open studies",
         LINEAR,
         "once a second, whether one of them may go on",
@@ -250,7 +250,7 @@ SERVED: Final = (
     Curve(
         "studies-listed",
         "studies",
-        (10, 100, 300, 1000),
+        (10, 100, 1000),
         "what a server computes for its list of all studies",
         LINEAR,
         "each is in the list",
@@ -261,7 +261,7 @@ SERVED: Final = (
     Curve(
         "studies-paged",
         "studies",
-        (10, 100, 300, 1000),
+        (10, 100, 1000),
         "what a server computes for a page of ten of them",
         FLAT,
         "ten studies",

@@ -9,8 +9,8 @@ has that name then does its work `PLANTED` times while it is measured once, and 
 
 How the time of something grows is a figure as well: the exponent e of seconds = c·sizeᵉ, the slope of a straight line
 through the logarithms, by least squares over the upper half of the sizes (`growing`). Each turn has an exponent of its
-own. Small work is repeated until it can be timed; a size that would not fit into the budget is left out. What has the
-planted name is then repeated in proportion to its size, which is one exponent more.
+own. Small work is repeated until it can be timed; a size that would not fit into the budget is left out. The
+seconds of what has the planted name then count in proportion to its size, which is one exponent more.
 """
 
 from __future__ import annotations
@@ -164,8 +164,7 @@ def growing(
     """
     pieces, repeats, last, left = dict[int, Work](), dict[int, int](), 0.0, budget
     for size in sizes:
-        times = round(size / sizes[0]) if planted else 1
-        if turns * times * last * size / max(pieces, default=size) > left:
+        if turns * last * size / max(pieces, default=size) > left:
             break
         begin = watch()
         piece = pieces[size] = work(size)
@@ -176,12 +175,12 @@ def growing(
         ready = watch()
         last = _seconds(piece, 1, watch) if took < least else took
         repeats[size] = math.ceil(least / max(took, least / 1000)) if took < least else 1
-        left -= ready - begin + turns * times * repeats[size] * last
+        left -= ready - begin + turns * repeats[size] * last
     seconds: dict[int, list[float]] = {size: [] for size in pieces}
     for _ in range(turns):
         for size, piece in pieces.items():
-            times = round(size / sizes[0]) if planted else 1
-            seconds[size].append(_seconds(piece, times * repeats[size], clock) / repeats[size])
+            took = _seconds(piece, repeats[size], clock) / repeats[size]
+            seconds[size].append(took * size / sizes[0] if planted else took)
     return Growth(seconds, tuple(size for size in sizes if size not in pieces))
 
 
