@@ -43,6 +43,12 @@ class ClusterError(AskanceError):
     code = Code.UNREACHABLE
 
 
+class OtherVersionError(ClusterError):
+    """A cluster that may give other numbers than this installation."""
+
+    code = Code.VERSION_MISMATCH
+
+
 class Dask(WorkerPool):
     """Engine that keeps a few tasks for each worker on their way."""
 
@@ -160,7 +166,7 @@ def _check(client: Any, cluster: str) -> None:
     except ModuleNotFoundError as error:
         raise ClusterError(f"cannot load {error.name}", where=cluster, remedy="install askance there") from None
     if found != {_version()}:
-        raise ClusterError(
+        raise OtherVersionError(
             f"has askance {', '.join(sorted(found))}", where=cluster, remedy=f"install {_version()} there, as here"
         )
 
