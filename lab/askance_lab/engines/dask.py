@@ -55,7 +55,8 @@ class Dask(WorkerPool):
     has_clusters = True
 
     def __init__(self, workers: int, cluster: str | None = None) -> None:
-        super().__init__(workers, cluster)
+        super().__init__(workers)
+        self.cluster = cluster
         self._open = ExitStack()
         self._client: Any = None
         self._counted = float("-inf")
