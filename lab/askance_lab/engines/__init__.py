@@ -17,8 +17,8 @@ What a function carries (a partial's arguments, the fields of an object that is 
 each task when it is due: so what all tasks share belongs to the function. Only some tasks for each worker are on their
 way at a time. A worker that is killed changes nothing: its tasks are done again, by the streams that they name.
 
-An engine file ends with `ENGINE`, which builds its `WorkerPool` from their number and, where it has clusters, the
-address of one.
+An engine file ends with `ENGINE`, which builds its `WorkerPool` from their number and, where it says that it has
+clusters, the address of one.
 """
 
 from __future__ import annotations
@@ -52,5 +52,9 @@ def engine(name: str = "local", workers: int = 1, cluster: str | None = None) ->
         raise UsageError(f"{quoted(name)} is not an engine", where="engine", remedy=remedy)
     if not 1 <= workers <= MOST_WORKERS:
         raise UsageError(f"{workers} is not from 1 to {MOST_WORKERS}", where="workers", remedy="give fewer")
-    build: Callable[[int, str | None], WorkerPool] = import_module(f"{__name__}.{name}").ENGINE
+    build: Callable[..., WorkerPool] = import_module(f"{__name__}.{name}").ENGINE
+    if cluster is None:
+        return build(workers)
+    if not getattr(build, "has_clusters", False):
+        raise UsageError("is not for this engine", where="--cluster", remedy="use --engine dask")
     return build(workers, cluster)

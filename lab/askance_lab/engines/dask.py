@@ -43,13 +43,20 @@ class ClusterError(AskanceError):
     code = Code.UNREACHABLE
 
 
+class OtherVersionError(ClusterError):
+    """A cluster that may give other numbers than this installation."""
+
+    code = Code.VERSION_MISMATCH
+
+
 class Dask(WorkerPool):
     """Engine that keeps a few tasks for each worker on their way."""
 
     has_clusters = True
 
     def __init__(self, workers: int, cluster: str | None = None) -> None:
-        super().__init__(workers, cluster)
+        super().__init__(workers)
+        self.cluster = cluster
         self._open = ExitStack()
         self._client: Any = None
         self._counted = float("-inf")
@@ -160,7 +167,7 @@ def _check(client: Any, cluster: str) -> None:
     except ModuleNotFoundError as error:
         raise ClusterError(f"cannot load {error.name}", where=cluster, remedy="install askance there") from None
     if found != {_version()}:
-        raise ClusterError(
+        raise OtherVersionError(
             f"has askance {', '.join(sorted(found))}", where=cluster, remedy=f"install {_version()} there, as here"
         )
 

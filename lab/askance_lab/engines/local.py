@@ -22,8 +22,8 @@ Task = TypeVar("Task")
 class Local(WorkerPool):
     """Engine that uses this process, or a pool of processes."""
 
-    def __init__(self, workers: int, cluster: str | None = None) -> None:
-        super().__init__(workers, cluster)
+    def __init__(self, workers: int) -> None:
+        super().__init__(workers)
         self._pool = ProcessPool(workers)
 
     def completed(self, function: Callable[[Task], T], tasks: Sequence[Task]) -> Iterator[tuple[int, T]]:

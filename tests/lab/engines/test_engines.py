@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ import askance_lab.engines as engines_folder
 from askance_client.simulation.population import synthetic
 from askance_lab.commands.shared.exit_codes import EXIT_OF, Exit
 from askance_lab.engines import LostWorkerError, WorkerPool, engine, engine_names
+from askance_lab.engines import dask as dask_engine
 from askance_lab.engines.dask import ClusterError
 from askance_lab.engines.shared.workers import IN_FLIGHT
 from askance_lab.run_study import run_study
@@ -352,11 +354,32 @@ def test_a_cluster_that_is_running_gives_the_same_results_and_goes_on(cluster: s
             assert opened.workers == 1
 
 
-def test_a_cluster_of_another_version_is_refused(cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("askance_lab.engines.dask._version", lambda: "0.0.7")
-    opened = engine("dask", cluster=cluster)
-    with pytest.raises(ClusterError, match=r"has askance \d.*install 0.0.7 there"):
-        list(opened(itself, [1]))
+class Workers:
+    """A cluster whose workers say this of their version, or have none."""
+
+    def __init__(self, *versions: str | None) -> None:
+        self.versions = versions
+
+    def wait_for_workers(self, number: int, timeout: float) -> None:
+        if len(self.versions) < number:
+            raise TimeoutError
+
+    def run(self, _: object) -> dict[int, str]:
+        if None in self.versions:
+            raise ModuleNotFoundError("No module named 'askance_lab'", name="askance_lab")
+        return dict(enumerate(map(str, self.versions)))
+
+
+def test_a_cluster_without_workers_or_of_another_version_is_refused() -> None:
+    here, at = version("askance"), "tcp://10.0.0.1:8786"
+    dask_engine._check(Workers(here, here), at)
+    for workers, why in (
+        (Workers(), rf"has no workers \(start some: dask worker {at}\)"),
+        (Workers(here, "0.0.7"), rf"has askance 0.0.7, .*\(install {here} there"),
+        (Workers(None), "cannot load askance_lab"),
+    ):
+        with pytest.raises(ClusterError, match=why):
+            dask_engine._check(workers, at)
 
 
 def test_a_cluster_that_does_not_answer_is_an_error_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

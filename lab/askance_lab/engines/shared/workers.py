@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Protocol, Self, TypeVar
 
-from askance_protocol.errors import AskanceError, UsageError
+from askance_protocol.errors import AskanceError
 
 T = TypeVar("T")
 Task = TypeVar("Task")
@@ -39,16 +39,11 @@ class Engine(Protocol):
 class WorkerPool(ABC):
     """An engine with a number of workers, which start once and serve until it is closed."""
 
-    def __init__(self, workers: int, cluster: str | None = None) -> None:
-        """Keep the number of workers; the address of a cluster, which has its own, goes with engines that say so."""
-        if cluster is not None and not self.has_clusters:
-            what, remedy = "is not for this engine", "use --engine dask"
-            raise UsageError(what, where="--cluster", remedy=remedy)
-        self.workers = workers
-        self.cluster = cluster
-
     has_clusters = False
-    """Whether it can be given the address of a cluster."""
+    """Whether it is built with the address of a cluster, besides."""
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
 
     @abstractmethod
     def completed(self, function: Callable[[Task], T], tasks: Sequence[Task]) -> Iterator[tuple[int, T]]:
