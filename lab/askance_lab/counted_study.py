@@ -40,7 +40,7 @@ from askance_protocol.errors import UsageError
 from askance_protocol.rounds import Notice, PreparedPart, PreparedRound, RoundPublished, StudySpec
 from askance_protocol.tally import Tally
 from askance_server.core.in_memory import StudyInMemory
-from askance_server.core.planning import SLOTS, Slots, TooFewUsersError
+from askance_server.core.planning import SLOTS, Slots
 from askance_server.core.replay import ReplayError
 from askance_server.core.strategy import Strategy
 from askance_server.core.study import Ended, Paused, Waiting, step
@@ -111,10 +111,9 @@ def count_study(
                 return view
             case Paused(reason):
                 raise ReplayError(reason, where=study.strategy)
-            case Waiting(received=received, target=target):
+            case Waiting(deadline=deadline):
                 # The study says how many reports a round closes at, and there are not as many users.
-                what = f"closes at {target:,} reports, and has {received:,} users"
-                raise TooFewUsersError(what, where="round", remedy="give more users", needed=target, available=received)
+                view.pass_time(deadline)
             case notice:
                 view.append(notice)
 

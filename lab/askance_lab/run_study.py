@@ -71,7 +71,7 @@ def run_study(
                 # 2. Plan. The strategy asks statistical queries, each within a tolerance. The plan makes a round of
                 # them: a channel for each, and as many users as the tolerances need, who have not answered before.
                 view.append(notice)
-            case Waiting(round=id_):
+            case Waiting(round=id_, deadline=deadline):
                 # 3 to 5, by many workers, and for each user on her own.
                 everybody = Collection(study, view.round(id_).spec, population, seed)
                 tasks = tasks_of(users)
@@ -79,6 +79,8 @@ def run_study(
                     view.count(id_, tallies)
                     if not isinstance(step(view), Waiting):
                         break
+                else:
+                    view.pass_time(deadline)
             case RoundClosed() as notice:
                 # 6. Close. The round has its reports, or its time is over: from now on it takes no more.
                 view.append(notice)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
 from typing import Any, Final
@@ -24,10 +25,10 @@ from askance_protocol.coins import MAX_USER
 from askance_protocol.errors import UsageError
 from askance_protocol.queries import CellQuery, RealQuery
 from askance_protocol.queries.language import Bit, FieldValue
-from askance_protocol.rounds import Cause, Cohort, Part, PreparedRound, RoundSpec, StudySpec, prepare_round
+from askance_protocol.rounds import Cause, Cohort, Part, PreparedRound, RoundClosed, RoundSpec, StudySpec, prepare_round
 from askance_protocol.tally import tally_round
 from askance_server.core.in_memory import StudyInMemory
-from askance_server.core.planning import SLOTS, TooFewUsersError
+from askance_server.core.planning import SLOTS
 from askance_server.core.replay import ReplayError
 from askance_server.strategies import masked_parity
 from askance_server.strategies.masked_parity_pooled import searched
@@ -222,12 +223,24 @@ def test_a_seed_gives_the_same_tallies_again_and_none_others() -> None:
     assert len({str(each) for each in (one, *others)}) == 4
 
 
+@pytest.mark.parametrize("users", [1000, 250_001])
+@pytest.mark.parametrize("ran", [count_study, run_study])
+def test_who_has_answered_is_not_asked_again_where_more_reports_were_wanted(
+    ran: Callable[..., StudyInMemory], users: int
+) -> None:
+    """As on a server, whose round closes at its deadline."""
+    mean = registry()["mean"]
+    view = ran(study(mean, users=10**6), mean, synthetic("mean", {}, 1), users, 1)
+    [closed] = [entry.notice for entry in view.entries if isinstance(entry.notice, RoundClosed)]
+
+    assert (closed.reason, closed.received) == ("deadline", users)
+    assert view.end.cause is Cause.LEARNED
+
+
 def test_what_cannot_be_counted_is_refused() -> None:
     mean, people = registry()["mean"], synthetic("mean", {}, 1)
     with pytest.raises(UsageError, match="more than there are numbers for"):
         count_study(study(mean, users="all"), mean, people, MAX_USER + 1, 1)
-    with pytest.raises(TooFewUsersError, match="closes at 5,000 reports, and has 1,000 users"):
-        count_study(study(mean, users=5000), mean, people, 1000, 1)
     with pytest.raises(ReplayError):
         count_study(study(mean, users="all"), registry()["histogram"], people, 1000, 1)
     kmeans, clouds = registry()["kmeans"], synthetic("clusters", {}, 1)

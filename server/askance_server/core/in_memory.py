@@ -65,6 +65,10 @@ class StudyInMemory:
         """Add reports to a round's tallies."""
         self.counted[id_] = [tally + some for tally, some in zip(self.counted[id_], more, strict=True)]
 
+    def pass_time(self, deadline: int) -> None:
+        """Let the deadline come: all have answered who will."""
+        self._times[-1] = deadline
+
     @property
     def replay(self) -> Replay:
         """Replay of the strategy, caught up with the bulletin."""
@@ -80,7 +84,7 @@ class StudyInMemory:
 
     @property
     def now(self) -> int:
-        """The time at which the current round was planned."""
+        """The time at which the current round was planned, or its deadline when that has come."""
         if len(self._times) == self._replay.answered:
             self._times.append(self.clock())
         return self._times[-1]
