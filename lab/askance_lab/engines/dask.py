@@ -26,6 +26,7 @@ _PATIENCE: Final = 10.0
 """Seconds in which a cluster has to answer."""
 _COUNTED_EVERY: Final = 5.0
 """Seconds between two looks at how many workers a cluster has: they come and go."""
+_PRELOAD: Final = "askance_lab.engines.shared.dask_worker"
 _SETTINGS: Final[Mapping[str, Any]] = {
     "distributed.admin.large-graph-warning-threshold": "1TB",  # a population of rows is sent on purpose
     "distributed.comm.timeouts.connect": f"{_PATIENCE}s",
@@ -125,7 +126,7 @@ class Dask(WorkerPool):
     def _own(self, distributed: Any) -> Any:
         """A cluster of this machine. Its own memory limits would end a worker: the system's do that, as everywhere."""
         several = self.workers > 1
-        of_processes = {"host": "127.0.0.1", "security": True} if several else {}
+        of_processes = {"host": "127.0.0.1", "security": True, "preload": [_PRELOAD]} if several else {}
         return self._open.enter_context(
             distributed.LocalCluster(
                 n_workers=self.workers,
