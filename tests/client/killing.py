@@ -54,7 +54,7 @@ from askance_client.consent import AccountStatement
 from askance_client.pace import AT_ONCE
 from askance_client.transport import Problem, Receipt
 from askance_client.transport.bare import BareConnection, BareServer, Reply
-from askance_client.transport.server import Bounds
+from askance_client.transport.server import AnswerBounds
 from askance_client.wallet import StoredReport, WalletFile
 from askance_protocol.budget import MICRO, to_text
 from askance_protocol.examples import Example
@@ -252,7 +252,7 @@ class MarkedConnection(BareConnection):
 
     mark: Mark
 
-    async def exchange(self, request: bytes, bounds: Bounds) -> Reply:
+    async def exchange(self, request: bytes, bounds: AnswerBounds) -> Reply:
         """As it is: it writes before it waits."""
         if request.startswith(b"POST"):
             asyncio.get_running_loop().call_soon(self.mark, Where.SENT)

@@ -29,7 +29,7 @@ from askance_client import (
     Wallet,
     WalletFile,
 )
-from askance_client.transport.server import Bounds
+from askance_client.transport.server import AnswerBounds
 from askance_lab.experiments.audit import AuditVerdict, audit_counts
 from askance_protocol.budget import MICRO
 from askance_protocol.examples import Example
@@ -74,7 +74,7 @@ class Wire(Server):
         super().__init__(URL, patience=ONE_ATTEMPT, transport=httpx.MockTransport(self._double.handle))
 
     async def _exchange(
-        self, method: str, path: str, headers: Mapping[str, str], body: bytes, bounds: Bounds
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes, bounds: AnswerBounds
     ) -> tuple[int, bytes | Refusal, float]:
         if path == "/v1/me":
             return 200, self._me(_user(headers)), 0.0

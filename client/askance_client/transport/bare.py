@@ -8,7 +8,7 @@ locks, no objects for headers. What is not small goes by httpx still, and so doe
 installed. Which attempts are made, what is an answer, and what is said of one that is none, is decided where it always
 was, in `Server`: nothing here tries anything twice.
 
-*Bounds.* They are those of the other way. A body is as long as the request allows, or refused (`body.py`). Whatever
+*AnswerBounds.* They are those of the other way. A body is as long as the request allows, or refused (`body.py`). Whatever
 else comes, heads, promises (1xx), lengths of chunks, extensions, trailers, is counted together, and may be `_HEAD`
 bytes and sixteen for each byte of the body. A server that says nothing for `_SILENCE` seconds is given up.
 
@@ -31,7 +31,7 @@ import httpx
 from askance_client.refusals import Refusal
 from askance_client.transport.body import AS_IT_IS, refused_head, too_long
 from askance_client.transport.patience import PATIENCE, Patience, seconds_of
-from askance_client.transport.server import HEADER, Bounds, Server
+from askance_client.transport.server import HEADER, AnswerBounds, Server
 from askance_protocol.rounds.spec import VERSION
 
 INSTALLED = importlib.util.find_spec("httptools") is not None
@@ -66,7 +66,7 @@ class BareConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self.closed: asyncio.Future[None] = self._loop.create_future()
         self._reply: asyncio.Future[Reply] | None = None
-        self._bounds = Bounds(0, 0)
+        self._bounds = AnswerBounds(0, 0)
         self._status = 0
         """Of the answer that has begun; 0 before its head has ended."""
         self._headers: dict[bytes, list[bytes]] = {}
@@ -83,7 +83,7 @@ class BareConnection(asyncio.Protocol):
         """Whether another request may be sent here."""
         return self._reusable and not self.closed.done() and self._loop.time() - self._last < _IDLE
 
-    async def exchange(self, request: bytes, bounds: Bounds) -> Reply:
+    async def exchange(self, request: bytes, bounds: AnswerBounds) -> Reply:
         """Send a request and wait for its answer; OSError if there is none."""
         if self._transport is None or self.closed.done():
             raise ConnectionError("is closed")
@@ -227,7 +227,7 @@ class BareConnections:
     def __post_init__(self) -> None:
         self._room = asyncio.Semaphore(self.most)
 
-    async def exchange(self, request: bytes, bounds: Bounds) -> Reply:
+    async def exchange(self, request: bytes, bounds: AnswerBounds) -> Reply:
         """Send a request on a connection that is free, and wait for its answer; OSError if there is none."""
         async with self._room:
             connection = self._used() or await self._opened()
@@ -296,7 +296,7 @@ class BareServer(Server):
         return await loop.create_connection(made, address.raw_host.decode("ascii").strip("[]"), port, ssl=self.trust)
 
     async def _exchange_small(
-        self, method: str, path: str, headers: Mapping[str, str], body: bytes, bounds: Bounds
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes, bounds: AnswerBounds
     ) -> tuple[int, bytes | Refusal, float]:
         if self._bare is None:
             return await super()._exchange_small(method, path, headers, body, bounds)

@@ -46,7 +46,7 @@ _LOST: Final = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError)
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class AnswerBounds:
     """How long an answer may be, in bytes: one that was asked for, and a problem."""
 
     good: int
@@ -212,7 +212,10 @@ class Server:
         if body:
             headers["Content-Type"] = kind
         attempts, retry_after = attempts or self._patience.attempts, 0.0
-        exchange, bounds = self._exchange_small if small else self._exchange, Bounds(min(most, MOST_BYTES), SMALL_BYTES)
+        exchange, bounds = (
+            self._exchange_small if small else self._exchange,
+            AnswerBounds(min(most, MOST_BYTES), SMALL_BYTES),
+        )
         try:
             async with asyncio.timeout(MOST_SECONDS):
                 for attempt in range(attempts):
@@ -239,7 +242,7 @@ class Server:
         raise UnreachableError(f"gave no answer in {attempts} attempts", where=self.url)
 
     async def _exchange(
-        self, method: str, path: str, headers: Mapping[str, str], body: bytes, bounds: Bounds
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes, bounds: AnswerBounds
     ) -> tuple[int, bytes | Refusal, float]:
         """Ask once: the answer's status, its body or why that is refused, and the seconds until it may be asked again.
 
@@ -250,7 +253,7 @@ class Server:
             return response.status_code, answer, seconds_of(response.headers.get("retry-after", ""))
 
     async def _exchange_small(
-        self, method: str, path: str, headers: Mapping[str, str], body: bytes, bounds: Bounds
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes, bounds: AnswerBounds
     ) -> tuple[int, bytes | Refusal, float]:
         """As `_exchange`. There is a faster way for those who ask often: see `BareServer`."""
         return await self._exchange(method, path, headers, body, bounds)

@@ -41,6 +41,7 @@ from askance_lab.evaluation.bit_statistics import (
     classes_of_bits,
     parity_of,
 )
+from askance_lab.evaluation.multinomial import Weights
 from askance_protocol.concepts import (
     Concept,
     ConjunctionConcept,
@@ -81,8 +82,6 @@ MOST: Final = 1 << 20
 """Classes of one question."""
 _LIMB: Final = 30
 
-Weights: TypeAlias = NDArray[np.object_]
-"""Integers of any size."""
 _Terms: TypeAlias = tuple[str, tuple[tuple[int, int], ...]]
 
 

@@ -270,7 +270,7 @@ def test_a_server_that_is_away_is_not_waited_for_long(
     async def does_not_greet(_: Server) -> None:
         """Ask nothing before."""
 
-    monkeypatch.setattr(Server, "_once", lost)
+    monkeypatch.setattr(Server, "_exchange", lost)
     monkeypatch.setattr(Patience, "pause", lambda *_: 0.0)
     if not greets:
         monkeypatch.setattr(Server, "check", does_not_greet)
