@@ -8,7 +8,7 @@ locks, no objects for headers. What is not small goes by httpx still, and so doe
 installed. Which attempts are made, what is an answer, and what is said of one that is none, is decided where it always
 was, in `Server`: nothing here tries anything twice.
 
-*AnswerBounds.* They are those of the other way. A body is as long as the request allows, or refused (`body.py`). Whatever
+*Bounds.* They are those of the other way. A body is as long as the request allows, or refused (`body.py`). Whatever
 else comes, heads, promises (1xx), lengths of chunks, extensions, trailers, is counted together, and may be `_HEAD`
 bytes and sixteen for each byte of the body. A server that says nothing for `_SILENCE` seconds is given up.
 
