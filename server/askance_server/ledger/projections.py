@@ -156,7 +156,9 @@ class ProjectedLedger(Ledger):
         self._books: dict[str, OpenBook] = {}
         """Of open rounds; of others only until it is put away."""
         self._putting = threading.Lock()
-        """Held by who puts books away, or is about to."""
+        """Held by who puts books away."""
+        self._closing = 0
+        """How many are about to, of which there is more than one where a closing brings about another."""
         self._shelf = Shelf()
         self._shelved: dict[str, ClosedBook] = {}
         self._counted: dict[str, int] = {}
@@ -370,13 +372,18 @@ class ProjectedLedger(Ledger):
 
     def close_round(self, id_: str, reason: CloseReason) -> Bulletin:
         """Close an open round with the number of its reports: nothing is charged in between."""
-        # Its book is put away behind the lock, for which everybody waits who reports.
-        with self._putting, self.alone:
+        with self.alone:
             study = self._place(id_)[0]
             if self._states[id_] is not RoundState.OPEN:
                 raise NotOpenError(where=f"round {id_}")
             notice = RoundClosed(round=id_, reason=reason, received=self.received(id_))
-            after = self.append(study, self._bulletins[study].next(notice))
+            entry = self._bulletins[study].next(notice)
+            # Its book is put away behind the lock, for which everybody waits who reports.
+            self._closing += 1
+            try:
+                after = self.append(study, entry)
+            finally:
+                self._closing -= 1
         self._put_away()
         return after
 
@@ -546,7 +553,7 @@ class ProjectedLedger(Ledger):
 
     def _put_away(self) -> None:
         """Let the books of rounds leave memory that take no more reports, unless somebody is about to."""
-        if not self._putting.acquire(blocking=False):
+        if self._closing or not self._putting.acquire(blocking=False):
             return
         try:
             closed = [id_ for id_ in list(self._books) if self._states[id_] is not RoundState.OPEN]
