@@ -142,8 +142,6 @@ class RunOptions:
     epilog=examples(
         "askance run masked-parity --d 4 --users 200000",
         "askance run masked-parity --d 64 --users 1000000000000 --counts",
-        "askance run mean --users 100000 --epsilon 0.5 --oracle http",
-        "askance run masked-parity --d 64 --users 5000000000 --workers 2 --keep it.json",
         'askance run survey --ask "mean(minutes, 0, 120)" --ask "share(plan = \'pro\')" --users 20000',
         "askance run decision-tree --data people.csv --schema people.json --positive yes --set depth=2 --json",
     )

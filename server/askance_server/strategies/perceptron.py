@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from askance_protocol import parameters as read
-from askance_protocol.arrays import Floats, Truths
+from askance_protocol.arrays import Truths
 from askance_protocol.concepts import SeparatorConcept
 from askance_protocol.examples import Columns
 from askance_protocol.queries import BooleanQuery
@@ -64,7 +64,7 @@ def run(parameters: Parameters) -> Asking:
     if (np.abs(pulled) <= tau).all():
         return told([0] * d)
     back, apart = (unmixing(moments, d, rough), True) if pairs else (np.eye(d), False)
-    steps, tried = steps_along(pulled, back, wide), list[tuple[list[int], float]]()
+    steps, tried = PlaneSteps.along(pulled, back, wide), list[tuple[list[int], float]]()
     for left in reversed(range(rounds - 1)):
         w = whole(back @ steps.u)
         share, *pulls = yield [
@@ -78,13 +78,8 @@ def run(parameters: Parameters) -> Asking:
             break
         # No step is told from none, but mistakes are there for sure: the columns were not taken apart as they are.
         back, apart = np.eye(d), False
-        steps = steps_along(pulled, back, wide)
+        steps = PlaneSteps.along(pulled, back, wide)
     return told(fewest(tried, tau) if tried else whole(back @ steps.u))
-
-
-def steps_along(pulled: Floats, back: Floats, wide: float) -> PlaneSteps:
-    """Steps from least squares, where `back` makes columns that have nothing to do with each other."""
-    return PlaneSteps(back.T @ pulled, wide * float(np.linalg.norm(back)))
 
 
 def told(w: list[int]) -> Hypothesis:

@@ -112,7 +112,7 @@ def test_control_a_wrong_hypothesis_is_no_success() -> None:
 
 
 def test_memory_does_not_grow_with_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("askance_lab.run_study.blocks_of", lambda users: blocks_of(users, 1 << 12))
+    monkeypatch.setattr("askance_lab.run_study.blocks_of", lambda users, size=1 << 12: blocks_of(users, size))
     monkeypatch.setattr(planning, "_CHUNK", 1 << 12)
     learner, peaks = learner_of(MASKED_PARITY_TWO_ROUNDS, {"d": 8}), list[int]()
     learner(1_000, 1)

@@ -135,6 +135,11 @@ class PlaneSteps:
     inverse: Floats = field(init=False)
     before: tuple[Floats, Floats] | None = None
 
+    @classmethod
+    def along(cls, pulled: Floats, back: Floats, tolerance: float) -> PlaneSteps:
+        """Steps from the plane of least squares, where `back` makes columns that have nothing to do with each other."""
+        return cls(back.T @ pulled, tolerance * float(np.linalg.norm(back)))
+
     def __post_init__(self) -> None:
         length = float(np.linalg.norm(self.u))
         # For x uniform on a cube the curvature is about half of |E[y·x]|.
