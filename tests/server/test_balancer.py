@@ -9,6 +9,7 @@ import asyncio
 import json
 import socket
 import sys
+import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
@@ -30,6 +31,7 @@ from askance_server.ledger.postgres import PostgresLedger
 from askance_server.settings import Settings
 from tests.harness.balancer import Balancer
 from tests.harness.kills import ForkServer, serve_forks, until
+from tests.harness.marks import SECONDS
 from tests.harness.replicas import LyingBalancer, Record, record_of, report, wrong
 from tests.harness.wire import Connection
 
@@ -130,10 +132,8 @@ async def reported(
 
 async def tally_of(service: Service, round_: str) -> bytes:
     """The tally of a round that is about to close: a server that hears of reports by the database looks each second."""
-    for _ in range(300):
-        told = await service.ask(f"/v1/rounds/{round_}/tally")
-        if told["tallies"]:
-            break
+    end = time.monotonic() + SECONDS
+    while not (told := await service.ask(f"/v1/rounds/{round_}/tally"))["tallies"] and time.monotonic() < end:
         await asyncio.sleep(0.1)
     return json.dumps(told).encode()
 
