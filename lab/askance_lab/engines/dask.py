@@ -26,6 +26,10 @@ _PATIENCE: Final = 10.0
 """Seconds in which a cluster has to answer."""
 _COUNTED_EVERY: Final = 5.0
 """Seconds between two looks at how many workers a cluster has: they come and go."""
+_PORTIONS: Final = 3
+"""Portions of what is left that each worker may have: fewer are cheaper, more let a slow worker have less."""
+TOGETHER: Final = 8
+"""Tasks of a portion, at most: what a worker loses that is killed."""
 _PRELOAD: Final = "askance_lab.engines.shared.dask_worker"
 _SETTINGS: Final[Mapping[str, Any]] = {
     "distributed.admin.large-graph-warning-threshold": "1TB",  # a population of rows is sent on purpose
@@ -68,16 +72,20 @@ class Dask(WorkerPool):
         carried = client.submit(_unpacked, pickle.dumps(function, pickle.HIGHEST_PROTOCOL), pure=False)
         waiting: dict[Any, int] = {}
         flow = distributed.as_completed(with_results=True)
+        begin = 0
         try:
-            for index, task in enumerate(tasks):
+            while begin < len(tasks):
                 while len(waiting) >= IN_FLIGHT * self._size():
-                    yield _next(flow, waiting)
-                # A task is one opaque value: Dask would look into containers for more tasks.
-                future = client.submit(_done, carried, pickle.dumps(task), pure=False)
-                waiting[future] = index
+                    yield from _next(flow, waiting)
+                end = begin + portion(len(tasks) - begin, self._size())
+                some = [tasks[index] for index in range(begin, end)]
+                # They are one opaque value: Dask would look into containers for more tasks.
+                future = client.submit(_done, carried, pickle.dumps(some), pure=False)
+                waiting[future] = begin
+                begin = end
                 flow.add(future)
             while waiting:
-                yield _next(flow, waiting)
+                yield from _next(flow, waiting)
         except distributed.KilledWorker:
             raise LostWorkerError.again_and_again() from None
         except distributed.client.FutureCancelledError:
@@ -142,9 +150,18 @@ class Dask(WorkerPool):
         )
 
 
-def _next(flow: Any, waiting: dict[Any, int]) -> tuple[int, Any]:
-    future, result = next(flow)
-    return waiting.pop(future), result
+def portion(left: int, workers: int) -> int:
+    """How many tasks go out as one: many while many are left, and one by one in the end, so that all end together.
+
+    What Dask spends on a thing that it sends, some milliseconds of the scheduler and of the worker, is the same for
+    many tasks as for one.
+    """
+    return min(TOGETHER, max(1, left // (_PORTIONS * workers)))
+
+
+def _next(flow: Any, waiting: dict[Any, int]) -> Iterator[tuple[int, Any]]:
+    future, results = next(flow)
+    yield from enumerate(results, waiting.pop(future))
 
 
 def _joined(distributed: Any, cluster: str) -> Any:
@@ -196,8 +213,8 @@ def _unpacked(function: bytes) -> Callable[[Any], Any]:
     return pickle.loads(function)  # noqa: S301 - from the process whose cluster this is
 
 
-def _done(function: Callable[[Any], Any], task: bytes) -> Any:
-    return function(pickle.loads(task))  # noqa: S301 - as above
+def _done(function: Callable[[Any], Any], tasks: bytes) -> list[Any]:
+    return list(map(function, pickle.loads(tasks)))  # noqa: S301 - as above
 
 
 def _version() -> str:
