@@ -27,8 +27,7 @@ from askance_client.simulation.population import synthetic
 from askance_lab.commands.shared.exit_codes import EXIT_OF, Exit
 from askance_lab.engines import LostWorkerError, WorkerPool, engine, engine_names
 from askance_lab.engines import dask as dask_engine
-from askance_lab.engines.dask import ClusterError
-from askance_lab.engines.dask import TOGETHER, Dask, portion
+from askance_lab.engines.dask import TOGETHER, ClusterError, Dask, portion
 from askance_lab.engines.shared.workers import IN_FLIGHT
 from askance_lab.run_study import run_study
 from askance_protocol.errors import MissingExtraError, UsageError
