@@ -51,18 +51,20 @@ class Listed:
 
 
 LISTED: Final = (
-    Listed("growth", 370, "Growth", "see its table"),
+    Listed("growth", 320, "Growth", "see its table"),
     Listed(
         "simulation",
         100,
         "Simulated users on one core, beside `rng.random(n) < p`",
         "reading and writing memory: of each user her example, her coin and her noise",
     ),
-    Listed("engines", 100, "Local and Dask workers", "processors: two workers on two"),
+    Listed("engines", 80, "Local and Dask workers", "processors: two workers on two"),
     Listed("kernels", 40, "Channels, beside `rng.random(n) < p`", "AES-CTR, and memory"),
     Listed("documents", 20, "Documents printed and checked", "counts, which no machine changes"),
     Listed("ingest", 180, "Reports to a server, beside FastAPI's no-op", "Python on the one core of the server"),
-    Listed("server_size", 150, "Large servers: start and memory", "reading the log, and the bytes of each user"),
+    Listed("latency", 60, "Waits for a receipt at half of what a server can do", "the disk, which has to confirm"),
+    Listed("counts", 40, "Tallies drawn from their joint law", "questions and slots, whatever the number of users"),
+    Listed("server_size", 120, "Large servers: start and memory", "reading the log, and the bytes of each user"),
     Listed("responsiveness", 70, "The longest wait for `/healthz` beside long work", "the interpreter's lock"),
     Listed("fleet", 70, "People's clients, and a gateway", "Python on the one core of a client"),
     Listed("replicas", 100, "Replicas on PostgreSQL", "commits of the database, and two processors for all of it"),
