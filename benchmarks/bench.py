@@ -194,6 +194,18 @@ def growth_table(run_: Said) -> list[str]:
     return [about, "", *lines]
 
 
+def cluster_table(cluster: Said) -> list[str]:
+    """What workers of a cluster would do, by arithmetic; nothing where nothing is said of it."""
+    if not cluster:
+        return []
+    lines = [
+        f"| {workers} | {seconds(each['seconds'])} | {number(each['users_a_second'])} |"
+        for workers, each in cluster.items()
+    ]
+    about = "A cluster, by arithmetic from these figures (docs/scaling.md): KLNRS11, Thm 5.7, d = 64, 4.6·10⁹ users."
+    return [about, "", "| workers | seconds | users a second |", "| --: | --: | --: |", *lines, ""]
+
+
 def without(left_out: Sequence[int]) -> str:
     """What did not fit into the time."""
     return f" (no time for {', '.join(map(whole, left_out))})" if left_out else ""
@@ -251,6 +263,7 @@ def sections(kept: Mapping[str, Any]) -> dict[str, list[str]]:
     for listed in LISTED:
         if listed.name in kept and listed.name != "growth":
             rest += [f"### {listed.what}", "", *table(listed, kept[listed.name]), ""]
+            rest += cluster_table(kept[listed.name]["said"].get("cluster", {}))
     made["figures"] = rest[:-1]
     return made
 
