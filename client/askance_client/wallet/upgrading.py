@@ -38,7 +38,8 @@ def try_upgrade(path: Path, folder: Path) -> None:
 
 
 def _reader(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    # That nothing but reads. One that may not write would leave SQLite's own files beside the wallet when it is closed.
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)
 
 
 def _totals(db: sqlite3.Connection) -> _Totals:
