@@ -31,7 +31,7 @@ from askance_server import logs
 from askance_server.app import create_app, open_resources
 from askance_server.auth import TokenFiles
 from askance_server.certificate import Certificate, read_certificate
-from askance_server.hosting import keep_what_is_there, uvicorn_config
+from askance_server.hosting import keep_what_is_there, notify, uvicorn_config
 from askance_server.settings import Settings, bind, read_settings, unknown_variables, url_of
 
 SCHEMA_VERSION: Final = 1
@@ -145,8 +145,10 @@ def _run(settings: Settings, listener: socket.socket, tls: ssl.SSLContext | None
             keep_what_is_there()
             if not self.should_exit:  # a signal may have come while the ledger was read
                 announce()
+                notify("READY=1")
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            notify("STOPPING=1")
             # Streams of events would go on until nobody waits for them any more.
             if (aggregator := getattr(application.state, "aggregator", None)) is not None:
                 aggregator.end_streams()
