@@ -12,13 +12,16 @@ import pytest
 from askance_protocol.budget import MICRO
 from askance_protocol.errors import DataError, UsageError
 from askance_server import auth
+from askance_server.app import open_resources
 from askance_server.backups import Backup, DamagedBackupError, check_backup, make_backup, read_backup, restore_backup
 from askance_server.ledger import LedgerBusyError, audit_ledger, open_ledger, refuse_servers
+from askance_server.ledger.base import OtherKeyError
 from askance_server.ledger.postgres import PostgresLedger, dumping
 from askance_server.ledger.postgres.dumping import PostgresProgramError, load, refuse_tables
 from askance_server.settings import Settings
 from tests.server.ledger.ledgers import publish
 from tests.server.ledger.test_backup import ID, ROUND, STUDY
+from tests.test_operate import ELSEWHERE, pattern_of
 
 pytest_plugins = ("tests.harness.postgres",)
 
@@ -156,3 +159,10 @@ def test_a_program_that_is_older_than_the_database_is_named(monkeypatch: pytest.
         PostgresProgramError, match=r"aborting because.*\(install PostgreSQL's programs of the database's"
     ):
         dumping._run("pg_dump", None)
+
+
+def test_servers_with_another_key_are_refused_as_the_runbook_says(filled: Settings, tmp_path: Path) -> None:
+    [message] = ELSEWHERE
+    auth.open_keys(tmp_path / "other")
+    with pytest.raises(OtherKeyError, match=pattern_of(message)):
+        open_resources(at(filled.database, tmp_path / "other"))
