@@ -1,4 +1,4 @@
-"""What docs/operate.md and docs/monitoring.md tell of the code is so: metrics, logs, alerts, units, messages, figures."""
+"""What docs/operate.md and docs/monitoring.md tell of the code is so."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 import yaml
+from cryptography import x509
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -29,8 +30,10 @@ from askance_server.ledger.sqlite import COMMITS_FILE, FILE, SqliteLedger
 from askance_server.metrics import Metrics
 from askance_server.settings import Settings
 from benchmarks import capacity
+from tests.harness import warm
 from tests.harness.certificates import made
-from tests.lab.commands.calls import askance, at_home
+from tests.harness.servers import Service
+from tests.lab.commands.calls import at_home
 
 ROOT = Path(__file__).parents[1]
 MONITORING = (ROOT / "docs" / "monitoring.md").read_text("utf-8")
@@ -51,7 +54,7 @@ def anchors(page: str) -> set[str]:
     return {re.sub(r"[^\w -]", "", line[1]).lower().replace(" ", "-") for line in re.finditer(r"^#+ (.*)$", page, re.M)}
 
 
-# --------------------------------------------------------------------------------------------------------------- metrics
+# -------------------------------------------------------------------------------------------------------------- metrics
 
 
 def exposed() -> list[Metric]:
@@ -79,7 +82,22 @@ def test_each_metric_stands_on_the_page_with_what_it_says_of_itself() -> None:
         assert f"`{verdict.name.lower()}`" in MONITORING
 
 
-# ------------------------------------------------------------------------------------------------------------------- logs
+def test_a_monitor_hears_of_paused_studies_and_of_the_certificate(tmp_path: Path) -> None:
+    pair = made(tmp_path, "localhost")
+    with Service(tmp_path / "data", certificate=pair.certificate, key=pair.key) as service:
+        service.app.state.aggregator.driver._paused["study"] = "its code was changed"
+        told = {family.name: family for family in text_string_to_metric_families(service.get("/metrics").text)}
+    expires = x509.load_pem_x509_certificate(pair.certificate.read_bytes()).not_valid_after_utc
+    values = {
+        name: told[name].samples[0].value for name in told if name.startswith(("askance_cert", "askance_studies_p"))
+    }
+    assert values == {
+        "askance_studies_paused": 1,
+        "askance_certificate_expiry_timestamp_seconds": expires.timestamp(),
+    }
+
+
+# ----------------------------------------------------------------------------------------------------------------- logs
 
 
 def events(source: str) -> Iterator[tuple[str, str]]:
@@ -98,12 +116,14 @@ def events(source: str) -> Iterator[tuple[str, str]]:
 
 def logged() -> set[tuple[str, str]]:
     files = [path for room in ("protocol", "client", "server", "lab") for path in (ROOT / room).rglob("*.py")]
-    return {event for path in files for event in events(path.read_text("utf-8"))}
+    sources = (path.read_text("utf-8") for path in files)
+    return {event for source in sources if "_LOG." in source for event in events(source)}
 
 
 def test_each_line_of_the_log_stands_on_the_page() -> None:
-    assert {(level, message.strip("`")) for level, message, _ in table(MONITORING, "The log")} == logged()
-    assert len(logged()) > 10
+    found = logged()
+    assert {(level, message.strip("`")) for level, message, _ in table(MONITORING, "The log")} == found
+    assert len(found) > 10
 
 
 def test_a_line_that_is_new_is_found() -> None:
@@ -113,7 +133,7 @@ def test_a_line_that_is_new_is_found() -> None:
         list(events("_LOG.error(what)"))
 
 
-# ----------------------------------------------------------------------------------------------------------------- alerts
+# --------------------------------------------------------------------------------------------------------------- alerts
 
 FUNCTIONS = {"histogram_quantile", "sum", "max", "rate", "increase", "time"}
 WORDS = {"by", "and", "or", "unless"}
@@ -201,7 +221,7 @@ def test_the_links_of_both_pages_lead_somewhere() -> None:
             assert not anchor or anchor in anchors(text), target
 
 
-# ------------------------------------------------------------------------------------------------------------------ units
+# ---------------------------------------------------------------------------------------------------------------- units
 
 HARDENED = {
     "NoNewPrivileges": "yes",
@@ -253,7 +273,7 @@ def test_the_server_s_unit_waits_until_it_answers_and_starts_it_again() -> None:
     assert (service["Type"], service["Restart"], service["StateDirectory"]) == ("notify", "on-failure", "askance")
 
 
-# ---------------------------------------------------------------------------------------------------------------- figures
+# -------------------------------------------------------------------------------------------------------------- figures
 
 
 def capacity_section(page: str) -> str:
@@ -300,8 +320,8 @@ def config(place: Path) -> tuple[object, ...]:
     return ("--config", place / "askance.toml")
 
 
-def certificates(place: Path, **times: int) -> tuple[object, ...]:
-    return made(place, "localhost", **times).options
+def expired(place: Path) -> tuple[object, ...]:
+    return made(place, "localhost", begins=-3, days=1).options
 
 
 def two_pairs(place: Path) -> tuple[object, ...]:
@@ -323,7 +343,7 @@ PROVOKED: dict[str, Provoke] = {
     "…: does not hold 64 hexadecimal digits": lambda place: changed(
         place, lambda data: (data / "server.key").write_text("none")
     ),
-    "…: has lost … of … commits that were made": lambda place: changed(
+    "… has lost … of … commits that were made": lambda place: changed(
         place, lambda data: (data / COMMITS_FILE).write_text("99")
     ),
     "…: table … is not what it was when it was written last": lambda place: changed(
@@ -333,7 +353,7 @@ PROVOKED: dict[str, Provoke] = {
         place, lambda data: (data / FILE).write_text("none " * 999)
     ),
     "…: has schema …, this program knows …": lambda place: changed(place, by_sql("PRAGMA user_version = 99")),
-    "…: has expired on …": lambda place: certificates(place, begins=-3, days=1),
+    "…: has expired on …": expired,
     "…: is not the key of …": two_pairs,
     "postgresql://…: connection failed: …": lambda _: ("--database", "postgresql://me@127.0.0.1:1/none"),
     "psycopg: is not installed": lambda _: ("--database", "postgresql://me@127.0.0.1:1/none"),
@@ -359,19 +379,18 @@ def test_a_server_that_does_not_start_says_what_stands_on_the_page(
     message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").touch()
-    monkeypatch.chdir(tmp_path)
     options = PROVOKED[message](tmp_path)
     if message.startswith("psycopg"):
         monkeypatch.setitem(sys.modules, "psycopg", None)
         code, _, said = at_home(capsys, "serve", *options)
     elif "is in use" in message:
         with closing(SqliteLedger.open(tmp_path / "data")):
-            code, said = ended("--port", 0, *options)
+            code, said = ended(tmp_path, "--port", 0, *options)
     else:
         with socket() as taken:
             taken.bind(("127.0.0.97", 65535))
             taken.listen()
-            code, said = ended(*(() if "--port" in options else ("--port", 0)), *options)
+            code, said = ended(tmp_path, *(() if "--port" in options else ("--port", 0)), *options)
     assert pattern_of(message).search(said), said
     assert said.count("\n") == 1
     assert code in {1, 2, 3}
@@ -379,6 +398,6 @@ def test_a_server_that_does_not_start_says_what_stands_on_the_page(
     assert [other for other in start_messages() if other != message and pattern_of(other).search(said)] == []
 
 
-def ended(*options: object) -> tuple[int, str]:
-    run = askance("serve", *options)
+def ended(place: Path, *options: object) -> tuple[int, str]:
+    run = warm.run(["serve", *map(str, options)], cwd=place)
     return run.returncode, run.stderr

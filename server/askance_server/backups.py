@@ -28,6 +28,7 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from glob import escape
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias
@@ -195,12 +196,21 @@ def check_backup(backup: Backup, tell: Tell = tell_nobody) -> None:
     for name, stored in backup.manifest.files.items():
         tell(f"reading {name}", 0, 0)
         _compare(backup, name, _described_or_gone(backup.folder / name), stored)
+    _check_key(backup, backup.folder)
     if backup.manifest.ledger == "postgres":
         from askance_server.ledger.postgres.dumping import check_dump  # noqa: PLC0415 - of an extra
 
         check_dump(backup.folder / DUMP_FILE)
     else:
         _check_ledger(backup, backup.folder, tell)
+
+
+def _check_key(backup: Backup, folder: Path) -> None:
+    """Look whether the key of a backup is the one that its ledger goes with."""
+    if not backup.has_key:
+        return
+    if auth.Keys(auth.read_key(folder / auth.KEY_FILE)).fingerprint != backup.manifest.key_fingerprint:
+        raise _damaged(backup.folder, f"its {auth.KEY_FILE} is not the one that {MANIFEST} is about")
 
 
 def _check_ledger(backup: Backup, folder: Path, tell: Tell) -> None:
@@ -276,7 +286,12 @@ class KnownLoss:
 
 def known_loss(backup: Backup, replaced: Path | None) -> KnownLoss:
     """What is lost by going on with a backup in place of a directory, whatever has become of the ledger in it."""
-    if replaced is None or backup.manifest.commits is None:
+    if replaced is None:
+        return KnownLoss(None)
+    if backup.manifest.ledger == "postgres":
+        remedy = "leave it out: nothing beside a database shows what came after its backup"
+        raise UsageError("is of no use for a database", where="--replaces", remedy=remedy)
+    if backup.manifest.commits is None:
         return KnownLoss(None)
     refuse_in_use(replaced)
     made = read_commits(replaced / COMMITS_FILE)
@@ -319,6 +334,7 @@ def _place(backup: Backup, settings: Settings, tell: Tell) -> None:
         for name, stored in backup.manifest.files.items():
             tell(f"copying {name}", 0, 0)
             _bring(backup, name, stored, folder / name)
+        _check_key(backup, folder)
         _check_ledger(backup, folder, tell)
 
 
@@ -366,7 +382,8 @@ def _bring(backup: Backup, name: str, stored: StoredFile, to: Path) -> None:
 @contextmanager
 def draft_of(place: Path) -> Generator[Path]:
     """A private folder that gets the name of `place` when the block has ended well, all on disk; else it is gone."""
-    parent = place.absolute().parent
+    place = Path(os.path.abspath(place))  # noqa: PTH100 - with a name of its own, and no link followed
+    parent = place.parent
     make_directory(parent)
     _refuse_taken(place)
     _sweep(place)
@@ -409,7 +426,7 @@ def _refuse_taken(place: Path) -> None:
 
 def _sweep(place: Path) -> None:
     """Remove what earlier tries at the same place left behind when they were killed."""
-    for left in place.absolute().parent.glob(f".{place.name}.{'[0-9a-f]' * 16}.new"):
+    for left in place.absolute().parent.glob(f".{escape(place.name)}.{'[0-9a-f]' * 16}.new"):
         with suppress(OSError):
             descriptor = os.open(left, os.O_RDONLY)
             try:

@@ -100,6 +100,15 @@ def test_a_key_that_is_a_setting_is_not_in_the_backup_and_is_told_by_its_fingerp
     assert key.hex() not in "".join(each.read_text("latin-1") for each in made.folder.iterdir())
 
 
+def test_a_folder_of_any_name_is_made(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("[a-z] *", "a/b/c"):
+        check_backup(make_backup(settings_of(data), tmp_path / name))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    make_backup(settings_of(data), Path())
+    check_backup(read_backup(tmp_path / "here"))
+
+
 def test_a_backup_overwrites_nothing(data: Path, backup: Backup) -> None:
     before = (backup.folder / MANIFEST).read_bytes()
     with pytest.raises(DataError, match="is there already"):
@@ -219,6 +228,12 @@ def older(path: Path) -> None:
     manifest.write_text(manifest.read_text("utf-8").replace('"commits":', '"commits":1'), "utf-8")
 
 
+def another(path: Path) -> None:
+    """Another key, and the manifest made to fit."""
+    path.write_text("0" * 64 + "\n", "ascii")
+    forge(path)
+
+
 @pytest.mark.parametrize(
     ("file", "damage", "found"),
     [
@@ -227,6 +242,7 @@ def older(path: Path) -> None:
         *((file, Path.unlink, f"{file} is gone") for file in (FILE, COMMITS_FILE, auth.KEY_FILE)),
         (MANIFEST, Path.unlink, "is no backup"),
         (MANIFEST, cut, "manifest.json is damaged"),
+        (auth.KEY_FILE, another, "its server.key is not the one"),
         (FILE, spend_less, "table enrolments"),
         (COMMITS_FILE, older, "its ledger is not the one"),
     ],

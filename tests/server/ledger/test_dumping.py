@@ -62,6 +62,8 @@ def test_a_database_comes_back_as_it_was_with_the_key_of_its_servers(
     settings = at(empty_database, tmp_path / "new")
     with pytest.raises(UsageError, match="--accept-loss"):
         restore_backup(dumped, settings)
+    with pytest.raises(UsageError, match="--replaces: is of no use for a database"):
+        restore_backup(dumped, settings, replaced=tmp_path, accept_loss=True)
     refuse_tables(empty_database)
 
     restore_backup(dumped, settings, accept_loss=True)
