@@ -42,7 +42,15 @@ from askance_server import auth
 from askance_server.durable import make_directory, sync_names
 from askance_server.ledger import Fault, audit_ledger
 from askance_server.ledger.schemas import Database, migrations
-from askance_server.ledger.sqlite import COMMITS_FILE, FILE, copy_ledger, moment_of, read_commits, refuse_in_use
+from askance_server.ledger.sqlite import (
+    COMMITS_FILE,
+    FILE,
+    LedgerMoment,
+    copy_ledger,
+    moment_of,
+    read_commits,
+    refuse_in_use,
+)
 from askance_server.settings import Settings
 
 MANIFEST: Final = "manifest.json"
@@ -291,14 +299,29 @@ def known_loss(backup: Backup, replaced: Path | None) -> KnownLoss:
     if backup.manifest.ledger == "postgres":
         remedy = "leave it out: nothing beside a database shows what came after its backup"
         raise UsageError("is of no use for a database", where="--replaces", remedy=remedy)
-    if backup.manifest.commits is None:
-        return KnownLoss(None)
     refuse_in_use(replaced)
-    made = read_commits(replaced / COMMITS_FILE)
-    key = replaced / auth.KEY_FILE
-    if made is None or (key.exists() and auth.Keys(auth.read_key(key)).fingerprint != backup.manifest.key_fingerprint):
+    made, kept = read_commits(replaced / COMMITS_FILE), backup.manifest.commits
+    if made is None or kept is None or made < kept or _has_another_key(replaced, backup):
         return KnownLoss(None)
-    return KnownLoss(max(0, made - backup.manifest.commits))
+    if made == kept and (there := _moment_if_readable(replaced)) not in {None, _moment_if_readable(backup.folder)}:
+        # What its ledger says goes before the count, which may lag behind after a power cut.
+        more = (there.commits or 0) - kept if there is not None else 0
+        return KnownLoss(more if more > 0 else None)
+    return KnownLoss(made - kept)
+
+
+def _has_another_key(directory: Path, backup: Backup) -> bool:
+    """Whether a directory is of another server; of a key that is gone or damaged nothing follows."""
+    with suppress(AskanceError, OSError):
+        return auth.Keys(auth.read_key(directory / auth.KEY_FILE)).fingerprint != backup.manifest.key_fingerprint
+    return False
+
+
+def _moment_if_readable(directory: Path) -> LedgerMoment | None:
+    """How far the ledger in a directory has come; None where it is gone or damaged."""
+    with suppress(AskanceError, OSError):
+        return moment_of(directory) if (directory / FILE).exists() else None
+    return None
 
 
 def restore_backup(
@@ -311,7 +334,7 @@ def restore_backup(
 ) -> KnownLoss:
     """Put a backup where the settings say that a ledger is to be, and nothing is; what was lost by that."""
     if (backup.manifest.ledger == "postgres") != settings.is_postgres:
-        what = f"holds a ledger of {'PostgreSQL' if settings.is_postgres is False else 'a directory'}"
+        what = f"holds a ledger of {'a directory' if settings.is_postgres else 'PostgreSQL'}"
         remedy = "name such a place: --database postgresql://… or --database DIR"
         raise UsageError(what, where=str(backup.folder), remedy=remedy)
     if not settings.is_postgres:

@@ -7,7 +7,9 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,12 +27,13 @@ from askance_server.backups import (
     read_backup,
     restore_backup,
 )
-from askance_server.ledger import LedgerBusyError, Verdict, audit_ledger
+from askance_server.ledger import LedgerAwayError, LedgerBusyError, Verdict, audit_ledger
 from askance_server.ledger.sqlite import COMMITS_FILE, FILE, SqliteLedger, copying
 from askance_server.settings import Settings
 from tests.client.stepwise import kill_everywhere
 from tests.server.ledger.ledgers import publish
 from tests.server.ledger.test_backup import ID, ROUND, STUDY, report, writing
+from tests.server.ledger.test_upgrade import of_schema_3, old_at
 
 
 def settings_of(directory: Path, **more: str) -> Settings:
@@ -139,6 +142,33 @@ def test_a_full_disk_leaves_nothing(data: Path, tmp_path: Path, monkeypatch: pyt
     assert sorted(each.name for each in tmp_path.iterdir()) == ["data"]
 
 
+def test_another_error_of_the_disk_is_told_as_it_is(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Failing(sqlite3.Connection):
+        def execute(self, sql: str, /, *more: Any) -> sqlite3.Cursor:
+            if "journal_mode = DELETE" in sql:
+                error = sqlite3.OperationalError("disk I/O error")
+                error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+                raise error
+            return super().execute(sql, *more)
+
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Failing))
+    with pytest.raises(LedgerAwayError, match="disk I/O error"):
+        make_backup(settings_of(data), tmp_path / "backup")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["data"]
+
+
+def test_a_copy_overwrites_no_ledger_and_counts_the_commits_of_each_schema_that_does(
+    data: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(FileExistsError):
+        copying.copy_ledger(data, data)
+    assert copying.moment_of(data).commits == int((data / COMMITS_FILE).read_text("ascii"))
+    assert copying.moment_of(of_schema_3(tmp_path / "three")).commits is not None
+    assert copying.moment_of(old_at(tmp_path / "two")).commits is None
+
+
 def test_where_there_is_no_ledger_there_is_no_backup(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is not there"):
         make_backup(settings_of(tmp_path / "data"), tmp_path / "backup")
@@ -176,6 +206,52 @@ def test_a_directory_of_another_key_shows_nothing_of_what_is_lost(backup: Backup
     open_resources(settings_of(other)).ledger.close()
     with pytest.raises(UsageError, match="is not known"):
         restore_backup(backup, settings_of(tmp_path / "new"), replaced=other)
+
+
+def lost_by(backup: Backup, replaced: Path) -> int | None:
+    return backups.known_loss(backup, replaced).commits
+
+
+def test_what_is_known_of_a_loss_is_what_both_the_ledger_and_its_count_say(data: Path, backup: Backup) -> None:
+    count, ledger = data / COMMITS_FILE, data / FILE
+    assert lost_by(backup, data) == 0
+    made = int(count.read_text("ascii"))
+
+    # A count that fell behind in a power cut, beside a ledger that goes on.
+    with closing(SqliteLedger.open(data)) as opened:
+        report(opened, range(5, 9))
+    assert lost_by(backup, data) == 1
+    count.write_text(f"{made:020}\n", "ascii")
+    assert lost_by(backup, data) == 1
+    # One that knows less than the backup shows nothing.
+    count.write_text(f"{made - 1:020}\n", "ascii")
+    assert lost_by(backup, data) is None
+    # Where the ledger cannot be read, the count is what is known.
+    ledger.write_bytes(b"none" * 999)
+    for commits, lost in ((made, 0), (made + 2, 2)):
+        count.write_text(f"{commits:020}\n", "ascii")
+        assert lost_by(backup, data) == lost
+    ledger.unlink()
+    (data / auth.KEY_FILE).write_text("damaged")
+    assert lost_by(backup, data) == 2
+    count.unlink()
+    assert lost_by(backup, data) is None
+
+
+def test_a_ledger_with_as_many_commits_and_another_content_shows_nothing(data: Path, backup: Backup) -> None:
+    """Its directory went back to an older copy, and went on from there."""
+    shutil.copyfile(backup.folder / FILE, data / FILE)
+    with closing(SqliteLedger.open(data)) as ledger:
+        report(ledger, range(5, 9))
+    with closing(SqliteLedger.open(data)):
+        pass
+    later = make_backup(settings_of(data), data.with_name("later"))
+    shutil.copyfile(backup.folder / FILE, data / FILE)
+    (data / COMMITS_FILE).unlink()
+    with closing(SqliteLedger.open(data)) as ledger:
+        report(ledger, range(9, 13))
+    assert int((data / COMMITS_FILE).read_text("ascii")) == later.manifest.commits
+    assert lost_by(later, data) is None
 
 
 def test_nothing_is_overwritten_and_a_running_server_is_named(data: Path, backup: Backup, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from askance_server.ledger.sqlite.opening import FILE, reader, refusing, schema_of
-from askance_server.ledger.sqlite.seals import CommitCount, Seals
+from askance_server.ledger.sqlite.seals import CommitCount, Seal, Seals
 
 _SEALED_FROM: Final = 3
 """The first schema that counts its commits."""
@@ -24,6 +24,8 @@ class LedgerMoment:
     schema: int
     commits: int | None
     """None: it is of a version that did not count them."""
+    seals: frozenset[tuple[str, Seal]]
+    """Two ledgers with the same seals hold the same."""
 
 
 def copy_ledger(directory: Path, folder: Path) -> LedgerMoment:
@@ -55,5 +57,7 @@ def moment_of(directory: Path) -> LedgerMoment:
     """How far the ledger in a directory has come, by its own seals."""
     path = directory / FILE
     with refusing(path), closing(reader(path)) as db:
-        schema = schema_of(db)
-        return LedgerMoment(schema, Seals.of(db).commits if schema >= _SEALED_FROM else None)
+        if (schema := schema_of(db)) < _SEALED_FROM:
+            return LedgerMoment(schema, None, frozenset())
+        seals = Seals.of(db)
+        return LedgerMoment(schema, seals.commits, frozenset(seals.kept.items()))
