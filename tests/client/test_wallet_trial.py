@@ -28,6 +28,8 @@ def test_an_older_wallet_is_tried_on_a_copy(tmp_path: Path, scratch: Path) -> No
     try_upgrade(old, scratch)
     assert (wallet_version(scratch / "wallet"), wallet_version(old)) == (SCHEMA_VERSION, 1)
     assert old.read_bytes() == before
+    with pytest.raises(FileExistsError):
+        try_upgrade(old, scratch)
 
 
 def test_a_wallet_of_today_is_current_and_no_wallet_is_refused(tmp_path: Path) -> None:
@@ -36,6 +38,9 @@ def test_a_wallet_of_today_is_current_and_no_wallet_is_refused(tmp_path: Path) -
     (tmp_path / "none").touch(mode=0o600)
     with pytest.raises(WalletError):
         wallet_version(tmp_path / "none")
+    (tmp_path / "new").chmod(0o644)
+    with pytest.raises(WalletError, match="can be read by others"):
+        wallet_version(tmp_path / "new")
 
 
 def test_what_cannot_be_upgraded_is_found_on_the_copy(tmp_path: Path, scratch: Path) -> None:

@@ -20,7 +20,8 @@ _Totals: TypeAlias = list[tuple[int, ...]]
 def wallet_version(path: Path) -> int:
     """The version of a wallet file, which stays as it is."""
     check_file(path)
-    with translated(path), closing(_reader(path)) as db:
+    # One that may write, and does not: else SQLite's own files would be left beside the wallet.
+    with translated(path), closing(sqlite3.connect(path)) as db:
         return check_tables(db, path)
 
 
@@ -28,18 +29,13 @@ def try_upgrade(path: Path, folder: Path) -> None:
     """Bring a copy in this folder to this version; an error if that fails, or if spending would not be what it was."""
     copy = folder / "wallet"
     copy.touch(mode=0o600, exist_ok=False)
-    with translated(path), closing(_reader(path)) as db, closing(sqlite3.connect(copy)) as target:
+    with translated(path), closing(sqlite3.connect(path)) as db, closing(sqlite3.connect(copy)) as target:
         before = _totals(db)
         db.backup(target)
     WalletFile.open(copy).close()
-    with translated(path), closing(_reader(copy)) as db:
+    with translated(path), closing(sqlite3.connect(copy)) as db:
         if _totals(db) != before:
             raise damaged(path, "what was spent is not the same after an upgrade")
-
-
-def _reader(path: Path) -> sqlite3.Connection:
-    # That nothing but reads. One that may not write would leave SQLite's own files beside the wallet when it is closed.
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)
 
 
 def _totals(db: sqlite3.Connection) -> _Totals:
