@@ -30,10 +30,12 @@ from askance_server.backups import (
 from askance_server.ledger import LedgerAwayError, LedgerBusyError, Verdict, audit_ledger
 from askance_server.ledger.sqlite import COMMITS_FILE, FILE, SqliteLedger, copying
 from askance_server.settings import Settings
-from tests.client.stepwise import kill_everywhere
+from tests.client.stepwise import TORTURE, kill_everywhere
 from tests.server.ledger.ledgers import publish
 from tests.server.ledger.test_backup import ID, ROUND, STUDY, report, writing
 from tests.server.ledger.test_upgrade import of_schema_3, old_at
+
+KILLS = 300 if TORTURE else 12
 
 
 def settings_of(directory: Path, **more: str) -> Settings:
@@ -377,7 +379,7 @@ def half_backups(source: Path, folder: Path) -> dict[str, int]:
         return [] if [each.name for each in place.iterdir()] == ["backup"] else ["left behind"]
 
     folder.mkdir()
-    return kill_everywhere(folder, made, half, kills=20, modules=[backups, copying])
+    return kill_everywhere(folder, made, half, kills=KILLS, modules=[backups, copying])
 
 
 def test_a_backup_that_is_killed_is_whole_or_not_there(
@@ -404,7 +406,7 @@ def half_restores(source: Backup, folder: Path) -> dict[str, int]:
         return [] if {each.name for each in (place / "data").iterdir()} >= source.manifest.files.keys() else ["half"]
 
     folder.mkdir()
-    found = kill_everywhere(folder, restored, half, kills=20, modules=[backups])
+    found = kill_everywhere(folder, restored, half, kills=KILLS, modules=[backups])
     check_backup(source)
     return found
 

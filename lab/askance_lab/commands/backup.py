@@ -10,7 +10,13 @@ from typing import Annotated, Final
 import typer
 
 from askance_lab.commands.shared.extras import require
-from askance_lab.commands.shared.options import ConfigOption, DatabaseOption, JsonOption, examples
+from askance_lab.commands.shared.options import (
+    ConfigOption,
+    DatabaseOption,
+    DataDirectoryOption,
+    JsonOption,
+    examples,
+)
 from askance_lab.commands.shared.progress import ProgressBar
 from askance_protocol.text import counted
 from askance_server.backups import Backup, make_backup
@@ -39,6 +45,7 @@ def backup(
         ),
     ] = None,
     database: DatabaseOption = None,
+    data_directory: DataDirectoryOption = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -47,7 +54,7 @@ def backup(
     Of a PostgreSQL database, pg_dump has to be installed here. A backup is as secret as the server's own directory:
     who has its key can speak for every user.
     """
-    settings = read_settings({"database": database}, config=config)
+    settings = read_settings({"database": database, "data_directory": data_directory}, config=config)
     if settings.is_postgres:
         require("psycopg")
     place = out or Path(time.strftime("askance-backup-%Y%m%dT%H%M%SZ", time.gmtime()))

@@ -10,7 +10,13 @@ from typing import Annotated, Final
 import typer
 
 from askance_lab.commands.shared.extras import require
-from askance_lab.commands.shared.options import ConfigOption, DatabaseOption, JsonOption, examples
+from askance_lab.commands.shared.options import (
+    ConfigOption,
+    DatabaseOption,
+    DataDirectoryOption,
+    JsonOption,
+    examples,
+)
 from askance_lab.commands.shared.progress import ProgressBar
 from askance_server.backups import Backup, KnownLoss, check_backup, read_backup, restore_backup
 from askance_server.settings import Settings, read_settings
@@ -44,6 +50,7 @@ def restore(
         typer.Option("--accept-loss", help="Go on although what users have spent since the backup is forgotten."),
     ] = False,
     check: Annotated[bool, typer.Option("--check", help="Only look whether the backup is whole.")] = False,
+    data_directory: DataDirectoryOption = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -60,7 +67,7 @@ def restore(
             check_backup(found, bar.tell)
             _tell_checked(found, as_json=as_json)
             return
-        settings = read_settings({"database": database}, config=config)
+        settings = read_settings({"database": database, "data_directory": data_directory}, config=config)
         loss = restore_backup(found, settings, replaced=replaces, accept_loss=accept_loss, tell=bar.tell)
     _tell_restored(found, settings, loss, as_json=as_json)
 

@@ -8,7 +8,6 @@ import signal
 import socket
 import ssl
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated, Final, NoReturn, cast
 
 import typer
@@ -22,6 +21,7 @@ from askance_lab.commands.shared.options import (
     CertificateOption,
     ConfigOption,
     DatabaseOption,
+    DataDirectoryOption,
     JsonOption,
     KeyOption,
     examples,
@@ -56,13 +56,7 @@ def serve(
         typer.Option("--port", help="Port to listen on; the next free one if it is taken.  [default: 8080]"),
     ] = None,
     database: DatabaseOption = None,
-    data_directory: Annotated[
-        Path | None,
-        typer.Option(
-            "--data-directory",
-            help="Where the server's key and its token files are kept.  [default: the directory of the database]",
-        ),
-    ] = None,
+    data_directory: DataDirectoryOption = None,
     cap: Annotated[
         str | None, typer.Option("--cap", help="ε that one user may spend in her lifetime.  [default: 1]")
     ] = None,

@@ -16,7 +16,13 @@ import typer
 from askance_client.wallet import SCHEMA_VERSION as WALLET_VERSION
 from askance_client.wallet import WalletFile, try_upgrade, wallet_version
 from askance_lab.commands.shared.extras import require
-from askance_lab.commands.shared.options import ConfigOption, DatabaseOption, JsonOption, examples
+from askance_lab.commands.shared.options import (
+    ConfigOption,
+    DatabaseOption,
+    DataDirectoryOption,
+    JsonOption,
+    examples,
+)
 from askance_lab.commands.shared.progress import ProgressBar
 from askance_protocol.errors import AskanceError, Code, DataError
 from askance_protocol.progress import Tell
@@ -90,6 +96,7 @@ def upgrade(
     check: Annotated[
         bool, typer.Option("--check", help="Show what would be upgraded, try it on a copy, and change nothing.")
     ] = False,
+    data_directory: DataDirectoryOption = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -100,7 +107,7 @@ def upgrade(
     """
     settings = None
     if database is not None or not wallets:
-        settings = read_settings({"database": database}, config=config)
+        settings = read_settings({"database": database, "data_directory": data_directory}, config=config)
         if settings.is_postgres:
             require("psycopg")
     # All are looked at before any is changed.

@@ -21,7 +21,7 @@ from askance_server import backups
 from askance_server.backups import check_backup, read_backup
 from askance_server.ledger import audit_ledger
 from askance_server.ledger.sqlite import FILE, SqliteLedger
-from tests.client.stepwise import kill_everywhere
+from tests.client.stepwise import TORTURE, kill_everywhere
 from tests.client.test_wallet_upgrade import old_at as old_wallet_at
 from tests.lab.commands.calls import at_home, invoke
 from tests.server.ledger.test_upgrade import TOLD, of_schema_3, old_at, schema_of
@@ -148,7 +148,7 @@ def half_upgrades(folder: Path, upgrade_all: Callable[[Path], object]) -> dict[s
         return [fault.what for fault in audit_ledger(str(place / "data"))]
 
     folder.mkdir()
-    return kill_everywhere(folder, upgraded, half, kills=12, modules=[backups, upgrade_command])
+    return kill_everywhere(folder, upgraded, half, kills=300 if TORTURE else 8, modules=[backups, upgrade_command])
 
 
 def test_an_upgrade_that_is_killed_leaves_the_old_ledger_or_the_new_one(tmp_path: Path) -> None:
