@@ -215,7 +215,7 @@ def check_backup(backup: Backup, tell: Tell = tell_nobody) -> None:
 
 def _check_key(backup: Backup, folder: Path) -> None:
     """Look whether the key of a backup is the one that its ledger goes with."""
-    if not backup.has_key:
+    if not backup.has_key or not (folder / auth.KEY_FILE).exists():
         return
     if auth.Keys(auth.read_key(folder / auth.KEY_FILE)).fingerprint != backup.manifest.key_fingerprint:
         raise _damaged(backup.folder, f"its {auth.KEY_FILE} is not the one that {MANIFEST} is about")
@@ -347,7 +347,12 @@ def restore_backup(
         )
         remedy = "put newer files back if there are any; else accept it: --accept-loss"
         raise UsageError(what, where=str(backup.folder), remedy=remedy)
+    key_is_apart = settings.is_postgres or settings.directory != Path(settings.database)
+    _refuse_other_key(backup, settings)
     (_load if settings.is_postgres else _place)(backup, settings, tell)
+    # In this order: without its ledger a key would be that of a new one, in which nobody has spent anything.
+    if key_is_apart and backup.has_key and settings.server_key is None:
+        _place_key(backup, settings.directory / auth.KEY_FILE)
     return loss
 
 
@@ -355,23 +360,17 @@ def _place(backup: Backup, settings: Settings, tell: Tell) -> None:
     """Copy a backup to where no directory is, or an empty one."""
     with draft_of(Path(settings.database)) as folder:
         for name, stored in backup.manifest.files.items():
-            tell(f"copying {name}", 0, 0)
-            _bring(backup, name, stored, folder / name)
+            if name != auth.KEY_FILE or settings.directory == Path(settings.database):
+                tell(f"copying {name}", 0, 0)
+                _bring(backup, name, stored, folder / name)
         _check_key(backup, folder)
         _check_ledger(backup, folder, tell)
 
 
 def _load(backup: Backup, settings: Settings, tell: Tell) -> None:
-    """Load a backup into an empty database, then put its key where the server looks for it.
-
-    In this order: a server that starts in between makes another key, and is refused by the database.
-    """
+    """Load a backup into an empty database."""
     from askance_server.ledger.postgres.dumping import load, refuse_tables  # noqa: PLC0415 - of an extra
 
-    key, fingerprint = settings.directory / auth.KEY_FILE, fingerprint_of(settings)
-    if fingerprint is not None and fingerprint != backup.manifest.key_fingerprint:
-        what, remedy = "is not the key of this backup", "move it away, or give another --data-directory"
-        raise DataError(what, where=str(key), remedy=remedy)
     refuse_tables(settings.database)
     check_backup(backup, tell)
     tell("loading the database", 0, 0)
@@ -379,16 +378,29 @@ def _load(backup: Backup, settings: Settings, tell: Tell) -> None:
     faults = audit_ledger(settings.database, backup.manifest.key_fingerprint, tell)
     if faults and not backup.is_older:
         raise _unfit(settings.shown_database, faults, "drop this database, and use another backup")
-    if backup.has_key and fingerprint is None:
-        make_directory(settings.directory)
-        fresh = key.with_name(f".{key.name}.{secrets.token_hex(8)}")
-        try:
-            _bring(backup, auth.KEY_FILE, backup.manifest.files[auth.KEY_FILE], fresh)
-            _to_disk(fresh)
-            key.hardlink_to(fresh)
-        finally:
-            fresh.unlink(missing_ok=True)
-        sync_names(settings.directory)
+
+
+def _refuse_other_key(backup: Backup, settings: Settings) -> None:
+    """Refuse a place whose servers have another key: it would not be replaced, and their tokens would be refused."""
+    fingerprint = fingerprint_of(settings)
+    if fingerprint is not None and fingerprint != backup.manifest.key_fingerprint:
+        what, remedy = "is not the key of this backup", "move it away, or give another --data-directory"
+        raise DataError(what, where=str(settings.directory / auth.KEY_FILE), remedy=remedy)
+
+
+def _place_key(backup: Backup, key: Path) -> None:
+    """Put the key of a backup where it is not yet: all of it, or nothing."""
+    if key.exists():
+        return
+    make_directory(key.parent)
+    fresh = key.with_name(f".{key.name}.{secrets.token_hex(8)}")
+    try:
+        _bring(backup, auth.KEY_FILE, backup.manifest.files[auth.KEY_FILE], fresh)
+        _to_disk(fresh)
+        key.hardlink_to(fresh)
+    finally:
+        fresh.unlink(missing_ok=True)
+    sync_names(key.parent)
 
 
 def _bring(backup: Backup, name: str, stored: StoredFile, to: Path) -> None:

@@ -105,6 +105,27 @@ def test_a_key_that_is_a_setting_is_not_in_the_backup_and_is_told_by_its_fingerp
     assert key.hex() not in "".join(each.read_text("latin-1") for each in made.folder.iterdir())
 
 
+def test_a_key_that_lies_elsewhere_comes_back_there(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path / "data", data_directory=str(tmp_path / "keys"))
+    opened = open_resources(settings)
+    opened.ledger.close()
+    made = make_backup(settings, tmp_path / "backup")
+    assert made.has_key
+
+    new = settings_of(tmp_path / "new", data_directory=str(tmp_path / "new keys"))
+    restore_backup(made, new, accept_loss=True)
+    assert not (tmp_path / "new" / auth.KEY_FILE).exists()
+    again = open_resources(new)
+    again.ledger.close()
+    assert again.keys.fingerprint == opened.keys.fingerprint
+    # One that is there, and another one, is no part of it.
+    other = settings_of(tmp_path / "other", data_directory=str(tmp_path / "other keys"))
+    auth.open_keys(tmp_path / "other keys")
+    with pytest.raises(DataError, match="is not the key of this backup"):
+        restore_backup(made, other, accept_loss=True)
+    assert not (tmp_path / "other").exists()
+
+
 def test_a_folder_of_any_name_is_made(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("[a-z] *", "a/b/c"):
         check_backup(make_backup(settings_of(data), tmp_path / name))
