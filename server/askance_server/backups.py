@@ -303,16 +303,17 @@ def known_loss(backup: Backup, replaced: Path | None) -> KnownLoss:
     made, kept = read_commits(replaced / COMMITS_FILE), backup.manifest.commits
     if made is None or kept is None or made < kept or _has_another_key(replaced, backup):
         return KnownLoss(None)
-    if made == kept and (there := _moment_if_readable(replaced)) not in {None, _moment_if_readable(backup.folder)}:
+    there = _moment_if_readable(replaced)
+    if made == kept and there is not None and there != _moment_if_readable(backup.folder):
         # What its ledger says goes before the count, which may lag behind after a power cut.
-        more = (there.commits or 0) - kept if there is not None else 0
+        more = (there.commits or 0) - kept
         return KnownLoss(more if more > 0 else None)
     return KnownLoss(made - kept)
 
 
 def _has_another_key(directory: Path, backup: Backup) -> bool:
     """Whether a directory is of another server; of a key that is gone or damaged nothing follows."""
-    with suppress(AskanceError, OSError):
+    with suppress(AskanceError):
         return auth.Keys(auth.read_key(directory / auth.KEY_FILE)).fingerprint != backup.manifest.key_fingerprint
     return False
 

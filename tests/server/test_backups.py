@@ -143,10 +143,15 @@ def test_a_backup_overwrites_nothing(data: Path, backup: Backup) -> None:
 
 
 def test_a_damaged_ledger_is_not_taken_for_a_backup(data: Path, tmp_path: Path) -> None:
-    with closing(sqlite3.connect(data / FILE, isolation_level=None)) as db:
-        db.execute("UPDATE enrolments SET cap = cap + 1")
-    with pytest.raises(DamagedBackupError, match=r"table enrolments.*keep the backups from before"):
-        make_backup(settings_of(data), tmp_path / "backup")
+    damages = {
+        "UPDATE enrolments SET cap = cap + 1": r"table enrolments: [^()]*\(nothing was kept of it; keep the backups",
+        "DELETE FROM report_groups": r"the ledger is damaged: .* \(and [1-9]\d* more findings?\) \(nothing was kept",
+    }
+    for damage, found in damages.items():
+        with closing(sqlite3.connect(data / FILE, isolation_level=None)) as db:
+            db.execute(damage)
+        with pytest.raises(DamagedBackupError, match=found):
+            make_backup(settings_of(data), tmp_path / "backup")
     assert sorted(each.name for each in tmp_path.iterdir()) == ["data"]
 
 
@@ -163,6 +168,42 @@ def test_a_full_disk_leaves_nothing(data: Path, tmp_path: Path, monkeypatch: pyt
     with pytest.raises(OSError, match="No space"):
         make_backup(settings_of(data), tmp_path / "backup")
     assert sorted(each.name for each in tmp_path.iterdir()) == ["data"]
+
+
+def not_on_disk(make: Callable[[], Backup], monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Names of what belongs to a backup and was not on disk when it got its name, or not even afterwards."""
+    synced, named = list[Path](), list[int]()
+    fsync, rename = os.fsync, Path.rename
+
+    def noting(descriptor: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+        fsync(descriptor)
+
+    def naming(draft: Path, place: Path) -> Path:
+        named.append(len(synced))
+        return rename(draft, place)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", noting)
+        patch.setattr(Path, "rename", naming)
+        made = make()
+    [until] = named
+    before = {path.name for path in synced[:until] if path.parent.name.startswith(f".{made.folder.name}.")}
+    missing = {each.name for each in made.folder.iterdir()} - before
+    missing |= set() if any(path.name.startswith(f".{made.folder.name}.") for path in synced[:until]) else {"folder"}
+    return missing | (set() if made.folder.parent in synced[until:] else {"name"})
+
+
+def test_a_backup_is_on_disk_before_it_has_its_name_and_so_is_its_name_afterwards(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not_on_disk(lambda: make_backup(settings_of(data), tmp_path / "backup"), monkeypatch) == set()
+    # The controls.
+    monkeypatch.setattr(backups, "_to_disk", lambda _: None)
+    lost = not_on_disk(lambda: make_backup(settings_of(data), tmp_path / "not synced"), monkeypatch)
+    assert lost >= {MANIFEST, auth.KEY_FILE}
+    monkeypatch.setattr(backups, "sync_names", lambda _: None)
+    assert "name" in not_on_disk(lambda: make_backup(settings_of(data), tmp_path / "not named"), monkeypatch)
 
 
 def test_another_error_of_the_disk_is_told_as_it_is(
