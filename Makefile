@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 READY := .venv/.ready-for-the-demo
 
-.PHONY: test torture mutants test-compose check demo install format lint types types-of-sources types-of-tests types-of-modules layers lock images vectors bench clean
+.PHONY: test torture mutants test-compose pythons check demo install format lint types types-of-sources types-of-tests types-of-modules layers lock images vectors bench clean
 
 # A document is read from top to bottom, so its examples stay with one worker: loadfile. tests/harness/turns.py puts what
 # takes long first; by itself the scheduler would put files with few tests last, and those are the longest.
@@ -38,6 +38,10 @@ mutants: install
 # Both images built and the demo brought up in real containers: a Docker engine, or root on Debian.
 test-compose: install
 	$(BIN)/python tests/e2e/compose/real.py
+
+# The tests that finish soon, in each Python from 3.11 to 3.14 that this machine has; PYTHONS="/path/to/python …" names more.
+pythons: install
+	$(BIN)/python -m tests.pythons $(TESTS)
 
 # The fast subset: everything static, and the tests that finish in moments.
 check: lint types layers

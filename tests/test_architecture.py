@@ -299,7 +299,7 @@ def broken_links(document: Path, text: str) -> list[str]:
 
 
 def test_links_between_documents_lead_somewhere() -> None:
-    documents = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+    documents = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 
     broken = [each for document in documents for each in broken_links(document, document.read_text("utf-8"))]
     assert broken == []
