@@ -47,6 +47,7 @@ def test_what_users_rely_on_is_there(name: str) -> None:
     assert len(promised(name)) >= 2
 
 
+@pytest.mark.slow
 def test_what_commands_print_as_json_has_the_members_that_programs_read(tmp_path: Path) -> None:
     kept = {owner: lines for owner, lines in promised("json").items() if owner.removeprefix("askance ") not in LONG}
     found = difference(kept, outputs(tmp_path))
