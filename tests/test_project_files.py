@@ -6,6 +6,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,40 @@ def test_there_is_a_form_for_a_bug_an_idea_and_a_wrong_figure() -> None:
 def test_what_harms_is_not_reported_in_public() -> None:
     for name in ("bug", "wrong_figure"):
         assert "SECURITY.md" in (ROOT / ".github" / "ISSUE_TEMPLATE" / f"{name}.md").read_text("utf-8")
+
+
+# -------------------------------------------------------------------------------------------------------- changelog
+
+ORDER = [
+    "Breaking",
+    "Breaking, for Python that imported modules of 0.1",
+    "Added",
+    "Changed",
+    "Deprecated",
+    "Fixed",
+    "Inside",
+]
+
+
+def sections(changelog: str) -> list[str]:
+    """The headings of the next version."""
+    now = changelog.partition("\n## Unreleased\n")[2].partition("\n## ")[0]
+    return re.findall(r"^### (.+)$", now, re.MULTILINE)
+
+
+def misplaced(found: list[str]) -> list[str]:
+    """Headings that are unknown, there twice, or before one that should stand first."""
+    known = [each for each in found if each in ORDER]
+    in_turn = all(ORDER.index(one) < ORDER.index(next_) for one, next_ in pairwise(known))
+    return [each for each in found if each not in ORDER] + ([] if in_turn else ["order"])
+
+
+def test_the_changelog_says_first_what_breaks() -> None:
+    found = sections((ROOT / "CHANGELOG.md").read_text("utf-8"))
+
+    assert misplaced(found) == []
+    assert misplaced(["Added", "Breaking"]) == ["order"], "the control"
+    assert misplaced(["Added", "Added", "News"]) == ["News", "order"]
 
 
 # -------------------------------------------------------------------------------------------------------------- Pythons

@@ -68,7 +68,7 @@ def with_break(changelog: str, why: str) -> str:
     """The changelog with one more line of what breaks, first of its next version."""
     head, start, rest = changelog.partition("## Unreleased\n")
     now, *former = rest.split("\n## ", maxsplit=1)
-    if SECTION not in now:
+    if SECTION + "\n" not in now:
         now = f"\n{SECTION}\n" + now
     before, _, after = now.partition(SECTION + "\n")
     lines = after.lstrip("\n")
