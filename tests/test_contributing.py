@@ -17,8 +17,8 @@ from tests.harness.tree import ROOT
 PAGE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 EXAMPLE = PAGE.split("\n## A change in thirty minutes\n")[1].split("\n## ")[0]
 ROOMS = ("protocol", "client", "server", "lab")
-STRATEGY = "server/askance_server/strategies/common_bit.py"
-TEST = "tests/server/strategies/test_common_bit.py"
+STRATEGY = "server/askance_server/strategies/common_cell.py"
+TEST = "tests/server/strategies/test_common_cell.py"
 
 
 def blocks(language: str) -> list[str]:
@@ -71,8 +71,10 @@ def test_the_example_does_each_step() -> None:
     assert (STRATEGY in EXAMPLE, TEST in EXAMPLE) == (True, True)
     [line] = blocks("toml")
     groups = tomllib.loads((ROOT / "tests" / "mutation" / "groups.toml").read_text("utf-8"))
-    assert tomllib.loads(line) == {"askance_server.strategies.common_bit": [TEST]}
+    assert tomllib.loads(line) == {"askance_server.strategies.common_cell": [TEST]}
     assert "askance_server.strategies.mean" in groups["strategies"]["modules"], "there are such lines"
+    [listed] = blocks("py")
+    assert '    "mean": False,\n' in (ROOT / "tests/server/strategies/test_strategies.py").read_text("utf-8"), listed
 
 
 def test_control_a_fault_that_is_planted_in_the_example_is_found(tree: Path) -> None:
@@ -80,7 +82,8 @@ def test_control_a_fault_that_is_planted_in_the_example_is_found(tree: Path) -> 
     [command] = [each for each in calls() if " pytest " in each]
     path = tree / STRATEGY
     sound = path.read_text("utf-8")
-    path.write_text(sound.replace("max(range(d)", "min(range(d)"), "utf-8")
+    assert "argmax" in sound
+    path.write_text(sound.replace("argmax", "argmin"), "utf-8")
     try:
         code, said = ended(tree, command)
     finally:
