@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 READY := .venv/.ready-for-the-demo
 
-.PHONY: test torture mutants test-compose sbom check demo install format lint types types-of-sources types-of-tests types-of-modules layers lock images vectors bench clean
+.PHONY: test torture mutants test-compose sbom pythons check demo install format lint types types-of-sources types-of-tests types-of-modules layers lock images vectors bench clean
 
 # A document is read from top to bottom, so its examples stay with one worker: loadfile. tests/harness/turns.py puts what
 # takes long first; by itself the scheduler would put files with few tests last, and those are the longest.
@@ -44,6 +44,10 @@ sbom: install
 	mkdir -p build/sbom
 	$(BIN)/python deploy/sbom.py server/requirements.txt --name askance-server >build/sbom/server.cdx.json
 	$(BIN)/python deploy/sbom.py client/requirements.txt --name askance-client >build/sbom/client.cdx.json
+
+# The tests that finish soon, in each Python from 3.11 to 3.14 that this machine has; PYTHONS="/path/to/python …" names more.
+pythons: install
+	$(BIN)/python -m tests.pythons $(TESTS)
 
 # The fast subset: everything static, and the tests that finish in moments.
 check: lint types layers
