@@ -104,9 +104,9 @@ images: install
 demo: $(READY)
 	@$(BIN)/askance demo $(DEMO)
 
-# The site of docs/, in build/site. What would be a warning fails; the variable silences an advertisement.
+# The site of docs/, in build/site. A warning fails, but not with --quiet. The variable silences an advertisement.
 docs: install
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "The site is in build/site: open index.html there."
 
 # The pictures of the documents that are drawn.

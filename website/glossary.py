@@ -48,7 +48,7 @@ class Term:
     def sentence(self) -> str:
         """Its meaning in one sentence, as plain text."""
         plain = _MARKDOWN.sub(lambda found: found[1] or "", " ".join(self.meaning.split()))
-        return re.split(r"(?<=[.:]) ", plain)[0].rstrip(":")
+        return re.split(r"(?<=\.) ", plain)[0]
 
     @property
     def forms(self) -> Iterator[str]:
@@ -89,8 +89,8 @@ def on_page_content(content: str, *, page: Page, config: MkDocsConfig, files: Fi
 def linked(content: str, glossary: str, address: str) -> str:
     """HTML in which the first use of each term is a link."""
     known, find = by_form(glossary), pattern(glossary)
-    met = {term for term in known.values() if f"{address}#{term.anchor}" in content}
-    inside, parts = 0, list[str]()
+    places = {f'href="{address}#{term.anchor}"': term for term in known.values()}
+    inside, parts, met = 0, list[str](), set[Term]()
 
     def link(found: re.Match[str]) -> str:
         term = known[html.unescape(found[0]).lower()]
@@ -105,6 +105,7 @@ def linked(content: str, glossary: str, address: str) -> str:
             name = _NAME.match(part)
             closed = name is not None and name[1] in _CLOSED and not part.endswith("/>")
             inside += (-1 if part.startswith("</") else 1) if closed else 0
+            met |= {term for place, term in places.items() if place in part}  # a link that its author has set
             parts.append(part)
         else:
             parts.append(part if inside else find.sub(link, part))

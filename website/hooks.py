@@ -34,7 +34,7 @@ _OUTSIDE: Final = re.compile(r"\[(?P<name>[^\]]+)\]\((?:\.\./)*(?P<path>[^)#:]+)
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Put the pages that a pattern of the navigation finds in its place."""
-    pages: Any = config.nav  # untyped there
+    pages = cast("list[Any] | None", config.nav)  # pyright: ignore[reportUnknownMemberType] - untyped there
     config.nav = expanded(pages, Path(config.docs_dir)) if pages else None
     return config
 
@@ -63,8 +63,8 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001 - its caller names it
-    """Let links to files outside of docs/ lead to their pages, or to nothing."""
-    return relinked(markdown, page.file.src_uri, files)
+    """Let links to files outside of docs/ lead to their pages, or to nothing; and an empty line be one."""
+    return relinked(markdown, page.file.src_uri, files).replace("\n<BLANKLINE>\n", "\n\n")
 
 
 def relinked(markdown: str, source: str, files: Files) -> str:

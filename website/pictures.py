@@ -6,16 +6,15 @@ Hatched stays on the phone; solid accent leaves it; grey is public. In rounds ‚ó
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from html import escape
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-
 from askance_lab.evaluation.proportion import Proportion
 from askance_lab.experiments.separation.users import DIMENSIONS, shown, table
-from askance_protocol import BinaryResponse, SimulatedRandom
+from askance_protocol import BinaryResponse
 from askance_server.dashboard.charts import Axis
 
 FOLDER: Final = Path(__file__).parents[1] / "docs" / "pictures"
@@ -97,10 +96,10 @@ def coin(x: float, y: float, width: float) -> str:
             band(x, width, y + same + 2, low, other, "turned"),
             band(x, width, low, y + same + 2, other, "turned"),
             band(x, width, low + other + 2, low + other + 2, same, "same"),
-            text(x + 12, y + same / 2 + 6, f"{true:.0%}", "b"),
-            text(x + 12, y + same + other / 2 + 8, f"{turned:.0%}", "b"),
-            text(x + 12, low + other / 2 + 6, f"{turned:.0%}", "b"),
-            text(x + 12, low + other + same / 2 + 8, f"{true:.0%}", "b"),
+            text(x + 12, y + same / 2 + 6, percent(true), "b"),
+            text(x + 12, y + same + other / 2 + 8, percent(turned), "b"),
+            text(x + 12, low + other / 2 + 6, percent(turned), "b"),
+            text(x + 12, low + other + same / 2 + 8, percent(true), "b"),
             text(x - 10, y + whole / 2 + 6, "yes", "e"),
             text(x - 10, low + whole / 2 + 6, "no", "e"),
             bit(x + width + 32, y + whole / 2, 1),
@@ -118,15 +117,19 @@ def _ways(x: float, first: float, second: float, end: float) -> str:
     )
 
 
-def poll(users: int, tenths: int, seed: int) -> tuple[float, float, float]:
-    """The share that a poll finds, and its interval, where so many tenths of the people mean yes."""
-    truth = (np.arange(users) % 10 < tenths).astype(int)
-    said = Proportion(int(CHANNEL.sample(truth, SimulatedRandom(seed=seed)).outcomes.sum()), users)
-    low, high = said.interval
-    share, least, most = (
-        min(1.0, max(0.0, (1 + float(CHANNEL.scale) * (2 * part - 1)) / 2)) for part in (said.rate, low, high)
+def poll(users: int, share: float) -> tuple[float, float, float]:
+    """The share that a poll finds, and its interval, where as many bits say yes as are expected of this share."""
+    bits = share * float(CHANNEL.probability(1, 1)) + (1 - share) * float(CHANNEL.probability(1, 0))
+    said = Proportion(round(users * bits), users)
+    found, low, high = (
+        min(1.0, max(0.0, (1 + float(CHANNEL.scale) * (2 * part - 1)) / 2)) for part in said.with_interval
     )
-    return share, least, most
+    return found, low, high
+
+
+def percent(part: float) -> str:
+    """A share in whole per cent."""
+    return f"{100 * part:.0f} %"
 
 
 def intervals(x: float, y: float, width: float, rows: Mapping[int, tuple[float, float, float]]) -> str:
@@ -146,7 +149,7 @@ def intervals(x: float, y: float, width: float, rows: Mapping[int, tuple[float, 
 
 def one_bit_leaves() -> str:
     """What all of it is, on the first page."""
-    rows = {users: poll(users, 3, 7) for users in (10, 30, 60, 120)}
+    rows = {users: poll(users, 0.3) for users in (10, 30, 60, 120)}
     share, low, high = rows[120]
     small = [(168, 84, 0), (226, 84, 0), (168, 194, 1), (226, 194, 0)]
     return picture(
@@ -157,7 +160,7 @@ def one_bit_leaves() -> str:
             text(20, 30, "Your answer stays.", "t"),
             text(20, 54, "what is hatched never leaves", "q"),
             text(312, 30, "A coin may turn it.", "t"),
-            text(312, 54, f"each, with {float(CHANNEL.probability(0, 1)):.0%}", "q"),
+            text(312, 54, f"each, with {percent(float(CHANNEL.probability(0, 1)))}", "q"),
             text(660, 30, "The share appears.", "t"),
             text(660, 54, "with its interval; nobody's answer does", "q"),
             phone(20, 80, 122, 0),
@@ -165,9 +168,9 @@ def one_bit_leaves() -> str:
             coin(346, 72, 180),
             _ways(584, 122, 250, 652),
             '<rect class="box" x="660" y="80" width="320" height="222" rx="12"/>',
-            text(684, 138, f"{share:.0%}", "big"),
-            text(800, 122, "yes, between", "q"),
-            text(800, 142, f"{np.floor(100 * low):.0f} % and {np.ceil(100 * high):.0f} %", "q"),
+            text(684, 138, percent(share), "big"),
+            text(822, 122, "yes, between", "q"),
+            text(822, 142, f"{math.floor(100 * low)} % and {math.ceil(100 * high)} %", "q"),
             intervals(738, 176, 220, rows),
         ],
     )
@@ -189,7 +192,7 @@ def one_coin() -> str:
 
 def more_people() -> str:
     """How an interval narrows."""
-    rows = {users: poll(users, 5, 7) for users in (100, 1000, 10_000, 100_000)}
+    rows = {users: poll(users, 0.5) for users in (100, 1000, 10_000, 100_000)}
     parts = [
         text(20, 28, "people", "q"),
         text(120, 28, "the share of yes, and its interval", "q"),
@@ -230,7 +233,7 @@ def two_rounds() -> str:
             text(486, 127, "which bits has r?", ""),
             '<rect class="box" x="470" y="230" width="270" height="60" rx="10"/>',
             text(486, 255, "‚óè second round", "roundt"),
-            text(486, 277, f"does the parity under {word} hold?", ""),
+            text(486, 277, f"is it the parity under {word}?", ""),
             _arrow("M340 110H454", 452, 110),
             _arrow("M376 260H454", 452, 260),
             '<path class="arrow" d="M605 142V216"/><path class="head" d="M600 214l5 10l5 -10z"/>',

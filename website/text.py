@@ -9,6 +9,8 @@ from typing import Final
 
 _CODE: Final = re.compile(r"(`[^`\n]+`)")
 _SPECIAL: Final = re.compile(r"([*_\[\]<>|\\])")
+_UNDERLINED: Final = re.compile(r"^(.+)\n[-=]{3,}$", re.MULTILINE)
+"""A heading within a docstring, which is none on the page."""
 
 
 def escaped(text: str) -> str:
@@ -41,6 +43,6 @@ def block(text: str, language: str = "text") -> str:
 def paragraphs(text: str | None) -> str:
     """A docstring: its paragraphs, and as they stand those lines that are indented."""
     made = list[str]()
-    for part in inspect.cleandoc(text or "").split("\n\n"):
+    for part in _UNDERLINED.sub(r"\1.", inspect.cleandoc(text or "")).split("\n\n"):
         made.append(block(part) if part.startswith("    ") else f"{escaped(part)}\n\n")
     return "".join(made)

@@ -1,7 +1,8 @@
 // What is wider than its column can be scrolled by the keyboard: it takes the focus, and has a name of its own.
+const wide = ".md-typeset__scrollwrap, .md-typeset pre > code, .md-typeset p:has(> img)"
 const reach = () => {
   let tables = 0
-  for (const each of document.querySelectorAll(".md-typeset__scrollwrap, .md-typeset pre > code")) {
+  for (const each of document.querySelectorAll(wide)) {
     const table = each.matches(".md-typeset__scrollwrap")
     tables += table
     if (each.scrollWidth > each.clientWidth) {
