@@ -4,27 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 from askance_lab.cli import CommandModules
 from askance_lab.commands.shared.exit_codes import EXIT_OF, Exit
 from website.text import block, cell, code, paragraphs, table
-
-HEAD: Final = """# Command line
-
-What `--help` of each command says. This page is made from the commands with each build.
-
-`askance --help` lists the commands, `-h` behind any of them shows its options. Results go to standard output, the rest
-to standard error. With `--json` a command prints one object that has a `schema_version`.
-
-"""
 
 
 def page() -> str:
     """The page."""
     modules = CommandModules()
     commands = "".join(part for name in modules for part in _command(f"askance {name}", modules[name]))
-    return HEAD + _list(modules) + "## Exit codes\n\n" + _exit_codes() + commands
+    return _list(modules) + "## Exit codes\n\n" + _exit_codes() + commands
 
 
 def _list(modules: CommandModules) -> str:

@@ -1,4 +1,4 @@
-"""What MkDocs calls while it builds the site: the order of the pages, and pages that are made from the code.
+"""What MkDocs calls while it builds the site: the order of the pages, and what is made from the code.
 
 Documents name files of the repository that are not below docs/: a page of the site takes the place of those that have
 one, and of the others the name stays, as text.
@@ -18,15 +18,18 @@ from mkdocs.structure.pages import Page
 from website import command_line, python_names, rest, theorem_records
 
 ROOT: Final = Path(__file__).parents[1]
-GENERATED: Final[Mapping[str, Callable[[], str]]] = {
+FROM_CODE: Final[Mapping[str, Callable[[], str]]] = {
     "reference/command-line.md": command_line.page,
     "reference/rest.md": rest.page,
     "reference/python.md": python_names.page,
     "reference/theorems.md": theorem_records.page,
+}
+"""Pages of which only the beginning is committed: the rest is made with each build, and cannot grow old."""
+FROM_REPOSITORY: Final[Mapping[str, Callable[[], str]]] = {
     "contributing.md": lambda: (ROOT / "CONTRIBUTING.md").read_text("utf-8").replace("](docs/", "]("),
     "changelog.md": lambda: (ROOT / "CHANGELOG.md").read_text("utf-8").replace("](docs/", "]("),
 }
-"""Pages that are made with each build and are not committed: they cannot grow old."""
+"""Files of the repository that are pages of the site."""
 ELSEWHERE: Final = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 """Files of the repository that have a page of another name."""
 _OUTSIDE: Final = re.compile(r"\[(?P<name>[^\]]+)\]\((?:\.\./)*(?P<path>[^)#:]+)(?P<anchor>#[^)]*)?\)")
@@ -56,14 +59,16 @@ def _expanded(entries: list[Any], folder: Path) -> Iterator[Any]:
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
-    """Add the pages that are made from the code."""
-    for path, page in GENERATED.items():
+    """Add the pages that lie elsewhere in the repository."""
+    for path, page in FROM_REPOSITORY.items():
         files.append(File.generated(config, path, content=page()))
     return files
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001 - its caller names it
-    """Let links to files outside of docs/ lead to their pages, or to nothing; and an empty line be one."""
+    """Add what is made from the code, and let links out of docs/ lead to their pages, or to nothing."""
+    if made := FROM_CODE.get(page.file.src_uri):
+        return f"{markdown}\n{made()}"
     return relinked(markdown, page.file.src_uri, files).replace("\n<BLANKLINE>\n", "\n\n")
 
 

@@ -15,12 +15,6 @@ from website.text import block, cell, code, escaped, paragraphs, table
 
 ROOT: Final = Path(__file__).parents[1]
 ROOMS: Final = ("protocol/askance_protocol", "client/askance_client", "server/askance_server", "lab/askance_lab")
-HEAD: Final = """# Python
-
-What the packages export: the names of each `__all__`, with their docstrings. This page is made from the code with each
-build. [Architecture](../architecture.md) says which room a package is in, and what it may import.
-
-"""
 
 
 def packages() -> Iterator[str]:
@@ -35,7 +29,7 @@ def packages() -> Iterator[str]:
 def page() -> str:
     """The page."""
     shown = dict[int, str]()
-    return HEAD + "".join(part for name in packages() for part in _package(import_module(name), shown))
+    return "".join(part for name in packages() for part in _package(import_module(name), shown))
 
 
 def _package(module: ModuleType, shown: dict[int, str]) -> Iterator[str]:

@@ -9,13 +9,6 @@ from askance_server import create_app
 from website.text import cell, code, escaped, table
 
 Json: TypeAlias = dict[str, Any]
-HEAD: Final = """# REST
-
-What the server answers, from its own description: `GET /openapi.json` of a running server has the same for programs,
-and `/docs` the same as a page. Roles and tokens are in [The server](../server.md#roles-and-tokens). Every endpoint
-takes the header `askance-protocol`, and any request may be refused with one of the [problems](#problems).
-
-"""
 _HEADERS: Final = {"askance-protocol", "authorization"}
 """Parameters that the head of the page, and the line on tokens, speak of."""
 
@@ -33,7 +26,7 @@ def page() -> str:
     )
     endpoints = "".join(part for operation in operations for part in _endpoint(*operation))
     documents = "".join(_document(name, each) for name, each in sorted(schema["components"]["schemas"].items()))
-    return f"{HEAD}{listed}{_problems(operations)}## Endpoints\n\n{endpoints}## Documents\n\n{documents}"
+    return f"{listed}{_problems(operations)}## Endpoints\n\n{endpoints}## Documents\n\n{documents}"
 
 
 def _anchor(method: str, path: str) -> str:

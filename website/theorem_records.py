@@ -8,14 +8,6 @@ from typing import Final
 from askance_lab.theory.theorem import Kind, Theorem, readable, theorems
 from website.text import cell, escaped, table
 
-HEAD: Final = """# Theorem records
-
-Every bound of the texts that this project uses is a record: what the text states, what its proof gives once a slip is
-mended (*repaired*), and what is better than the text's own argument (*sharp*). `askance theory NAME --set …` prints one
-at any parameters; the numbers here are at the example that each record has. The short names of the texts are in
-[Theory](../theory.md#texts).
-
-"""
 _MEANING: Final = {
     Kind.ENOUGH: "with this many it works",
     Kind.LIMIT: "with fewer, or beyond this, nobody can do it",
@@ -31,7 +23,7 @@ def page() -> str:
     listed = table(
         ["record", "what it says"], ([f"[`{each.name}`](#{each.name})", cell(each.says)] for each in records)
     )
-    return HEAD + listed + "".join(part for each in records for part in _record(each))
+    return listed + "".join(part for each in records for part in _record(each))
 
 
 def _record(record: Theorem) -> Iterator[str]:
