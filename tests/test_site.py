@@ -324,9 +324,10 @@ def test_no_page_has_a_barrier_or_is_wider_than_its_window(
 
 
 @pytest.mark.slow
-def test_a_word_is_found_without_another_host(pages: Pages, served: str) -> None:
+@pytest.mark.parametrize("on_disk", [False, True], ids=["served", "on disk"])
+def test_a_word_is_found_without_another_host(pages: Pages, served: str, site: Path, *, on_disk: bool) -> None:
     """What `pages` watches: no request leaves this machine, and nothing stands on the console."""
-    page = pages.open(f"{served}/index.html")
+    page = pages.open(f"{site.as_uri() if on_disk else served}/index.html")
     page.locator(".md-search__input").fill("wallet refuses")
 
     expect(page.locator(".md-search-result__item").first).to_contain_text("allet")
