@@ -328,6 +328,8 @@ def test_no_page_has_a_barrier_or_is_wider_than_its_window(
 def test_a_word_is_found_without_another_host(pages: Pages, served: str, site: Path, *, on_disk: bool) -> None:
     """What `pages` watches: no request leaves this machine, and nothing stands on the console."""
     page = pages.open(f"{site.as_uri() if on_disk else served}/index.html")
+    # Until the index is read, what is typed waits for the next key.
+    expect(page.locator(".md-search-result__meta")).to_have_text("Type to start searching", timeout=SECONDS * 1000)
     page.locator(".md-search__input").fill("wallet refuses")
 
-    expect(page.locator(".md-search-result__item").first).to_contain_text("allet")
+    expect(page.locator(".md-search-result__item").first).to_contain_text("allet", timeout=SECONDS * 1000)
