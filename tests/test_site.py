@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Final
@@ -24,14 +24,16 @@ from urllib.parse import unquote, urlsplit
 import codespell_lib
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, expect
+from mkdocs.structure.files import Files
+from playwright.sync_api import Page
+from playwright.sync_api import TimeoutError as NotInTime
 
 from askance_lab.cli import CommandModules
 from askance_lab.theory.theorem import theorems
 from askance_server import create_app
 from tests.harness.browser import Pages
 from tests.harness.marks import SECONDS
-from website import glossary, pictures, python_names
+from website import glossary, hooks, pictures, python_names
 
 ROOT: Final = Path(__file__).parents[1]
 DOCS: Final = ROOT / "docs"
@@ -82,6 +84,24 @@ def test_a_dead_link_a_dead_anchor_and_a_page_that_is_in_no_line_are_warnings_th
     assert "left-out.md" in said
     assert "gone.md" in said
     assert "#nowhere" in said
+
+
+def test_a_pattern_of_the_navigation_stands_for_the_pages_that_it_finds(tmp_path: Path) -> None:
+    (tmp_path / "decisions").mkdir()
+    for name in ("operate-2.md", "operate-1.md", "decisions/one-bit.md"):
+        (tmp_path / name).touch()
+
+    nav = ["index.md", {"How to": ["operate*.md", {"None": "none.md"}]}, "decisions/*.md", "stable*.md"]
+    made = [{"How to": ["operate-1.md", "operate-2.md", {"None": "none.md"}]}, "decisions/one-bit.md"]
+    assert hooks.expanded(nav, tmp_path) == ["index.md", *made]
+
+
+def test_a_link_out_of_the_documents_leads_to_a_page_of_the_site_or_is_text() -> None:
+    text = "[a](../README.md#b) [c](../examples/askance-stump) [d](server.md#e) [f](../CHANGELOG.md)"
+
+    made = hooks.relinked(text, "decisions/one.md", Files([]))
+
+    assert made == "[a](../index.md#b) `examples/askance-stump` [d](server.md#e) [f](../changelog.md)"
 
 
 # --------------------------------------------------------------------------------------------------- links and hosts
@@ -328,8 +348,12 @@ def test_no_page_has_a_barrier_or_is_wider_than_its_window(
 def test_a_word_is_found_without_another_host(pages: Pages, served: str, site: Path, *, on_disk: bool) -> None:
     """What `pages` watches: no request leaves this machine, and nothing stands on the console."""
     page = pages.open(f"{site.as_uri() if on_disk else served}/index.html")
+    field, found = page.locator(".md-search__input"), page.locator(".md-search-result__item")
     # Until the index is read, what is typed waits for the next key.
-    expect(page.locator(".md-search-result__meta")).to_have_text("Type to start searching", timeout=SECONDS * 1000)
-    page.locator(".md-search__input").fill("wallet refuses")
-
-    expect(page.locator(".md-search-result__item").first).to_contain_text("allet", timeout=SECONDS * 1000)
+    for _ in range(SECONDS):
+        field.fill("")
+        field.press_sequentially("wallet refuses")
+        with suppress(NotInTime):
+            found.first.wait_for(timeout=1000)
+            break
+    assert "allet" in found.first.inner_text()
