@@ -236,6 +236,7 @@ def test_each_term_of_the_glossary_has_a_meaning_and_a_place_of_its_own(site: Pa
 
     assert [each.name for each in terms] == headings, "one that is written in another way would not be found"
     assert len({each.anchor for each in terms}) == len(terms) == len({each.sentence for each in terms})
+    assert {each.name for each in terms} >= glossary.BY_HAND
     assert {each.anchor for each in terms} <= page_of(site / "glossary.html").ids
     assert all(each.sentence.endswith(".") or "](" in each.meaning for each in terms)
     forms = [form.lower() for each in terms for form in each.forms]

@@ -21,6 +21,8 @@ from mkdocs.structure.pages import Page
 PAGE: Final = "glossary.md"
 WITHOUT: Final = re.compile(r"glossary\.md|changelog\.md|reference/.*")
 """Pages whose words are not linked."""
+BY_HAND: Final = frozenset({"At once", "Example", "Round", "Vector"})
+"""Terms that are everyday words, too (the wrong way round, for example): authors alone link them."""
 _ENTRY: Final = re.compile(r"^### (?P<term>.+)\n\n(?:Also: (?P<also>.+)\.\n\n)?(?P<meaning>(?:.+\n)+)", re.MULTILINE)
 _TAG: Final = re.compile(r"""(<(?:"[^"]*"|'[^']*'|[^>"'])*>)""")
 _NAME: Final = re.compile(r"</?([a-z0-9]+)")
@@ -74,8 +76,8 @@ def by_form(text: str) -> Mapping[str, Term]:
 
 @cache
 def pattern(text: str) -> re.Pattern[str]:
-    """Finds every form, the longest first."""
-    forms = sorted(by_form(text), key=len, reverse=True)
+    """Finds every form, the longest first; but for terms that only an author can tell from everyday words."""
+    forms = sorted((form for form, term in by_form(text).items() if term.name not in BY_HAND), key=len, reverse=True)
     return re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, forms))})(?![\w-])", re.IGNORECASE)
 
 
