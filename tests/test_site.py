@@ -301,6 +301,46 @@ def test_every_step_of_the_tutorial_is_run() -> None:
     assert unrun("```text\naskance demo\n```\n") == ["askance demo\n"]
 
 
+REPEATED: Final = [
+    (
+        "tutorial-5-separation.md",
+        "190 of 200 in rounds and 95 of 200 at once",
+        "separation.md",
+        "3,000  in rounds        190/200",
+    ),
+    (
+        "tutorial-5-separation.md",
+        "190 of 200 in rounds and 95 of 200 at once",
+        "separation.md",
+        "3,000  at once           95/200",
+    ),
+    ("tutorial-5-separation.md", "4.2 · 10²⁰", "separation.md", "  64    4.2e+20   7.2e+20  205,553   312,000"),
+    ("tutorial-5-separation.md", "a factor of 10¹⁵", "separation.md", "1.4e+15"),
+    ("rounds.md", "at least 1.7 times as many", "separation.md", "190/200       1.7"),
+    ("rounds.md", "10¹⁵ times as many", "separation.md", "1.4e+15"),
+    ("rounds.md", "of 4,095 values four times as many", "telemetry.md", "| 13.3 | 35,555 | 4.31 |"),
+    ("rounds.md", "would need 1.78 times as many", "telemetry.md", "would need 1.78 times as"),
+]
+"""What a page repeats, and where the number stands that a command has printed."""
+
+
+def drifted(repeated: Iterable[tuple[str, str, str, str]]) -> list[tuple[str, str]]:
+    """Numbers that are said in one page, and not, or no longer, in the page that they are from."""
+    flat = {path.name: " ".join(path.read_text("utf-8").split()) for path in DOCS.glob("*.md")}
+    return [
+        (page, said)
+        for page, said, source, printed in repeated
+        if said not in flat[page] or " ".join(printed.split()) not in flat[source]
+    ]
+
+
+def test_numbers_that_the_explanations_repeat_are_those_that_commands_have_printed() -> None:
+    assert drifted(REPEATED) == []
+    # The control: one more.
+    (page, said, source, printed), *_ = REPEATED
+    assert drifted([(page, said, source, printed.replace("190", "191"))]) == [(page, said)]
+
+
 # ----------------------------------------------------------------------------------------------------- in a browser
 
 
