@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
 from askance_client.refusals import Reason, Refusal
 from askance_protocol.errors import ProtocolError
+from askance_protocol.grown import NOTHING, Grown, GrownMapping
 from askance_protocol.rounds import (
     Bulletin,
     Entry,
@@ -42,9 +43,11 @@ class History:
 
     id: str
     bulletin: Bulletin = _NOTHING
-    heads: tuple[str, ...] = ()
+    heads: Grown[str] = NOTHING
     """The digest of each entry."""
-    rounds: Mapping[str, PreparedRound | Refusal] = field(default_factory=dict[str, "PreparedRound | Refusal"])
+    rounds: GrownMapping[str, PreparedRound | Refusal] = field(
+        default_factory=GrownMapping[str, "PreparedRound | Refusal"]
+    )
     """Each round by its id: to be prepared for who is asked, or why it is refused by all."""
     deadline: int = 0
     """The last deadline of all rounds."""
@@ -67,7 +70,7 @@ class History:
 
     def open_rounds(self) -> list[str]:
         """The ids of the rounds that take reports."""
-        return [id_ for id_, state in self.bulletin.rounds if state is RoundState.OPEN]
+        return [id_ for id_, state in self.bulletin.rounds.others if state is RoundState.OPEN]
 
     def long_over(self, now: float) -> bool:
         """Whether the last deadline has passed so long ago that nothing more is to be expected."""
@@ -90,7 +93,7 @@ class History:
                 rounds[entry.notice.round.digest()] = _opened(growing.study, entry.notice.round)
         if not heads:
             return self
-        return History(self.id, growing.frozen(), (*self.heads, *heads), {**self.rounds, **rounds}, deadline)
+        return History(self.id, growing.frozen(), self.heads.plus(heads), self.rounds.plus(rounds), deadline)
 
 
 def _opened(study: StudySpec, spec: RoundSpec) -> PreparedRound | Refusal:

@@ -156,17 +156,17 @@ class User:
 
         Users who share a reader may each have a connection `via` which they send.
         """
-        server = via or reader.server
-        identity = self._identity(server)
+        server, account = via or reader.server, self._wallet.account
+        identity = _identity(account.owner.identity, server)
         refusal = await reader.refresh() if refresh else reader.refusal
         if refusal is not None:
             return [refusal]
-        history, declared = reader.history, self._wallet.declared
-        facts = PublicFacts(identity.user, self._example.schema, self._simulated, declared)
+        history = reader.history
+        facts = PublicFacts(identity.user, self._example.schema, self._simulated, account.owner.declared_fields)
         refusal = refuse_study(history, await self._pin(history), facts)
         if refusal is not None:
             return [refusal]
-        results, reports, open_rounds = list[Result](), self._wallet.reports, set(history.open_rounds())
+        results, reports, open_rounds = list[Result](), account.reports, set(history.open_rounds())
         for id_ in history.rounds:
             report: StoredReport | Refusal | None = reports.get(id_)
             if report is None and id_ in open_rounds and is_asked(history, id_, identity.user):
@@ -256,15 +256,15 @@ class User:
         # If it is lost, the same bytes are sent again, and get the same answer.
         await self._wallet.group_commit(lambda: self._wallet.settle(report.round, state), durable=False)
 
-    def _identity(self, server: Server) -> Identity:
-        """Her identity at this server; her token is shown to no other."""
-        identity = self._wallet.identity
-        if identity is None:
-            raise NotEnrolledError("has no number yet", where="user", remedy="enrol first: user.enrol(server, token)")
-        if identity.server != server.url:
-            what = f"is known to {identity.server}, not to {server.url}"
-            raise NotEnrolledError(what, where="user", remedy="if that server has moved, say so: wallet.moved(url)")
-        return identity
+
+def _identity(identity: Identity | None, server: Server) -> Identity:
+    """Her identity at this server; her token is shown to no other."""
+    if identity is None:
+        raise NotEnrolledError("has no number yet", where="user", remedy="enrol first: user.enrol(server, token)")
+    if identity.server != server.url:
+        what = f"is known to {identity.server}, not to {server.url}"
+        raise NotEnrolledError(what, where="user", remedy="if that server has moved, say so: wallet.moved(url)")
+    return identity
 
 
 def _reader(server: Server, study: str | BulletinReader) -> BulletinReader:

@@ -43,9 +43,7 @@ def loads(data: bytes | str, *, limit: int = 1 << 20) -> Json:
     try:
         text = data if isinstance(data, str) else data.decode()
         check_depth(text)
-        value: Json = json.loads(
-            text, object_pairs_hook=members, parse_float=_no_float, parse_constant=_no_float, parse_int=_safe_integer
-        )
+        value: Json = _STRICT.decode(text)
     except json.JSONDecodeError as error:
         raise ProtocolError(f"is not JSON: {error.msg}", where=f"line {error.lineno} column {error.colno}") from None
     except UnicodeDecodeError as error:
@@ -144,6 +142,8 @@ def _safe_integers(values: Sequence[Json]) -> bool:
 
 def check_depth(text: str) -> None:
     """Count brackets before parsing, because a recursive parser answers a deep text with a stack overflow."""
+    if text.count("[") + text.count("{") <= MAX_DEPTH:
+        return  # Whichever of them stand in strings.
     depth = 0
     for match in _BRACKETS.finditer(text):
         if match[0] in "[{":
@@ -175,3 +175,9 @@ def _safe_integer(text: str) -> int:
     if text == "-0":
         raise ProtocolError("is -0, which is not an integer", where="number", remedy="write 0")
     return int(text)
+
+
+_STRICT: Final = json.JSONDecoder(
+    object_pairs_hook=members, parse_float=_no_float, parse_constant=_no_float, parse_int=_safe_integer
+)
+"""Made once: `json.loads` makes one for each text."""

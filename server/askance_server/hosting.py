@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import gc
 import resource
 import ssl
@@ -12,6 +10,7 @@ from typing import Final
 import uvicorn
 from fastapi import FastAPI
 
+from askance_protocol.heap import share_one_heap
 from askance_server.api.connections import ConnectionLimits, guarded
 
 GRACE: Final = 2
@@ -21,9 +20,6 @@ _FILES: Final = 48
 """Descriptors kept for all that is no connection: the ledger, its log, keys, what a library opens."""
 _MOST_DESCRIPTORS: Final = 1 << 16
 _BACKLOG: Final = 2048
-
-_M_ARENA_MAX: Final = -8
-"""The number of this parameter of glibc's `mallopt`."""
 
 
 def uvicorn_config(app: FastAPI, connections: int, tls: ssl.SSLContext | None = None) -> uvicorn.Config:
@@ -60,17 +56,6 @@ def raise_descriptors() -> int:
         return most
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
     return most
-
-
-def share_one_heap() -> None:
-    """Let all threads take memory from one heap, where the C library keeps one for each of them (glibc).
-
-    A thread's own heap keeps what it has freed for that thread: each of those that decode batches of reports, or tally
-    10⁷ of them, held on to tens of megabytes. Python's own small objects are not allocated there.
-    """
-    # Another C library has no such function, or no such parameter, and then nothing is changed.
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
 
 
 def keep_what_is_there() -> None:

@@ -6,29 +6,21 @@ what one block reports does not depend on the others, on their order, or on who 
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from askance_client.population import Population
+from askance_protocol.heap import keep_memory
 from askance_protocol.randomness import OsRandom, RandomSource, SimulatedRandom
 from askance_protocol.reports import ReportBatch
 from askance_protocol.rounds import InTurn, PreparedRound
 
 BLOCK: Final = 100_000
 """Users of a block, unless given."""
-
-_M_TRIM_THRESHOLD: Final = -1
-_M_MMAP_THRESHOLD: Final = -3
-"""The numbers of these parameters of glibc's `mallopt`."""
-_KEPT: Final = 1 << 24
-"""Bytes of an array, up to which its memory is kept for the next one."""
 
 _MOST: Final = 0.75
 """Where fewer than three in four are asked, nothing is made of the others."""
@@ -73,20 +65,6 @@ def reports_of(
     some = None if len(asked) == len(users) else asked
     drawn = round_.respond_in_turn(round_.questions(users), population.columns(block), source, some)
     return BlockReports(users.start, None, drawn)
-
-
-@cache
-def keep_memory() -> None:
-    """Let the C library keep what a block's arrays give back (glibc), for those of the next block: some 10 MB.
-
-    Else it returns each array to the system, which hands it out again page by page, wiped. That takes longer than
-    everything that is done with them.
-    """
-    # Another C library has no such function, or no such parameter, and then nothing is changed.
-    with contextlib.suppress(OSError, AttributeError):
-        library = ctypes.CDLL(None)
-        library.mallopt(_M_MMAP_THRESHOLD, _KEPT)
-        library.mallopt(_M_TRIM_THRESHOLD, 2 * _KEPT)
 
 
 def source_of(round_: PreparedRound, users: range, seed: int | None) -> RandomSource:

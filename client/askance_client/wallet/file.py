@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import sqlite3
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -48,7 +51,8 @@ class WalletFile:
             create(path, first)
         check_file(path)
         with translated(path):
-            db = sqlite3.connect(path, timeout=_SECONDS, isolation_level=None)
+            # One thread at a time: see `_at_disk`.
+            db = sqlite3.connect(path, timeout=_SECONDS, isolation_level=None, check_same_thread=False)
             try:
                 _prepare(db, path)
                 file = cls(path, db)
@@ -62,9 +66,14 @@ class WalletFile:
         self.path, self._db = path, db
         self._waiting: list[_Work] = []
         self._durable = False
+        self._disk = ThreadPoolExecutor(1, "askance-wallet")
+        self._at_disk: Future[object] | None = None
+        """The commit of the last group, while the thread is at it. Nothing else is asked of SQLite meanwhile."""
+        self._changed: set[int] = set()
+        """The owners whose accounts it changes."""
         self._id = b""
         self._version = -1
-        self._accounts: dict[int, OwnerAccount] = {}
+        self._accounts: OrderedDict[int, OwnerAccount] = OrderedDict()
         self._pins: dict[str, Pin] = {}
         self._noted: dict[str, Pin] = {}
         """What was read and found whole, as long as no other program writes to the file. `_noted`: studies of which the
@@ -72,12 +81,15 @@ class WalletFile:
 
     def close(self) -> None:
         """Close the file, and with it all wallets that are in it."""
+        self._wait()
+        self._disk.shutdown()
         self._db.close()
 
     # ------------------------------------------------------------------------------------------------ transactions
 
     def rows(self, query: str, parameters: Sequence[SqlValue] = ()) -> list[tuple[Any, ...]]:
         """All rows of a query, as they stand in the file."""
+        self._wait()
         try:
             return self._db.execute(query, parameters).fetchall()
         except FROM_SQLITE as error:
@@ -106,20 +118,29 @@ class WalletFile:
     @contextmanager
     def transaction(self) -> Generator[sqlite3.Connection]:
         """Make the changes of a block, on disk when it ends, or none of them; as part of a transaction that is open."""
+        self._wait()
         if self._is_open:
             yield self._db
             return
         try:
-            self._db.execute("BEGIN IMMEDIATE")  # From here on no other process decides.
-            self._compare_version()
+            self._begin()
             yield self._db
             self._db.execute("COMMIT")
         except BaseException as error:
-            self._forget()
-            self._roll_back()
+            self._give_up()
             if isinstance(error, FROM_SQLITE):
                 raise wallet_error(self.path, error) from None
             raise
+
+    def _begin(self) -> None:
+        """Begin a transaction: from here on no other process decides."""
+        self._db.execute("BEGIN IMMEDIATE")
+        self._compare_version()
+
+    def _give_up(self) -> None:
+        """Take back a transaction that has failed, and what was known within it."""
+        self._forget()
+        self._roll_back()
 
     @property
     def _is_open(self) -> bool:
@@ -140,7 +161,7 @@ class WalletFile:
 
     def _look_again(self) -> None:
         """Forget what was read, if another program has written since. Within a transaction none can."""
-        if not self._is_open:
+        if self._at_disk is None and not self._is_open:
             self._compare_version()
 
     def _compare_version(self) -> None:
@@ -161,34 +182,71 @@ class WalletFile:
         """
         loop = asyncio.get_running_loop()
         if not self._waiting:
-            loop.call_soon(self._commit_waiting)
+            loop.call_soon(self._commit_waiting)  # Or, if the disk is busy, when it is not.
         done: asyncio.Future[T] = loop.create_future()
         self._waiting.append((work, done))
         self._durable |= durable
         return await done
 
     def _commit_waiting(self) -> None:
+        """Commit what waits. While the disk is at the group before, it waits to be the next one, with what comes."""
+        if self._at_disk is not None or not self._waiting:
+            return
         waiting, self._waiting = self._waiting, []
         durable, self._durable = self._durable, False
-        results: list[object] = []
+        if durable:
+            self._commit_beside(waiting)
+            return
+        results = list[object]()
         try:
-            with self._synchronous(durable), self.transaction():
+            with self._relaxed(), self.transaction():
                 results += [self._attempt(work) for work, _ in waiting]
         except Exception as error:
             results = [self._named(error)] * len(waiting)
-        for (_, done), result in zip(waiting, results, strict=True):
-            if done.done():
-                continue
-            if isinstance(result, Exception):
-                done.set_exception(result)
-            else:
-                done.set_result(result)
+        _tell(waiting, results)
+
+    def _commit_beside(self, waiting: Sequence[_Work]) -> None:
+        """Do these works, and let a thread wait for the disk: others of this loop go on meanwhile."""
+        self._changed.clear()
+        try:
+            self._begin()
+            results: list[object] = [self._attempt(work) for work, _ in waiting]
+        except BaseException as error:
+            self._give_up()
+            if not isinstance(error, Exception):
+                raise
+            _tell(waiting, [self._named(error)] * len(waiting))
+            return
+        loop = asyncio.get_running_loop()
+        self._at_disk = self._disk.submit(self._db.execute, "COMMIT")
+
+        def there(commit: Future[object]) -> None:
+            with suppress(RuntimeError):  # The loop is closed: nobody waits.
+                loop.call_soon_threadsafe(self._committed, waiting, results, commit)
+
+        self._at_disk.add_done_callback(there)
+
+    def _committed(self, waiting: Sequence[_Work], results: Sequence[object], commit: Future[object]) -> None:
+        if self._at_disk is commit:
+            self._wait()
+        try:
+            commit.result()
+        except Exception as error:
+            results = [self._named(error)] * len(waiting)
+        _tell(waiting, results)
+        self._commit_waiting()
+
+    def _wait(self) -> None:
+        """Wait until the disk has the last group, or has refused it."""
+        commit, self._at_disk = self._at_disk, None
+        if commit is not None and commit.exception() is not None:
+            self._give_up()
+        if commit is not None:
+            self._changed.clear()
 
     @contextmanager
-    def _synchronous(self, durable: bool) -> Generator[None]:
-        if durable:
-            yield
-            return
+    def _relaxed(self) -> Generator[None]:
+        """Commit without waiting for the disk."""
         self._db.execute("PRAGMA synchronous = NORMAL")
         try:
             yield
@@ -231,6 +289,7 @@ class WalletFile:
     @contextmanager
     def _one_state(self) -> Generator[None]:
         """Let all reads of a block see the same state of the file."""
+        self._wait()
         if self._is_open:
             yield
             return
@@ -244,6 +303,8 @@ class WalletFile:
     def account(self, id_: int) -> OwnerAccount | None:
         """All that is known of an owner's spending, and that nothing of it is missing; None if she is not here."""
         self._look_again()
+        if id_ in self._changed:
+            self._wait()  # What is not on disk yet is not known.
         if id_ in self._accounts:
             return self._accounts[id_]
         with self._one_state():
@@ -252,25 +313,46 @@ class WalletFile:
             self._hold(account)
         return account
 
+    def read_accounts(self, ids: Sequence[int]) -> None:
+        """Read the accounts of these owners, who are visited next, at once: one by one costs more than their visits."""
+        self._look_again()
+        missing = [id_ for id_ in ids if id_ not in self._accounts]
+        with self._one_state():
+            accounts = self._read_accounts(missing)
+        for account in accounts:
+            self._hold(account)
+
     def _read_account(self, id_: int) -> OwnerAccount | None:
-        owners = self.read(OWNERS, "WHERE id = ?", (id_,))
-        if not owners:
-            return None
-        owner = Owner(*owners[0])
-        reports = {
-            row[1]: StoredReport(row[1], row[3], row[4], _STATES[row[5]], row[2])
-            for row in self.read(REPORTS, "WHERE owner = ?", (id_,))
-        }
+        return next(iter(self._read_accounts([id_])), None)
+
+    def _read_accounts(self, ids: Sequence[int]) -> list[OwnerAccount]:
+        """The accounts of those who are here, each with all that belongs to it."""
+        these = (json.dumps(ids),)
+        among = "IN (SELECT value FROM json_each(?))"
+        owners = [Owner(*row) for row in self.read(OWNERS, f"WHERE id {among}", these)]
+        reports = {owner.id: dict[str, StoredReport]() for owner in owners}
+        heard = {owner.id: dict[str, int]() for owner in owners}
+        for owner, round_, study, charge, body, state in self.read(REPORTS, f"WHERE owner {among}", these):
+            reports[owner][round_] = StoredReport(round_, charge, body, _STATES[state], study)
         # No need to look for rounds of which none was heard.
-        heard = self.read(HEARD, "WHERE owner = ?", (id_,)) if owner.heard_count else []
-        if (len(reports), len(heard)) != (owner.report_count, owner.heard_count):
+        if any(owner.heard_count for owner in owners):
+            for owner, round_, charge in self.read(HEARD, f"WHERE owner {among}", these):
+                heard[owner][round_] = charge
+        if any(
+            (len(reports[owner.id]), len(heard[owner.id])) != (owner.report_count, owner.heard_count)
+            for owner in owners
+        ):
             raise damaged(self.path, "rows are gone")
-        return OwnerAccount(owner, reports, {round_: charge for _, round_, charge in heard})
+        return [OwnerAccount(owner, reports[owner.id], heard[owner.id]) for owner in owners]
 
     def _hold(self, account: OwnerAccount) -> None:
         if len(self._accounts) >= _HELD:
-            self._accounts.clear()
+            self._accounts.popitem(last=False)
         self._accounts[account.owner.id] = account
+
+    def _change(self, account: OwnerAccount) -> None:
+        self._changed.add(account.owner.id)
+        self._hold(account)
 
     # What follows changes an account within a transaction that is open, and goes from what was read in it.
 
@@ -279,12 +361,12 @@ class WalletFile:
         self.insert(REPORTS, _report_row(account.owner, report))
         owner = account.owner._replace(report_count=account.owner.report_count + 1)
         self.update(OWNERS, owner)
-        self._hold(OwnerAccount(owner, {**account.reports, report.round: report}, account.heard))
+        self._change(OwnerAccount(owner, {**account.reports, report.round: report}, account.heard))
 
     def change_report(self, account: OwnerAccount, report: StoredReport) -> None:
         """Change the state of a report."""
         self.update(REPORTS, _report_row(account.owner, report))
-        self._hold(OwnerAccount(account.owner, {**account.reports, report.round: report}, account.heard))
+        self._change(OwnerAccount(account.owner, {**account.reports, report.round: report}, account.heard))
 
     def change_owner(self, account: OwnerAccount, owner: Owner, heard: Mapping[str, int] | None = None) -> None:
         """Change what is known of an owner, and add rounds that she has heard of; what was heard first stays."""
@@ -294,7 +376,7 @@ class WalletFile:
             for round_, charge in new.items():
                 self.insert(HEARD, (owner.id, round_, charge))
             self.update(OWNERS, owner)
-            self._hold(OwnerAccount(owner, account.reports, {**account.heard, **new}))
+            self._change(OwnerAccount(owner, account.reports, {**account.heard, **new}))
 
     # ----------------------------------------------------------------------------------- what was read of bulletins
 
@@ -391,6 +473,17 @@ class WalletFile:
         spent = "SELECT sum(charge * (1 + (state = 'conflict'))) AS spent FROM reports GROUP BY owner"
         ((most,),) = self.rows(f"SELECT coalesce(max(spent), 0) FROM ({spent})")  # noqa: S608 -- the line above
         return int(most)
+
+
+def _tell(waiting: Sequence[_Work], results: Sequence[object]) -> None:
+    """Tell those who wait what came of their works."""
+    for (_, done), result in zip(waiting, results, strict=True):
+        if done.done():
+            continue
+        if isinstance(result, Exception):
+            done.set_exception(result)
+        else:
+            done.set_result(result)
 
 
 def new_owner(id_: int, cap: int, identity: Identity | None = None) -> Owner:

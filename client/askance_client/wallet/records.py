@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from askance_protocol.schema import Schema
+from askance_protocol.values import read
+
 
 @dataclass(frozen=True, slots=True)
 class Identity:
@@ -67,6 +70,11 @@ class Owner(NamedTuple):
         if self.server is None or self.user_number is None or self.token is None:
             return None
         return Identity(self.server, self.user_number, self.token)
+
+    @property
+    def declared_fields(self) -> Schema | None:
+        """The fields that she has declared to have; None before she has."""
+        return None if self.declared is None else read(Schema, self.declared, limit=len(self.declared))
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -14,7 +14,6 @@ from askance_client.wallet.file import WalletFile, new_owner
 from askance_client.wallet.records import Identity, OwnerAccount, ReportState, StoredReport
 from askance_protocol.budget import to_text
 from askance_protocol.schema import Schema
-from askance_protocol.values import read
 
 _KEY_BYTES: Final = 16
 
@@ -54,8 +53,9 @@ class Wallet:
         """Close the file, and with it all wallets that are in it."""
         self._file.close()
 
-    def _account(self) -> OwnerAccount:
-        """What the file knows of her."""
+    @property
+    def account(self) -> OwnerAccount:
+        """What the file knows of her now, all of it read at one time."""
         found = self._file.account(self._owner)
         if found is None:
             raise damaged(self._file.path, f"owner {self._owner} is gone")
@@ -66,7 +66,7 @@ class Wallet:
     @property
     def identity(self) -> Identity | None:
         """Her number and token at her server; None before she has enrolled."""
-        return self._account().owner.identity
+        return self.account.owner.identity
 
     def enrolment_key(self, server: str) -> str:
         """Draw a secret by which this server knows her enrolment again: on disk when this returns, before it is shown.
@@ -75,7 +75,7 @@ class Wallet:
         Each server gets another one, and each file: nobody to whom it was shown, and no copy, can have her number.
         """
         with self._file.transaction():
-            account = self._account()
+            account = self.account
             owner = account.owner
             if owner.identity is not None:
                 return ""
@@ -88,7 +88,7 @@ class Wallet:
     def enrolled(self, identity: Identity) -> None:
         """Store the identity that a server has given her. Her number never changes; her token may."""
         with self._file.transaction():
-            account = self._account()
+            account = self.account
             before, owner = account.owner.identity, account.owner
             if before is not None and before.user != identity.user:
                 what, remedy = f"is of user {before.user}", "use a wallet of its own for each user"
@@ -99,7 +99,7 @@ class Wallet:
     def moved(self, server: str) -> None:
         """Change the address of her server: it is found elsewhere now. Her token will be shown there."""
         with self._file.transaction():
-            account = self._account()
+            account = self.account
             # Also where she has asked for a number, and the answer was lost.
             if account.owner.server is not None:
                 self._file.change_owner(account, account.owner._replace(server=server.rstrip("/")))
@@ -109,8 +109,7 @@ class Wallet:
     @property
     def declared(self) -> Schema | None:
         """The fields that she has declared to have; None before she has."""
-        text = self._account().owner.declared
-        return None if text is None else read(Schema, text, limit=len(text))
+        return self.account.owner.declared_fields
 
     def declare(self, schema: Schema) -> None:
         """Store which fields she has, for good: a study that asks about others is refused, whatever it says."""
@@ -121,7 +120,7 @@ class Wallet:
                 remedy = "use the data that it was made for, or a wallet of its own for the other fields"
                 raise WalletError(what, where=str(self._file.path), remedy=remedy)
             if before is None:
-                account = self._account()
+                account = self.account
                 owner = account.owner._replace(declared=schema.to_bytes().decode("utf-8"))
                 self._file.change_owner(account, owner)
 
@@ -130,14 +129,14 @@ class Wallet:
     @property
     def spending(self) -> Spending:
         """Her spending, by round."""
-        account = self._account()
+        account = self.account
         charges = {round_: report.charge for round_, report in account.reports.items()}
         return Spending(self.cap, charges, account.owner.elsewhere, account.heard, account.again)
 
     @property
     def reports(self) -> Mapping[str, StoredReport]:
         """All reports that she has drawn, by their rounds' ids; that none is missing has been checked."""
-        return self._account().reports
+        return self.account.reports
 
     def stored(self, round_: str) -> StoredReport | None:
         """Her report to a round, if she has drawn one."""
@@ -164,14 +163,14 @@ class Wallet:
     def note_elsewhere(self, elsewhere: int, heard: Mapping[str, int]) -> None:
         """Store what copies of this wallet have spent, and the rounds that they have answered with the cost of each."""
         with self._file.transaction():
-            account = self._account()
+            account = self.account
             owner = account.owner._replace(elsewhere=max(elsewhere, account.owner.elsewhere))
             self._file.change_owner(account, owner, heard)
 
     def draw_and_store(self, study: str, round_: str, charge: int, draw: Callable[[], bytes]) -> StoredReport:
         """Draw a report and store it with its charge, on disk when this returns; or the one that is there already."""
         with self._file.transaction():
-            account = self._account()
+            account = self.account
             before = account.reports.get(round_)
             if before is not None:
                 return before
@@ -189,7 +188,7 @@ class Wallet:
     def settle(self, round_: str, state: ReportState) -> None:
         """Store the result of a report. An acknowledgement is never taken back, and neither is a conflict."""
         with self._file.transaction():
-            account = self._account()
+            account = self.account
             before = account.reports.get(round_)
             if before is not None and before.state not in {state, ReportState.ACKNOWLEDGED, ReportState.CONFLICT}:
                 self._file.change_report(account, StoredReport(round_, before.charge, before.body, state, before.study))

@@ -7,14 +7,16 @@ the chain, and that a sealed study publishes nothing more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Final, Literal, TypeAlias
+from itertools import chain, takewhile
+from typing import Annotated, Final, Literal, TypeAlias, overload
 
 from pydantic import Field, model_validator
 
 from askance_protocol.errors import ProtocolError
+from askance_protocol.grown import NOTHING, Grown
 from askance_protocol.rounds.hypothesis import LearnedHypothesis
 from askance_protocol.rounds.lifecycle import (
     END_EVENTS,
@@ -140,6 +142,49 @@ def read_entry(data: bytes | str) -> Entry:
     return read_exactly(Entry, data, limit=1 << 24)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class RoundStates(Sequence[tuple[str, RoundState]]):
+    """Each round's id and state, in the order of publication. Of a long study few change, and the others are shared."""
+
+    answered: Grown[tuple[str, RoundState]] = NOTHING
+    """The first of them, which all have been answered: these never change."""
+    others: tuple[tuple[str, RoundState], ...] = ()
+
+    @classmethod
+    def of(cls, rounds: Iterable[tuple[str, RoundState]]) -> RoundStates:
+        """Of these rounds."""
+        return cls(others=tuple(rounds)).settled()
+
+    def settled(self) -> RoundStates:
+        """The same, with all among the first that can be that have been answered."""
+        new = list(takewhile(lambda each: each[1] is RoundState.ANSWERED, self.others))
+        return RoundStates(self.answered.plus(new), self.others[len(new) :]) if new else self
+
+    def __len__(self) -> int:
+        return len(self.answered) + len(self.others)
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[str, RoundState]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[tuple[str, RoundState]]: ...
+    def __getitem__(self, index: int | slice) -> tuple[str, RoundState] | Sequence[tuple[str, RoundState]]:
+        if isinstance(index, int) and self.others and -len(self.others) <= index < 0:
+            return self.others[index]
+        return tuple(self)[index]
+
+    def __iter__(self) -> Iterator[tuple[str, RoundState]]:
+        return chain(self.answered, self.others)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RoundStates) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+
+_NO_ROUNDS: Final = RoundStates()
+
+
 @dataclass(frozen=True, slots=True)
 class Bulletin:
     """What is known of a study after its first `length` entries."""
@@ -148,8 +193,7 @@ class Bulletin:
     length: int = 0
     study: StudySpec | None = None
     state: StudyState = StudyState.CREATED
-    rounds: tuple[tuple[str, RoundState], ...] = field(default=())
-    """Each round's id and state, in the order of publication."""
+    rounds: RoundStates = _NO_ROUNDS
 
     def next(self, notice: Notice) -> Entry:
         """The entry that would carry this notice."""
@@ -176,11 +220,13 @@ class GrowingBulletin:
     def __init__(self, bulletin: Bulletin) -> None:
         self.head, self.length = bulletin.head, bulletin.length
         self.study, self.state = bulletin.study, bulletin.state
-        self._rounds = dict(bulletin.rounds)
+        self._answered = bulletin.rounds.answered
+        self._others = dict(bulletin.rounds.others)
 
     def frozen(self) -> Bulletin:
         """The bulletin as it is now."""
-        return Bulletin(self.head, self.length, self.study, self.state, tuple(self._rounds.items()))
+        rounds = RoundStates(self._answered, tuple(self._others.items())).settled()
+        return Bulletin(self.head, self.length, self.study, self.state, rounds)
 
     def append(self, entry: Entry) -> None:
         """Append one more entry, or refuse it."""
@@ -219,19 +265,21 @@ class GrowingBulletin:
         assert self.study is not None  # noqa: S101 - told the type checker: `_take` has refused this
         if round_.study != self.study.digest():
             raise ProtocolError("is of another study", where="notice.round.study")
-        if round_.number != len(self._rounds) + 1:
-            raise ProtocolError(f"is {round_.number}, the next is {len(self._rounds) + 1}", where="notice.round.number")
+        due = len(self._answered) + len(self._others) + 1
+        if round_.number != due:
+            raise ProtocolError(f"is {round_.number}, the next is {due}", where="notice.round.number")
         event = StudyEvent.PUBLISH if self.study.interactive else StudyEvent.PUBLISH_ALL
         self.state = study_after(self.state, event)
-        self._rounds[round_.digest()] = round_after(RoundState.PUBLISHED, RoundEvent.OPEN)
+        self._others[round_.digest()] = round_after(RoundState.PUBLISHED, RoundEvent.OPEN)
 
     def _abandon(self) -> None:
         """Abandon all rounds without an answer: a study that has ended takes no reports."""
-        for id_, state in self._rounds.items():
+        for id_, state in self._others.items():
             if state is not RoundState.ANSWERED:
-                self._rounds[id_] = round_after(state, RoundEvent.ABANDON)
+                self._others[id_] = round_after(state, RoundEvent.ABANDON)
 
     def _turn(self, id_: str, event: RoundEvent) -> None:
-        if id_ not in self._rounds:
+        state = self._others.get(id_) or dict(self._answered).get(id_)
+        if state is None:
             raise ProtocolError("was never published here", where="notice.round")
-        self._rounds[id_] = round_after(self._rounds[id_], event)
+        self._others[id_] = round_after(state, event)

@@ -13,7 +13,7 @@ from typing import Final
 
 from askance_protocol.errors import ProtocolError
 from askance_protocol.rounds import Bulletin, RoundState, StudyState, study_after
-from askance_protocol.rounds.bulletin import GENESIS
+from askance_protocol.rounds.bulletin import GENESIS, RoundStates
 from askance_protocol.rounds.lifecycle import END_EVENTS
 
 # The members of a canonical form are in the order of their names: the notice is before all else that differs.
@@ -75,4 +75,4 @@ class StudyOutline:
     def bulletin(self) -> Bulletin:
         """The bulletin of a study that has ended, but for the study itself."""
         assert self.ended is not None  # noqa: S101 - told the type checker: nobody asks for another
-        return Bulletin(self.head, self.length, None, self.ended, tuple(self.rounds.items()))
+        return Bulletin(self.head, self.length, None, self.ended, RoundStates.of(self.rounds.items()))

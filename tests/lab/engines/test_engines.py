@@ -27,7 +27,7 @@ from askance_client.simulation.population import synthetic
 from askance_lab.commands.shared.exit_codes import EXIT_OF, Exit
 from askance_lab.engines import LostWorkerError, WorkerPool, engine, engine_names
 from askance_lab.engines import dask as dask_engine
-from askance_lab.engines.dask import ClusterError
+from askance_lab.engines.dask import TOGETHER, ClusterError, Dask, portion
 from askance_lab.engines.shared.workers import IN_FLIGHT
 from askance_lab.run_study import run_study
 from askance_protocol.errors import MissingExtraError, UsageError
@@ -226,7 +226,19 @@ def test_only_some_tasks_are_on_their_way_however_many_there_are(workers: Worker
     for _ in range(20):
         next(results)
 
-    assert 20 <= tasks.looked <= 20 + IN_FLIGHT * 2 + 1
+    together = TOGETHER if isinstance(workers, Dask) else 1
+    assert 20 <= tasks.looked <= 20 + (IN_FLIGHT * 2 + 1) * together
+
+
+def test_tasks_go_out_together_while_many_are_left_and_one_by_one_in_the_end() -> None:
+    left, sizes = 100, list[int]()
+    while left:
+        sizes.append(portion(left, 2))
+        left -= sizes[-1]
+
+    assert sizes[0] == TOGETHER
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-6:] == [1] * 6
 
 
 class Heavy:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from askance_protocol.arrays import Integers
 from askance_protocol.rounds import Bulletin, PreparedRound, RoundState, StudyState, open_round
-from askance_protocol.rounds.bulletin import RoundPublished, StudyPublished
+from askance_protocol.rounds.bulletin import RoundPublished, RoundStates, StudyPublished
 from askance_server.ledger.base import (
     LedgerError,
     NotFoundError,
@@ -82,10 +82,10 @@ def bulletin_of(link: Link, study: str) -> Bulletin:
     return Bulletin(head, length, load_study(link, study).study, StudyState(state), rounds_of(link, study))
 
 
-def rounds_of(link: Link, study: str) -> tuple[tuple[str, RoundState], ...]:
+def rounds_of(link: Link, study: str) -> RoundStates:
     """The rounds of a study in their order, and the state of each."""
     rows = ask(link, "SELECT id, state FROM rounds WHERE study = %s ORDER BY number", (study,))
-    return tuple((id_, RoundState(state)) for id_, state in rows)
+    return RoundStates.of((id_, RoundState(state)) for id_, state in rows)
 
 
 def load_round(link: Link, id_: str) -> Known:
