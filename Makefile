@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 READY := .venv/.ready-for-the-demo
 
-.PHONY: test torture mutants test-compose sbom pythons check demo install format lint types types-of-sources types-of-tests types-of-modules layers lock images vectors bench clean
+.PHONY: test torture mutants test-compose sbom pythons check demo docs install format lint types types-of-sources types-of-tests types-of-modules layers lock images pictures vectors bench clean
 
 # A document is read from top to bottom, so its examples stay with one worker: loadfile. tests/harness/turns.py puts what
 # takes long first; by itself the scheduler would put files with few tests last, and those are the longest.
@@ -113,6 +113,15 @@ images: install
 
 demo: $(READY)
 	@$(BIN)/askance demo $(DEMO)
+
+# The site of docs/, in build/site. A warning fails, but not with --quiet. The variable silences an advertisement.
+docs: install
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo "The site is in build/site: open index.html there."
+
+# The pictures of the documents that are drawn.
+pictures: install
+	$(BIN)/python -m website.pictures
 
 vectors: install
 	$(BIN)/python -m tests.vectors.generate

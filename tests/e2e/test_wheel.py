@@ -348,7 +348,7 @@ def test_the_wheel_says_what_it_is(built: Built) -> None:
     metadata = built.metadata()
     assert metadata["Name"] == "askance"
     assert metadata["License-Expression"] == "MIT"
-    assert set(metadata.get_all("Provides-Extra") or []) == {"dask", "dev", "lab", "postgres", "server"}
+    assert set(metadata.get_all("Provides-Extra") or []) == {"dask", "dev", "docs", "lab", "postgres", "server"}
     assert str(metadata.get_payload()).startswith("# Askance")
 
 
