@@ -5,6 +5,7 @@ And how the program that keeps it running hears that it answers.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import resource

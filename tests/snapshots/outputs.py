@@ -72,6 +72,9 @@ CALLS: Final = (
     "fleet --users 4 --wallets fleet --study {study} {server}",
     "load --users 20 {server} {operator} {enrolment}",
     "ask Tea? --choices yes,no --until 1s {server} {operator} --out answers",
+    "backup --database data --out backup",
+    "restore backup --database restored --accept-loss",
+    "upgrade --check --database restored",
 )
 """A new command gets a line, or several where it prints several forms. {study} is the newest that was opened.
 

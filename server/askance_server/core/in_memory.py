@@ -35,7 +35,7 @@ class StudyInMemory:
     clock: Callable[[], int] = lambda: 0
     """Read once a round, from which its deadline is counted: nobody is late in memory. A deadline is a part of the
     round's digest, and so of its coins."""
-    slots: Callable[[], planning.Slots] | None = None
+    count_slots: Callable[[], planning.Slots] | None = None
     """Counts all users by their slots, where others than this process do; asked once."""
     bulletin: Bulletin = field(default_factory=Bulletin)
     entries: list[Entry] = field(default_factory=list[Entry])
@@ -97,7 +97,7 @@ class StudyInMemory:
         """All users of each slot: each of them can pay, whatever it is."""
         del charge
         if self._payers is None:
-            count = self.slots or partial(planning.slots_of, self.study, range(self.enrolled))
+            count = self.count_slots or partial(planning.slots_of, self.study, range(self.enrolled))
             self._payers = count()
         return self._payers
 
