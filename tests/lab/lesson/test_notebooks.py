@@ -100,6 +100,28 @@ def test_a_wrong_claim_that_is_planted_is_found(old: str, new: str, found: str) 
     assert found in "\n".join(faults(planted, run(planted)))
 
 
+OTHERS = {
+    "1-randomized-response": 'epsilon, share, crowds, seed = "2", 0.9, [10, 20, 30, 40, 50], 3',
+    "2-float-laplace": 'epsilon, reports, seed = "0.1", 200, 3',
+    "3-composition": 'epsilon, cap, price, people = "0.2", "2", "0.7", 50',
+    "4-separation": "d, users, runs = 4, [200], 2",
+    "5-plan-a-study": 'tolerance, epsilon, studies = "0.3", "3", 5',
+}
+"""Numbers that a class might try, with which some sentences do not hold."""
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_with_other_numbers_a_notebook_runs_to_its_end_and_says_what_does_not_hold(path: Path) -> None:
+    notebook = form(path)
+    first = next(cell for cell in notebook.cells if cell.cell_type == "code")
+    first.source = [OTHERS[path.stem]]
+    shown = run(notebook)
+
+    assert list(shown.printed) == list(ran(path).printed)
+    if path.stem != "5-plan-a-study":
+        assert any(fault.startswith("✗") for fault in faults(notebook, shown))
+
+
 def test_numbers_in_code_links_and_names_are_no_claims() -> None:
     text = "`k = 7`, [a](6.md), $x_8$, KLNRS11, §5.3, 2⁶⁴, x2: but 1, −2, 3.5, 7,590 and 40 %."
 
