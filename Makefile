@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 READY := .venv/.ready-for-the-demo
 
-.PHONY: test torture mutants test-compose check demo install format lint types types-of-sources types-of-tests types-of-modules layers lock images vectors bench clean
+.PHONY: test torture mutants test-compose sbom pythons check demo docs install format lint types types-of-sources types-of-tests types-of-modules layers lock images pictures vectors bench clean
 
 # A document is read from top to bottom, so its examples stay with one worker: loadfile. tests/harness/turns.py puts what
 # takes long first; by itself the scheduler would put files with few tests last, and those are the longest.
@@ -35,9 +35,19 @@ torture: install
 mutants: install
 	$(BIN)/python -m tests.mutation $(MUTANTS)
 
-# Both images built and the demo brought up in real containers: a Docker engine, or root on Debian.
+# Both images built and every profile brought up in real containers: a Docker engine, or root on Debian.
 test-compose: install
-	$(BIN)/python tests/e2e/compose/real.py
+	$(BIN)/python -m tests.e2e.compose.real $(COMPOSE)
+
+# What both images install, with licences and hashes, as this environment has it: build/sbom.
+sbom: install
+	mkdir -p build/sbom
+	$(BIN)/python deploy/sbom.py server/requirements.txt --name askance-server >build/sbom/server.cdx.json
+	$(BIN)/python deploy/sbom.py client/requirements.txt --name askance-client >build/sbom/client.cdx.json
+
+# The tests that finish soon, in each Python from 3.11 to 3.14 that this machine has; PYTHONS="/path/to/python …" names more.
+pythons: install
+	$(BIN)/python -m tests.pythons $(TESTS)
 
 # The fast subset: everything static, and the tests that finish in moments.
 check: lint types layers
@@ -104,6 +114,15 @@ images: install
 
 demo: $(READY)
 	@$(BIN)/askance demo $(DEMO)
+
+# The site of docs/, in build/site. A warning fails, but not with --quiet. The variable silences an advertisement.
+docs: install
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo "The site is in build/site: open index.html there."
+
+# The pictures of the documents that are drawn.
+pictures: install
+	$(BIN)/python -m website.pictures
 
 vectors: install
 	$(BIN)/python -m tests.vectors.generate

@@ -3,7 +3,7 @@
 The files of this repository name each other by relative links, which lead nowhere on the page of a package index.
 Where the project can be read is one setting, `ASKANCE_PROJECT_URL`, given when a release is built: then its links are
 absolute and its metadata has URLs. Without it nothing is invented: a link becomes the name of the file, which the
-source distribution has.
+source distribution has, and a picture what it shows, in words.
 
 The protocol in JavaScript is `protocol/web` here, and `askance_protocol/web` in a wheel: package data of the room that
 it is the twin of. An editable installation has it where it is.
@@ -21,6 +21,7 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 SETTING = "ASKANCE_PROJECT_URL"
 _RELATIVE = re.compile(r"\[([^\]]+)\]\((?![a-z]+:|#)([^)]+)\)")
+_PICTURE = re.compile(r'<img src="(?![a-z]+:)([^"]+)"([^>]*) alt="([^"]+)">')
 
 
 def with_links(text: str, address: str) -> str:
@@ -32,7 +33,11 @@ def with_links(text: str, address: str) -> str:
             return f"[{name}]({address}/{path})"
         return name if name == path else f"{name} ({path})"
 
-    return _RELATIVE.sub(link, text)
+    def picture(found: re.Match[str]) -> str:
+        path, size, shows = found.groups()
+        return f'<img src="{address}/{path}"{size} alt="{shows}">' if address else f"*{shows}*"
+
+    return _PICTURE.sub(picture, _RELATIVE.sub(link, text))
 
 
 def urls_below(address: str) -> dict[str, str]:

@@ -51,18 +51,20 @@ class Listed:
 
 
 LISTED: Final = (
-    Listed("growth", 370, "Growth", "see its table"),
+    Listed("growth", 320, "Growth", "see its table"),
     Listed(
         "simulation",
         100,
         "Simulated users on one core, beside `rng.random(n) < p`",
         "reading and writing memory: of each user her example, her coin and her noise",
     ),
-    Listed("engines", 100, "Local and Dask workers", "processors: two workers on two"),
+    Listed("engines", 80, "Local and Dask workers", "processors: two workers on two"),
     Listed("kernels", 40, "Channels, beside `rng.random(n) < p`", "AES-CTR, and memory"),
     Listed("documents", 20, "Documents printed and checked", "counts, which no machine changes"),
     Listed("ingest", 180, "Reports to a server, beside FastAPI's no-op", "Python on the one core of the server"),
-    Listed("server_size", 150, "Large servers: start and memory", "reading the log, and the bytes of each user"),
+    Listed("latency", 60, "Waits for a receipt at half of what a server can do", "the disk, which has to confirm"),
+    Listed("counts", 40, "Tallies drawn from their joint law", "questions and slots, whatever the number of users"),
+    Listed("server_size", 120, "Large servers: start and memory", "reading the log, and the bytes of each user"),
     Listed("responsiveness", 70, "The longest wait for `/healthz` beside long work", "the interpreter's lock"),
     Listed("fleet", 70, "People's clients, and a gateway", "Python on the one core of a client"),
     Listed("replicas", 100, "Replicas on PostgreSQL", "commits of the database, and two processors for all of it"),
@@ -192,6 +194,18 @@ def growth_table(run_: Said) -> list[str]:
     return [about, "", *lines]
 
 
+def cluster_table(cluster: Said) -> list[str]:
+    """What workers of a cluster would do, by arithmetic; nothing where nothing is said of it."""
+    if not cluster:
+        return []
+    lines = [
+        f"| {workers} | {seconds(each['seconds'])} | {number(each['users_a_second'])} |"
+        for workers, each in cluster.items()
+    ]
+    about = "A cluster, by arithmetic from these figures (docs/scaling.md): KLNRS11, Thm 5.7, d = 64, 4.6·10⁹ users."
+    return [about, "", "| workers | seconds | users a second |", "| --: | --: | --: |", *lines, ""]
+
+
 def without(left_out: Sequence[int]) -> str:
     """What did not fit into the time."""
     return f" (no time for {', '.join(map(whole, left_out))})" if left_out else ""
@@ -249,6 +263,7 @@ def sections(kept: Mapping[str, Any]) -> dict[str, list[str]]:
     for listed in LISTED:
         if listed.name in kept and listed.name != "growth":
             rest += [f"### {listed.what}", "", *table(listed, kept[listed.name]), ""]
+            rest += cluster_table(kept[listed.name]["said"].get("cluster", {}))
     made["figures"] = rest[:-1]
     return made
 

@@ -16,6 +16,7 @@ import pickle
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import measuring
@@ -31,10 +32,13 @@ USERS: Final = 30_000_000
 STRATEGY: Final = registry()["masked-parity"]
 POPULATION: Final = made_up(STRATEGY, {"d": 64}, 1)
 STUDY: Final = study_for(STRATEGY, {"d": 64, "users": "all"}, 1)
+ROUNDS: Final = 2
+TIMES: Final = 8
+"""So many times the users, in tasks that are larger: what grows with users is told from what grows with tasks."""
 BARE: Final = 40
 PLANTED_USERS: Final = 3_000_000
 """Enough to show that a goal would be missed."""
-TALLIES: Final[dict[str, Any]] = {}
+TALLIES: Final[dict[int, Any]] = {}
 
 
 def bare(seed: int) -> int:
@@ -63,14 +67,33 @@ class Studies:
         begin = time.process_time()
         entries = run_study(STUDY, STRATEGY, POPULATION, self.users, 1, workers).entries
         self.seconds.append(time.process_time() - begin)
-        if TALLIES.setdefault("entries", entries) != entries:
+        if TALLIES.setdefault(self.users, entries) != entries:
             raise SystemExit("other tallies than one worker's")
 
 
-def cluster(one: measuring.Figure, alone: measuring.Figure, users: int) -> dict[str, dict[str, float]]:
+@dataclass(frozen=True, slots=True)
+class HandingOut:
+    """What the process that plans, hands out and adds up spends on a study: for each user, and for each task."""
+
+    a_user: float
+    a_task: float
+
+    @classmethod
+    def of(cls, few: float, many: float, users: int) -> HandingOut:
+        """From its processor seconds with so many users and with `TIMES` as many, of which each task has more."""
+        tasks, more = ROUNDS * len(tasks_of(users)), ROUNDS * len(tasks_of(TIMES * users))
+        a_user = max(0.0, many / more - few / tasks) / (TIMES * users / more - users / tasks)
+        return cls(a_user, max(0.0, few - a_user * users) / tasks)
+
+    def seconds(self, users: int) -> float:
+        """Its share of a study, which more workers do not share."""
+        return self.a_user * users + self.a_task * ROUNDS * len(tasks_of(users))
+
+
+def cluster(a_second: float, handing: HandingOut) -> dict[str, dict[str, float]]:
     """By arithmetic: seconds for 4.6·10⁹ users (KLNRS11, Thm 5.7, at d = 64) by workers of a cluster."""
     needed = 4_629_675_445
-    seconds = {each: needed / each / one.median + alone.median * needed / users for each in (1, 10, 100)}
+    seconds = {each: needed / each / a_second + handing.seconds(needed) for each in (1, 10, 100)}
     return {str(each): {"seconds": took, "users_a_second": needed / took} for each, took in seconds.items()}
 
 
@@ -80,6 +103,7 @@ def main() -> int:
     context = multiprocessing.get_context("spawn")
     users = USERS if given.planted is None else PLANTED_USERS
     by_one, by_two, by_dask = (Studies(users) for _ in range(3))
+    two_more, dask_more = Studies(TIMES * users), Studies(TIMES * users)
     with (
         engine("local", 2) as two,
         engine("dask", 2) as dask,
@@ -91,6 +115,8 @@ def main() -> int:
                 "one": lambda: by_one.run(engine()),
                 "two": lambda: by_two.run(two),
                 "dask": lambda: by_dask.run(dask),
+                "two_more": lambda: two_more.run(two),
+                "dask_more": lambda: dask_more.run(dask),
                 "bare_one": lambda: list(single.map(bare, range(BARE))),
                 "bare_two": lambda: list(pair.map(bare, range(BARE))),
             },
@@ -99,6 +125,7 @@ def main() -> int:
     figures = {
         "two_workers": timed.ratio("one", "two", at_least=1.7),
         "dask_two_workers": timed.ratio("dask", "two", at_most=1.15),
+        f"dask_two_workers_{TIMES}_times_the_users": timed.ratio("dask_more", "two_more"),
         "machine": timed.ratio("bare_one", "bare_two"),
         "users_a_second_one": timed.rate("one", users),
         "users_a_second_two": timed.rate("two", users),
@@ -106,9 +133,14 @@ def main() -> int:
         "users_a_processor_second": measuring.Figure(tuple(users / each for each in by_one.seconds[-given.turns :])),
         "handing_out_local": measuring.Figure(tuple(by_two.seconds[-given.turns :])),
         "handing_out_dask": measuring.Figure(tuple(by_dask.seconds[-given.turns :])),
+        f"handing_out_dask_{TIMES}_times_the_users": measuring.Figure(tuple(dask_more.seconds[-given.turns :])),
     }
-    by_arithmetic = cluster(figures["users_a_processor_second"], figures["handing_out_dask"], users)
-    return measuring.tell(figures, users=users, tasks=len(tasks_of(users)), bytes=sent(), cluster=by_arithmetic)
+    few, many = figures["handing_out_dask"], figures[f"handing_out_dask_{TIMES}_times_the_users"]
+    handing = HandingOut.of(few.median, many.median, users)
+    by_arithmetic = cluster(figures["users_a_processor_second"].median, handing)
+    return measuring.tell(
+        figures, users=users, tasks=len(tasks_of(users)), bytes=sent(), handing=asdict(handing), cluster=by_arithmetic
+    )
 
 
 if __name__ == "__main__":

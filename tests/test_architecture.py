@@ -112,6 +112,21 @@ def test_a_contract_that_is_not_quoted_is_found() -> None:
     assert contract_faults(section("What may import what"), more) == {"A new one", "x", "a\n"}
 
 
+def drawn_otherwise(picture: str, real: Iterable[dict[str, Any]]) -> set[str]:
+    """Rooms and layers of the contracts that the picture does not have, and boxes that are no room and no layer."""
+    boxes = set(re.findall(r'class="(?:title|mid)"[^>]*>([^<]+)<', picture))
+    layers = {layer for each in real if each["type"] == "layers" for layer in each["layers"]}
+    return boxes ^ ({room for layer in layers for room in layer.split(" | ")})
+
+
+def test_the_picture_has_the_rooms_and_layers_of_the_contracts() -> None:
+    picture = (ROOT / "docs" / "architecture" / "rooms.svg").read_text("utf-8")
+
+    assert drawn_otherwise(picture, contracts()) == set()
+    # The control.
+    assert drawn_otherwise(picture.replace(">theory<", ">practice<"), contracts()) == {"theory", "practice"}
+
+
 # -------------------------------------------------------------------------------------------------- what is quoted
 
 
@@ -299,7 +314,7 @@ def broken_links(document: Path, text: str) -> list[str]:
 
 
 def test_links_between_documents_lead_somewhere() -> None:
-    documents = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+    documents = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 
     broken = [each for document in documents for each in broken_links(document, document.read_text("utf-8"))]
     assert broken == []

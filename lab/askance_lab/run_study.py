@@ -7,12 +7,12 @@ one. A study with the same specification, users and seed has the same rounds and
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from itertools import chain
 from operator import add
-from typing import Final
+from typing import ClassVar, Final, TypeVar
 
 from askance_client.population import Population
 from askance_client.simulation.blocks import BLOCK, blocks_of, reports_of
@@ -21,10 +21,13 @@ from askance_protocol.rounds import PreparedRound, RoundSpec, StudySpec, prepare
 from askance_protocol.rounds.bulletin import RoundAnswered, RoundClosed, RoundPublished, StudyEnded
 from askance_protocol.tally import Tally, tally_in_turn
 from askance_server.core.in_memory import StudyInMemory
-from askance_server.core.planning import terms_of
+from askance_server.core.planning import Slots, slots_of, terms_of
 from askance_server.core.replay import ReplayError
 from askance_server.core.strategy import Strategy
 from askance_server.core.study import Ended, Paused, Waiting, step
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
 
 _TASKS: Final = 32
 _BLOCKS: Final = 32
@@ -52,6 +55,18 @@ class Collection:
         return [[reduce(add, part) for part in zip(*blocks, strict=True)]]
 
 
+@dataclass(frozen=True, slots=True)
+class SlotCount:
+    """Counts the users of a study by the slots that its public coin deals them: before the first round is planned."""
+
+    study: StudySpec
+    label: ClassVar[str] = "users by slots"
+
+    def __call__(self, users: range) -> Slots:
+        """Of these users."""
+        return slots_of(self.study, users)
+
+
 def run_study(
     study: StudySpec,
     strategy: Strategy,
@@ -62,7 +77,8 @@ def run_study(
     clock: Callable[[], int] = lambda: 0,
 ) -> StudyInMemory:
     """Run a study over the first users of a population (KLNRS11, Def. 5.3). Without a seed the noise is real."""
-    view = StudyInMemory(study, strategy, users, clock)
+    work: Engine = engine or _in_turn
+    view = StudyInMemory(study, strategy, users, clock, lambda: reduce(add, work(SlotCount(study), tasks_of(users))))
     # 1. Publish. What users will be asked of, and the most that it may cost them, stands first on the bulletin.
     view.publish()
     while True:
@@ -75,7 +91,7 @@ def run_study(
                 # 3 to 5, by many workers, and for each user on her own.
                 everybody = Collection(study, view.round(id_).spec, population, seed)
                 tasks = tasks_of(users)
-                for tallies in chain.from_iterable((engine or map)(everybody, tasks)):
+                for tallies in chain.from_iterable(work(everybody, tasks)):
                     view.count(id_, tallies)
                     if not isinstance(step(view), Waiting):
                         break
@@ -95,6 +111,10 @@ def run_study(
             case Paused(reason):
                 # What runs here is not the strategy that the study names.
                 raise ReplayError(reason, where=study.strategy)
+
+
+def _in_turn(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterable[Result]:
+    return map(function, tasks)
 
 
 def tasks_of(users: int) -> list[range]:

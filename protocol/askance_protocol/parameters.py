@@ -9,6 +9,8 @@ from typing import Final, TypeAlias
 
 from askance_protocol.errors import ProtocolError
 
+__all__ = ["Parameters", "bits", "decimal", "only", "refused", "whole", "word"]
+
 Parameters: TypeAlias = Mapping[str, int | bool | str]
 """Whole numbers, truths and texts: no floats, because a study's canonical form has none."""
 

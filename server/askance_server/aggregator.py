@@ -384,7 +384,7 @@ class Aggregator:
     async def exposition(self) -> bytes:
         """Metrics in the Prometheus text format."""
         census = await self.ask(self.ledger.census)
-        return self.metrics.exposition(depth=self.committer.depth, census=census)
+        return self.metrics.exposition(depth=self.committer.depth, census=census, paused=self.driver.paused_count)
 
     def _committed(self, round_: str, received: int) -> None:
         self._note_written()

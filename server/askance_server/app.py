@@ -24,6 +24,7 @@ from askance_server.api.cross_origin import CrossOrigin
 from askance_server.api.limits import Limits
 from askance_server.api.reports import ReportPath
 from askance_server.auth import Keys, open_keys, write_tokens
+from askance_server.certificate import read_certificate
 from askance_server.dashboard.kept_pages import KeptPages
 from askance_server.dashboard.responses import problem_page, wants_page
 from askance_server.dashboard.routes import router as pages
@@ -132,7 +133,10 @@ def _aggregator(settings: Settings, stop: Callable[[], None], opened: Resources)
     strategies = registry()
     for name, reason in strategies.broken.items():
         _LOG.warning("the strategy %s cannot be used: %s", name, reason)
-    return Aggregator(settings, opened.ledger, opened.keys, strategies, stop)
+    aggregator = Aggregator(settings, opened.ledger, opened.keys, strategies, stop)
+    if (certificate := read_certificate(settings.certificate, settings.key)) is not None:
+        aggregator.metrics.expires(certificate.expires)
+    return aggregator
 
 
 def _terminate() -> None:

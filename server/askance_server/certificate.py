@@ -28,6 +28,13 @@ class Certificate:
     fingerprint: str
     """SHA-256, as browsers show it."""
     is_self_signed: bool
+    begins: datetime
+    expires: datetime
+
+    @property
+    def is_near_its_end(self) -> bool:
+        """Whether less than a tenth of its time is left."""
+        return self.expires - datetime.now(UTC) < (self.expires - self.begins) / 10
 
     def url(self, listener: socket.socket) -> str:
         """The URL of a listening socket: by a name that the certificate is for, where one leads there."""
@@ -73,7 +80,15 @@ def read_certificate(certificate: Path | None, key: Path | None) -> Certificate 
     _check_dates(certificate, shown)
     fingerprint = shown.fingerprint(hashes.SHA256()).hex(":").upper()
     is_self_signed = shown.issuer == shown.subject
-    return Certificate(certificate, _context(certificate, key), names, fingerprint, is_self_signed)
+    return Certificate(
+        certificate,
+        _context(certificate, key),
+        names,
+        fingerprint,
+        is_self_signed,
+        shown.not_valid_before_utc,
+        shown.not_valid_after_utc,
+    )
 
 
 def _content(file: Path) -> bytes:

@@ -201,6 +201,11 @@ class Driver:
         """Why a running study cannot go on with what is installed here, as far as is known; None if it can."""
         return self._paused.get(study_id)
 
+    @property
+    def paused_count(self) -> int:
+        """Number of running studies that cannot go on here."""
+        return len(self._paused)
+
     def _advance(self, study_id: str, now: int) -> tuple[Waiting | Paused | Ended, int]:
         """What the study waits for, and how many entries it has by then."""
         view = LedgerView(self, study_id, now)

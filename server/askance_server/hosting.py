@@ -1,9 +1,14 @@
-"""How the application is run: uvicorn with guarded connections, one heap, as many descriptors as there may be."""
+"""How the application is run: uvicorn with guarded connections, one heap, as many descriptors as there may be.
+
+And how the program that keeps it running hears that it answers.
+"""
 
 from __future__ import annotations
 
 import gc
+import os
 import resource
+import socket
 import ssl
 from typing import Final
 
@@ -46,6 +51,16 @@ def uvicorn_config(app: FastAPI, connections: int, tls: ssl.SSLContext | None = 
         proxy_headers=False,
         timeout_graceful_shutdown=GRACE,
     )
+
+
+def notify(state: str) -> None:
+    """Tell the program that started this one how it goes, if that is systemd and wants to hear it: sd_notify(3)."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return
+    # Whoever does not listen any more is no reason to take no reports.
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.sendto(state.encode(), f"\0{address[1:]}" if address.startswith("@") else address)
 
 
 def raise_descriptors() -> int:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
+from datetime import datetime
 from typing import Final
 
 import numpy as np
@@ -140,6 +141,14 @@ class Metrics:
         self._studies = Gauge("askance_studies", "Studies by state.", ["state"], registry=self.registry)
         self._rounds = Gauge("askance_rounds", "Rounds by state.", ["state"], registry=self.registry)
         self._users = Gauge("askance_users", "Users who are enrolled.", registry=self.registry)
+        self._paused = Gauge(
+            "askance_studies_paused", "Studies that cannot go on with what is installed here.", registry=self.registry
+        )
+        self._expiry = Gauge(
+            "askance_certificate_expiry_timestamp_seconds",
+            "When the certificate of TLS expires; 0 where none is used.",
+            registry=self.registry,
+        )
 
     def committed(self, users: Users, verdicts: Verdicts, seconds: float) -> None:
         """Count the verdicts of one group, and the time that it took."""
@@ -155,7 +164,11 @@ class Metrics:
             self.accepted += len(verdicts) - refused
             self.pace.add(len(verdicts) - refused)
 
-    def exposition(self, *, depth: int, census: Census) -> bytes:
+    def expires(self, at: datetime) -> None:
+        """Note until when the certificate holds that is shown."""
+        self._expiry.set(at.timestamp())
+
+    def exposition(self, *, depth: int, census: Census, paused: int) -> bytes:
         """The metrics in the Prometheus text format."""
         for verdict, counter in zip(Verdict, self._reports, strict=True):
             count = self.accepted if verdict is Verdict.ACCEPTED else self.refusals.told(verdict)
@@ -163,6 +176,7 @@ class Metrics:
             self._said[verdict] = count
         self._depth.set(depth)
         self._users.set(census.users)
+        self._paused.set(paused)
         for study_state in StudyState:
             self._studies.labels(study_state.value).set(census.studies.get(study_state, 0))
         for round_state in RoundState:

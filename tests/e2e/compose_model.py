@@ -36,9 +36,10 @@ def clean_environment(**variables: str) -> dict[str, str]:
     return {**kept, **variables}
 
 
-def resolved(**variables: str) -> dict[str, Any]:
-    """The whole file, with every anchor and variable resolved."""
-    command = [COMPOSE, "--file", ROOT / "docker-compose.yml", "config", "--format", "json"]
+def resolved(*profiles: str, **variables: str) -> dict[str, Any]:
+    """The file with these profiles, `*` for all of them, and every anchor and variable resolved."""
+    chosen = [word for profile in profiles for word in ("--profile", profile)]
+    command = [COMPOSE, "--file", ROOT / "docker-compose.yml", *chosen, "config", "--format", "json"]
     environment = clean_environment(**variables)
     run = subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False

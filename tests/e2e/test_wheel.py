@@ -348,7 +348,7 @@ def test_the_wheel_says_what_it_is(built: Built) -> None:
     metadata = built.metadata()
     assert metadata["Name"] == "askance"
     assert metadata["License-Expression"] == "MIT"
-    assert set(metadata.get_all("Provides-Extra") or []) == {"dask", "dev", "lab", "postgres", "server"}
+    assert set(metadata.get_all("Provides-Extra") or []) == {"dask", "dev", "docs", "lab", "postgres", "server"}
     assert str(metadata.get_payload()).startswith("# Askance")
 
 
@@ -360,7 +360,8 @@ def test_no_link_of_the_wheel_leads_nowhere(built: Built) -> None:
     metadata = built.metadata()
     assert RELATIVE.search((ROOT / "README.md").read_text()), "the repository's own links are relative"
     assert not RELATIVE.search(str(metadata.get_payload()))
-    assert "- docs/protocol.md: the wire format" in str(metadata.get_payload())
+    assert "the wire format (docs/protocol.md)" in str(metadata.get_payload())
+    assert "<img" not in str(metadata.get_payload())
     assert metadata.get_all("Project-URL") is None
 
 
@@ -369,8 +370,8 @@ def test_a_release_says_where_the_project_is(tmp_path: Path) -> None:
     base = "https://example.org/askance"
     metadata = released(tmp_path, base + "/").metadata()
     assert f"Homepage, {base}" in (metadata.get_all("Project-URL") or [])
-    named = re.findall(rf"{base}/([^)\s#]+)", str(metadata))
-    assert {"CHANGELOG.md", "docs/protocol.md", "docs/architecture.md"} <= set(named)
+    named = re.findall(rf"{base}/([^)\s#\"]+)", str(metadata))
+    assert {"CHANGELOG.md", "docs/protocol.md", "docs/architecture.md", "docs/pages/separation.png"} <= set(named)
     assert all((ROOT / name).exists() for name in named)
     assert not RELATIVE.search(str(metadata.get_payload()))
 

@@ -166,7 +166,8 @@ class ServerProcess(Api):
         if not announced:
             self.stop()
             raise AssertionError(Path(self._log.name).read_text("utf-8"))
-        self.url: str = json.loads(announced)["url"]
+        self.announced: Json = json.loads(announced)
+        self.url: str = self.announced["url"]
         self._client = httpx.Client(base_url=self.url, timeout=SECONDS, trust_env=False, verify=self._trust)
 
     @property

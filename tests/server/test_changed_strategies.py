@@ -241,12 +241,13 @@ def test_an_operator_may_cancel_a_paused_study(keeper: Keeper) -> None:
     driver = Driver(keeper.ledger, {})
     answer(keeper.ledger, waiting(driver).round)
     assert isinstance(driver.advance(ID, NOW), Paused)
+    assert driver.paused_count == 1
 
     driver.cancel(ID)
 
     due = driver.advance(ID, NOW)
     assert isinstance(due, Ended)
-    assert (due.cause, driver.paused(ID)) == (Cause.CANCELLED, None)
+    assert (due.cause, driver.paused(ID), driver.paused_count) == (Cause.CANCELLED, None, 0)
 
 
 def test_a_paused_study_still_closes_at_its_deadline(keeper: Keeper) -> None:

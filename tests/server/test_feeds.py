@@ -6,13 +6,16 @@ No clock decides here: pauses are counted, not waited for, and what is rendered 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+import numpy as np
 import pytest
 
+from askance_protocol.rounds import RoundState
 from askance_server import feeds
 from askance_server.api import events
 from askance_server.dashboard import kept_pages, routes, wall_pages
@@ -417,3 +420,28 @@ def test_control_streams_that_look_for_themselves_are_found(api: Service, monkey
     monkeypatch.setattr(Feed, "once", alone)
     many, _ = looked_up(api, 40, monkeypatch)
     assert many >= 3 * 40
+
+
+def test_an_event_tells_the_counts_of_the_rounds_that_have_no_answer_yet(api: Service) -> None:
+    """Of a thousand rounds that were answered each event would tell all, and their closings have told them."""
+    api.enrol(60)
+    asked = {"title": "A room", "strategy": "masked-parity-two-rounds", "parameters": {"users": "all", "d": 4}}
+    study = api.post("/v1/studies", token=api.operator, json={**asked, "simulated": True}).json()
+    aggregator, first = api.app.state.aggregator, study["rounds"][0]["id"]
+
+    def counts() -> dict[str, int]:
+        data = events.news_of(aggregator, study["id"], -1).counts.partition(b"data: ")[2]
+        told: dict[str, int] = json.loads(data)
+        return told
+
+    assert counts() == {first: 0}
+    users = np.arange(60, dtype=np.uint64)
+    aggregator.ledger.charge(first, users, np.zeros(60, np.uint32))
+    received = aggregator.ledger.received(first)
+    assert counts() == {first: received}
+    assert received > 0
+    api.post(f"/v1/rounds/{first}/close", token=api.operator)
+    bulletin = aggregator.ledger.bulletin(study["id"])
+    assert dict(bulletin.rounds)[first] is RoundState.ANSWERED
+    assert first not in counts()
+    assert counts().keys() == {id_ for id_, state in bulletin.rounds if state is not RoundState.ANSWERED}

@@ -28,6 +28,7 @@ from askance_client.wallet.errors import (
 from askance_client.wallet.file import WalletFile
 from askance_client.wallet.layout import SCHEMA_VERSION
 from askance_client.wallet.records import Identity, ReportState, StoredReport
+from askance_client.wallet.upgrading import try_upgrade, wallet_version
 from askance_client.wallet.wallet import Wallet
 
 __all__ = [
@@ -42,4 +43,6 @@ __all__ = [
     "WalletError",
     "WalletFile",
     "WalletInUseError",
+    "try_upgrade",
+    "wallet_version",
 ]

@@ -46,7 +46,7 @@ from askance_server.ledger.sqlite import FILE
 from askance_server.settings import Settings, bind, read_settings, unknown_variables
 
 SCHEMA_VERSION: Final = 1
-RESTORE: Final = "stop the server, keep a copy of what there is, then restore a backup (docs/server.md)"
+RESTORE: Final = "stop the server, keep a copy of what there is, then restore a backup (docs/operate.md)"
 LEDGER_FILES: Final = ("ledger.sqlite", "ledger.sqlite-wal", "ledger.commits", "lock")
 """Files that are in a directory once a ledger was opened there."""
 
@@ -235,8 +235,14 @@ def _certificate(settings: Settings) -> Iterator[Check]:
     except AskanceError as error:
         yield _failed("certificate", error)
         return
-    if certificate is not None:
-        yield Check("certificate", CheckOutcome.OK, f"{certificate.file} has its key, and can be used today")
+    if certificate is None:
+        return
+    until = f"{certificate.expires:%Y-%m-%d}"
+    if certificate.is_near_its_end:
+        step = "renew it, then start the server again: it reads it at its start"
+        yield Check("certificate", CheckOutcome.WARNING, f"{certificate.file} expires on {until}", step)
+        return
+    yield Check("certificate", CheckOutcome.OK, f"{certificate.file} has its key, and holds until {until}")
 
 
 def _was_opened(settings: Settings) -> bool:
@@ -265,7 +271,7 @@ def _ledger(settings: Settings) -> Check:
             return Check("ledger", CheckOutcome.OK, "will be made at the first start")
         if version is not None:
             what = f"it has schema {version}, of an older version"
-            step = "copy it (docs/server.md, Backup and restore): the next start brings it up to date"
+            step = "bring it up to date: askance upgrade"
             return Check("ledger", CheckOutcome.WARNING, what, step)
         ledger = open_ledger(settings.database)
         try:

@@ -8,7 +8,6 @@ import signal
 import socket
 import ssl
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated, Final, NoReturn, cast
 
 import typer
@@ -22,6 +21,7 @@ from askance_lab.commands.shared.options import (
     CertificateOption,
     ConfigOption,
     DatabaseOption,
+    DataDirectoryOption,
     JsonOption,
     KeyOption,
     examples,
@@ -31,7 +31,7 @@ from askance_server import logs
 from askance_server.app import create_app, open_resources
 from askance_server.auth import TokenFiles
 from askance_server.certificate import Certificate, read_certificate
-from askance_server.hosting import keep_what_is_there, uvicorn_config
+from askance_server.hosting import keep_what_is_there, notify, uvicorn_config
 from askance_server.settings import Settings, bind, read_settings, unknown_variables, url_of
 
 SCHEMA_VERSION: Final = 1
@@ -56,13 +56,7 @@ def serve(
         typer.Option("--port", help="Port to listen on; the next free one if it is taken.  [default: 8080]"),
     ] = None,
     database: DatabaseOption = None,
-    data_directory: Annotated[
-        Path | None,
-        typer.Option(
-            "--data-directory",
-            help="Where the server's key and its token files are kept.  [default: the directory of the database]",
-        ),
-    ] = None,
+    data_directory: DataDirectoryOption = None,
     cap: Annotated[
         str | None, typer.Option("--cap", help="ε that one user may spend in her lifetime.  [default: 1]")
     ] = None,
@@ -145,8 +139,10 @@ def _run(settings: Settings, listener: socket.socket, tls: ssl.SSLContext | None
             keep_what_is_there()
             if not self.should_exit:  # a signal may have come while the ledger was read
                 announce()
+                notify("READY=1")
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            notify("STOPPING=1")
             # Streams of events would go on until nobody waits for them any more.
             if (aggregator := getattr(application.state, "aggregator", None)) is not None:
                 aggregator.end_streams()

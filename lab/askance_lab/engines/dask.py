@@ -1,9 +1,10 @@
 """Dask: a cluster that is running, by its address, or one of this machine's own, which ends with the engine.
 
-The function, with all that it carries, is a result of its own in the cluster: a worker gets it once, from another one
-that has it, and where all that had it are gone, the scheduler has it made again. A task is then a few bytes, and so is
-its result. The cluster of this machine listens on the loopback only, and speaks TLS with a certificate that nobody else
-has: what reaches a Dask scheduler runs code as its user. One worker without a cluster is a thread of this process.
+A function that carries much is a result of its own in the cluster: a worker gets it once, from another one that has it,
+and where all that had it are gone, the scheduler has it made again. One that carries little goes along with each
+portion of tasks, and a worker unpacks it once. A task is a few bytes, and so is its result. The cluster of this machine
+listens on the loopback only, and speaks TLS with a certificate that nobody else has: what reaches a Dask scheduler runs
+code as its user. One worker without a cluster is a thread of this process.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import pickle
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import lru_cache
 from importlib.metadata import version
 from typing import Any, Final, TypeVar
 
@@ -26,6 +28,8 @@ _PATIENCE: Final = 10.0
 """Seconds in which a cluster has to answer."""
 _COUNTED_EVERY: Final = 5.0
 """Seconds between two looks at how many workers a cluster has: they come and go."""
+_SMALL: Final = 1 << 16
+"""Bytes of a function up to which it goes along with each portion: to wait for it costs more than to send it."""
 _PORTIONS: Final = 3
 """Portions of what is left that each worker may have: fewer are cheaper, more let a slow worker have less."""
 TOGETHER: Final = 8
@@ -69,7 +73,9 @@ class Dask(WorkerPool):
     def completed(self, function: Callable[[Task], T], tasks: Sequence[Task]) -> Iterator[tuple[int, T]]:
         """Results as the cluster completes them."""
         distributed, client = _distributed(), self._connected()
-        carried = client.submit(_unpacked, pickle.dumps(function, pickle.HIGHEST_PROTOCOL), pure=False)
+        carried: Any = pickle.dumps(function, pickle.HIGHEST_PROTOCOL)
+        if len(carried) > _SMALL:
+            carried = client.submit(_unpacked, carried, pure=False)
         waiting: dict[Any, int] = {}
         flow = distributed.as_completed(with_results=True)
         begin = 0
@@ -213,7 +219,13 @@ def _unpacked(function: bytes) -> Callable[[Any], Any]:
     return pickle.loads(function)  # noqa: S301 - from the process whose cluster this is
 
 
-def _done(function: Callable[[Any], Any], tasks: bytes) -> list[Any]:
+@lru_cache(maxsize=4)
+def _remembered(function: bytes) -> Callable[[Any], Any]:
+    return _unpacked(function)
+
+
+def _done(carried: bytes | Callable[[Any], Any], tasks: bytes) -> list[Any]:
+    function = _remembered(carried) if isinstance(carried, bytes) else carried
     return list(map(function, pickle.loads(tasks)))  # noqa: S301 - as above
 
 

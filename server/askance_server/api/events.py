@@ -159,7 +159,8 @@ def news_of(aggregator: Aggregator, study: str, after: int) -> StreamNews:
         for entry in entries
     ]
     after = entries[-1].sequence if entries else after
-    received = {id_: aggregator.ledger.received(id_) for id_, _ in bulletin.rounds}
+    # Of a round that was answered its closing has told the count, once: of a thousand, each event would tell all.
+    received = {id_: aggregator.ledger.received(id_) for id_, _ in bulletin.rounds.others}
     told = aggregator.driver.told(study)
     return StreamNews(
         entries=b"".join(events),

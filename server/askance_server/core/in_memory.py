@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -34,12 +35,15 @@ class StudyInMemory:
     clock: Callable[[], int] = lambda: 0
     """Read once a round, from which its deadline is counted: nobody is late in memory. A deadline is a part of the
     round's digest, and so of its coins."""
+    slots: Callable[[], planning.Slots] | None = None
+    """Counts all users by their slots, where others than this process do; asked once."""
     bulletin: Bulletin = field(default_factory=Bulletin)
     entries: list[Entry] = field(default_factory=list[Entry])
     rounds: dict[str, PreparedRound] = field(default_factory=dict[str, PreparedRound])
     counted: dict[str, list[Tally]] = field(default_factory=dict[str, "list[Tally]"])
     """By round: the tally of each part."""
     _replay: Replay = field(init=False, repr=False)
+    _payers: planning.Slots | None = field(default=None, repr=False)
     _times: list[int] = field(default_factory=list[int], repr=False)
 
     def __post_init__(self) -> None:
@@ -90,8 +94,12 @@ class StudyInMemory:
         return self._times[-1]
 
     def payers(self, charge: int) -> planning.Slots:
-        """All users of each slot: each of them can pay."""
-        return planning.payers(self.study, self.enrolled, charge, lambda users, _: np.ones(len(users), np.bool))
+        """All users of each slot: each of them can pay, whatever it is."""
+        del charge
+        if self._payers is None:
+            count = self.slots or partial(planning.slots_of, self.study, range(self.enrolled))
+            self._payers = count()
+        return self._payers
 
     def round(self, id_: str) -> PreparedRound:
         """A published round, prepared."""

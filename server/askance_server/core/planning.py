@@ -327,7 +327,7 @@ def payers(study: StudySpec, enrolled: int, charge: int, affording: Affording) -
     """Number of users of each slot who can still pay `charge`."""
     coin = Coin(study.digest())
     counts = _everybody(coin, enrolled).copy()
-    for users in _chunks(enrolled):
+    for users in _chunks(range(enrolled)):
         poor = np.flatnonzero(~affording(users, charge))
         if len(poor):
             counts -= np.bincount(choices(coin.toss(poor + users.start), SLOTS), minlength=SLOTS)
@@ -337,14 +337,23 @@ def payers(study: StudySpec, enrolled: int, charge: int, affording: Affording) -
 @lru_cache(maxsize=4)
 def _everybody(coin: Coin, enrolled: int) -> Slots:
     """Number of users of each slot: the same in each round of a study, unless more enrol."""
+    return _slots_among(coin, range(enrolled))
+
+
+def slots_of(study: StudySpec, users: range) -> Slots:
+    """Number of these users in each slot of a study."""
+    return _slots_among(Coin(study.digest()), users)
+
+
+def _slots_among(coin: Coin, users: range) -> Slots:
     counts = np.zeros(SLOTS, np.int64)
-    for users in _chunks(enrolled):
-        counts += np.bincount(choices(coin.toss(users), SLOTS), minlength=SLOTS)
+    for some in _chunks(users):
+        counts += np.bincount(choices(coin.toss(some), SLOTS), minlength=SLOTS)
     return counts
 
 
-def _chunks(enrolled: int) -> Iterator[range]:
-    return (range(begin, min(begin + _CHUNK, enrolled)) for begin in range(0, enrolled, _CHUNK))
+def _chunks(users: range) -> Iterator[range]:
+    return (range(begin, min(begin + _CHUNK, users.stop)) for begin in range(users.start, users.stop, _CHUNK))
 
 
 @dataclass(frozen=True, slots=True)

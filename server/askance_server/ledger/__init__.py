@@ -53,6 +53,7 @@ __all__ = [
     "audit_ledger",
     "older_schema",
     "open_ledger",
+    "refuse_servers",
 ]
 
 
@@ -91,3 +92,14 @@ def older_schema(database: str) -> int | None:
     from askance_server.ledger.sqlite import schema_behind  # noqa: PLC0415
 
     return schema_behind(Path(database))
+
+
+def refuse_servers(database: str) -> None:
+    """Refuse a ledger that a server has open."""
+    if database.startswith(("postgresql://", "postgres://")):
+        from askance_server.ledger.postgres.dumping import refuse_connections  # noqa: PLC0415
+
+        return refuse_connections(database)
+    from askance_server.ledger.sqlite import refuse_in_use  # noqa: PLC0415
+
+    return refuse_in_use(Path(database))

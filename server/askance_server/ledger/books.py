@@ -34,6 +34,9 @@ FEW: Final = 1 << 15
 """Reports up to which the book of an open round is columns: to put a group in between takes as long as there are."""
 BLOCK: Final = 1 << 12
 """Reports of a block on the shelf."""
+_REMAINDERS: Final = 1 << 10
+_TOLD_APART: Final = 1 << 9
+"""Reports of a closed book up to which the remainders of users' numbers tell most of them apart."""
 _PIECE: Final = 1 << 18
 """Users of an array who are looked at in one go: what is done in one go keeps other threads waiting."""
 
@@ -187,20 +190,27 @@ class ClosedBook:
     """Reports of each block."""
     of_a_user: str
     """The type of a user's number."""
+    among: int = -1
+    """A bit for each remainder of their numbers, of few: most of those who have not reported are told by it alone."""
 
     @classmethod
     def of(cls, book: OpenBook, shelf: Shelf) -> ClosedBook:
         """Put a book away to which nothing is added any more."""
         firsts, places, sizes = list[int](), list[int](), list[int]()
-        of_a_user = "<u8" if book.beyond > 1 << 32 else "<u4"
+        of_a_user, among = "<u8" if book.beyond > 1 << 32 else "<u4", 0
         for users, marks in book.columns():
+            if book.received <= _TOLD_APART:
+                remainders = np.zeros(_REMAINDERS, np.bool)
+                remainders[users % np.uint64(_REMAINDERS)] = True
+                among |= int.from_bytes(np.packbits(remainders, bitorder="little").tobytes(), "little")
             for begin in range(0, len(users), BLOCK):
                 mine, told = users[begin : begin + BLOCK], marks[begin : begin + BLOCK]
                 firsts.append(int(mine[0]))
                 places.append(shelf.put(mine.astype(of_a_user).tobytes() + told.tobytes()))
                 sizes.append(len(mine))
         columns = np.array(firsts, np.uint64), np.array(places, np.int64), np.array(sizes, np.int64)
-        return cls(shelf, book.received, book.width, *columns, of_a_user)
+        few = book.received <= _TOLD_APART
+        return cls(shelf, book.received, book.width, *columns, of_a_user, among if few else -1)
 
     def found(self, users: Users) -> Marks:
         """What each of these users has reported."""
@@ -215,7 +225,14 @@ class ClosedBook:
 
     def has(self, user: int) -> bool:
         """Whether this user has reported."""
-        return bool(self.found(np.array([user], np.uint64))[0])
+        if not self.among >> user % _REMAINDERS & 1:
+            return False
+        block = int(np.searchsorted(self.firsts, np.uint64(user), side="right")) - 1
+        if block < 0:
+            return False
+        users, _ = self._block(block)
+        place = int(np.searchsorted(users, np.uint64(user)))
+        return place < len(users) and int(users[place]) == user
 
     def _block(self, number: int) -> tuple[Users, Marks]:
         size, of_a_user = int(self.sizes[number]), np.dtype(self.of_a_user)

@@ -1,215 +1,50 @@
-"""`make test-compose`: both images built and the demo brought up in real containers, twice over one ledger.
+"""`make test-compose`: both images built and every profile brought up in real containers.
 
-Where a Docker engine answers, it is that engine's. Where none does, and this is Debian and we are root, the engine is
-podman behind Docker's own protocol, on a base image that debootstrap makes and packages that lie beside it: a build
-reaches no package index there. The Dockerfiles and the compose file are used as they are in either case.
+The demo comes up twice over one ledger. Of `scale`, one of three servers is killed again and again while a fleet
+reports, and one is drained; everything is watched by `obs` meanwhile. Each long-running container is asked what it can
+do. `engine` says what the containers run on, and what stands in place of images that cannot be had.
 
 The figures go to standard output as JSON; what goes on, to standard error. Everything is taken away at the end, unless
-`--work DIR` keeps base image and packages for the next time.
+`--work DIR` keeps base image and packages for the next time. `--only demo` or `--only scale` tries a part.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import csv
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
+import urllib.parse
 import urllib.request
-from collections.abc import Callable, Generator, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
-from tests.e2e.compose_model import COMPOSE, ROOT, clean_environment, resolved
+from tests.e2e.compose.engine import NOT_HERE, SECONDS, Environment, await_true, base_of, engine, run, say
+from tests.e2e.compose.panels import expressions, killed, typed
+from tests.e2e.compose_model import COMPOSE, ROOT, resolved
 
 CLIENTS = [f"client-{number}" for number in range(1, 5)]
-DEBIAN = ["podman", "runc", "netavark", "aardvark-dns", "iptables", "catatonit", "debootstrap"]
-BASE_PACKAGES = "python3,python3-venv,python3-pip,ca-certificates"
-REQUIREMENTS = ["build-requirements.txt", "client/requirements.txt", "server/requirements.txt"]
-SECONDS = 900
+REPLICAS = [f"replica-{number}" for number in range(1, 4)]
+PORTS = ["DEMO", "SCALE", "BALANCER", "PROMETHEUS", "GRAFANA"]
+MEGABYTES = 200
+"""What an image may have beyond its base."""
+USERS = 2400
+RATE = 40
+KILL_AFTER = 25
+"""Users of profile scale, how many of them report in a second, and seconds after which a server is killed."""
 
-CONTAINERS_CONF = """
-[containers]
-default_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]
-log_driver = "k8s-file"
-[engine]
-runtime = "runc"
-cgroup_manager = "cgroupfs"
-events_logger = "file"
-[network]
-network_backend = "netavark"
-"""
-
-Environment = dict[str, str]
-
-
-def say(what: str) -> None:
-    """What goes on."""
-    print(f"{time.strftime('%H:%M:%S')} {what}", file=sys.stderr, flush=True)
-
-
-def run(*command: str | Path, env: Mapping[str, str] | None = None, check: bool = True) -> str:
-    """What a command says on standard output; the rest goes where ours goes."""
-    done = subprocess.run(command, cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True, timeout=SECONDS, check=False)
-    if check and done.returncode:
-        raise SystemExit(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stdout}")
-    return done.stdout.strip()
-
-
-# --------------------------------------------------------------------------------------------------------- an engine
-
-
-@contextlib.contextmanager
-def engine(work: Path) -> Generator[Environment]:
-    """An environment in which compose finds an engine."""
-    if (
-        shutil.which("docker")
-        and not subprocess.run(["docker", "version"], capture_output=True, check=False).returncode
-    ):
-        say("a Docker engine answers")
-        yield clean_environment()
-        return
-    install()
-    with podman(work) as env:
-        import_base(work, env)
-        yield env
-
-
-def install() -> None:
-    """Podman and what it needs."""
-    programs = ("podman", "runc", "catatonit", "debootstrap", "iptables")
-    if all(shutil.which(name) for name in programs):
-        return
-    if os.geteuid() or not shutil.which("apt-get"):
-        raise SystemExit("there is no Docker engine: start one, or run this as root on Debian")
-    say("installing podman")
-    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    run("apt-get", "update", "-q", env=env)
-    run("apt-get", "install", "-q", "-y", "--no-install-recommends", *DEBIAN, env=env)
-
-
-@contextlib.contextmanager
-def podman(work: Path) -> Generator[Environment]:
-    """Podman's service on a socket, with a store and a configuration of its own."""
-    store = Path(tempfile.mkdtemp(prefix="store-", dir=work))
-    (store / "containers.conf").write_text(CONTAINERS_CONF)
-    lines = ["[storage]", f'driver = "{driver(store)}"', f'graphroot = "{store}/graph"', f'runroot = "{store}/run"', ""]
-    (store / "storage.conf").write_text("\n".join(lines))
-    files = {"CONTAINERS_CONF": store / "containers.conf", "CONTAINERS_STORAGE_CONF": store / "storage.conf"}
-    # Podman 4 knows Docker's older builder.
-    env = clean_environment(
-        **{name: str(path) for name, path in files.items()},
-        DOCKER_HOST=f"unix://{store}/podman.sock",
-        DOCKER_BUILDKIT="0",
-        COMPOSE_BAKE="false",
-    )
-    with (store / "service.log").open("w") as log:
-        command = ["podman", "system", "service", "--time", "0", env["DOCKER_HOST"]]
-        service = subprocess.Popen(command, env=env, stdout=log, stderr=log)
-    stop = threading.Event()
-    pulse = threading.Thread(target=feel_the_pulse, args=(env, stop))
-    pulse.start()
-    try:
-        await_true((store / "podman.sock").exists, "podman's socket", 30)
-        yield env
-    finally:
-        stop.set()
-        pulse.join()
-        run("podman", "rm", "--all", "--force", "--time", "5", env=env, check=False)
-        service.terminate()
-        service.wait()
-        end_monitors(store)
-        # The store's mounts have to go before its files can.
-        run("podman", "system", "reset", "--force", env=env, check=False)
-        shutil.rmtree(store, ignore_errors=True)
-
-
-def end_monitors(store: Path) -> None:
-    """The processes that watch containers of this store: they stay for minutes, and then write to it once more."""
-    for words in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            if "conmon" in words.read_text() and str(store) in words.read_text():
-                os.kill(int(words.parent.name), signal.SIGKILL)
-
-
-def driver(store: Path) -> str:
-    """How layers are stored: vfs works everywhere, and copies all files for each instruction of a Dockerfile."""
-    folders = [store / name for name in ("lower", "upper", "work", "merged")]
-    for folder in folders:
-        folder.mkdir()
-    options = "lowerdir={},upperdir={},workdir={}".format(*folders)
-    mount = ["mount", "-t", "overlay", "overlay", "-o", options, folders[-1]]
-    if subprocess.run(mount, capture_output=True, check=False).returncode:
-        return "vfs"
-    run("umount", folders[-1])
-    return "overlay"
-
-
-def feel_the_pulse(env: Environment, stop: threading.Event) -> None:
-    """Podman leaves it to systemd to run health checks, and here is none."""
-    while not stop.wait(1):
-        ids = run(
-            "podman", "ps", "--quiet", "--filter", "label=com.docker.compose.service=server", env=env, check=False
-        )
-        for container in ids.split():
-            command = ["podman", "healthcheck", "run", container]
-            subprocess.run(command, env=env, capture_output=True, timeout=SECONDS, check=False)
-
-
-def import_base(work: Path, env: Environment) -> None:
-    """What stands in for the base image that the Dockerfiles name: Debian with its own Python, and the packages."""
-    [tag] = {tag for path in ("client", "server") for tag in base_of(ROOT / path / "Dockerfile")}
-    base = work / "base"
-    if not (base / "complete").exists():
-        shutil.rmtree(base, ignore_errors=True)
-        debootstrap(base)
-    archive = work / "base.tar"
-    run("tar", "--directory", base, "--create", "--file", archive, "--exclude", "./proc/*", "--exclude", "./sys/*", ".")
-    changes = ["ENV PIP_NO_INDEX=1", "ENV PIP_FIND_LINKS=/wheels", 'CMD ["python"]']
-    options = [word for change in changes for word in ("--change", change)]
-    run("podman", "import", *options, archive, f"docker.io/library/{tag}", env=env)
-    archive.unlink()
-
-
-def base_of(dockerfile: Path) -> set[str]:
-    """The images that a Dockerfile begins with."""
-    return set(re.findall(r"^FROM (\S+)", dockerfile.read_text(), re.MULTILINE))
-
-
-def debootstrap(base: Path) -> None:
-    """This machine's own Debian, small, from where this machine gets it."""
-    targets = run("apt-get", "indextargets", "--format", "$(REPO_URI) $(CODENAME)").splitlines()
-    mirror, codename = next(line.split() for line in targets if "-" not in line.split()[1])
-    say(f"a base image of Debian {codename}")
-    run("debootstrap", "--variant=minbase", f"--include={BASE_PACKAGES}", codename, base, mirror)
-    # Named as in the image that it stands in for.
-    (base / "usr/local/bin/python").symlink_to("/usr/bin/python3")
-    shutil.rmtree(base / "var/cache/apt", ignore_errors=True)
-    shutil.rmtree(base / "var/lib/apt/lists", ignore_errors=True)
-    wheels(base)
-    (base / "complete").touch()
-
-
-def wheels(base: Path) -> None:
-    """The packages that the images install, by their hashes, for the Python that will run them."""
-    [library] = base.glob("usr/lib/python3.*")
-    here = f"python3.{sys.version_info.minor}"
-    if library.name != here:
-        raise SystemExit(f"the base image has {library.name}, and packages are fetched with {here}: use the former")
-    say(f"packages for {here}")
-    fetch = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes"]
-    for path in REQUIREMENTS:
-        run(*fetch, "--requirement", ROOT / path, "--dest", base / "wheels")
+FILE = ("--file", str(ROOT / "docker-compose.yml"), "--profile", "*")
+"""With a profile that is not asked for, `down` and `logs` would leave its containers out."""
 
 
 # ---------------------------------------------------------------------------------------------------------- the demo
@@ -219,15 +54,17 @@ class Demo:
     """The project, under a name and a port of its own."""
 
     def __init__(self, env: Environment) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        variables = {"COMPOSE_PROJECT_NAME": f"askance-test-{os.getpid()}", "ASKANCE_DEMO_PORT": str(self.port)}
-        self.env = {**env, **variables}
+        self.ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
+        self.port = self.ports["DEMO"]
+        ports = {f"ASKANCE_{name}_PORT": str(port) for name, port in self.ports.items()}
+        scale = {"USERS": USERS, "RATE": RATE, "KILL_AFTER": KILL_AFTER}
+        more = {f"ASKANCE_SCALE_{name}": str(number) for name, number in scale.items()}
+        self.seen = set[str]()
+        self.env = {**env, "COMPOSE_PROJECT_NAME": f"askance-test-{os.getpid()}", **ports, **more}
 
     def compose(self, *words: str, check: bool = True) -> str:
         """What compose says."""
-        return run(COMPOSE, "--file", ROOT / "docker-compose.yml", *words, env=self.env, check=check)
+        return run(COMPOSE, *FILE, *words, env=self.env, check=check)
 
     def build(self) -> None:
         """Both images; the other services have the same two."""
@@ -236,7 +73,7 @@ class Demo:
     def up(self) -> dict[str, Any]:
         """Up, until conductor and clients have ended; how long that took, and what was printed."""
         begin = time.monotonic()
-        self.compose("up", "--no-build", "--detach")
+        run(COMPOSE, *FILE[:2], "up", "--no-build", "--detach", env=self.env)
         started = time.monotonic()
         await_true(lambda: self.ended() >= {"demo", *CLIENTS}, "conductor and clients", SECONDS)
         codes = {service: code for service, (state, code) in self.states().items() if state == "exited"}
@@ -256,12 +93,14 @@ class Demo:
     def ended(self) -> set[str]:
         """The services that have come to an end."""
         ended = {service for service, (state, _) in self.states().items() if state == "exited"}
-        say(f"ended: {', '.join(sorted(ended)) or 'none'}")
+        if ended != self.seen:
+            say(f"ended: {', '.join(sorted(ended)) or 'none'}")
+        self.seen = ended
         return ended
 
     def inside(self, service: str, *command: str) -> tuple[int, str]:
         """Exit code and output of a command in a running container."""
-        words = ["--file", ROOT / "docker-compose.yml", "exec", "--no-TTY", service, *command]
+        words = [*FILE, "exec", "--no-TTY", service, *command]
         done = subprocess.run([COMPOSE, *words], cwd=ROOT, env=self.env, capture_output=True, text=True, check=False)
         return done.returncode, (done.stdout + done.stderr).strip()
 
@@ -269,20 +108,24 @@ class Demo:
         """What a script says in a new container of a service, beside the ones that run."""
         return self.compose("run", "--rm", "--no-deps", "--no-TTY", "--entrypoint", "sh", service, "-c", script)
 
-    def metric(self, name: str) -> int:
-        """One figure of the server, through the published port."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=30) as answer:
-            lines = answer.read().decode().splitlines()
+    def get(self, name: str, path: str) -> str:
+        """What a published port answers to whoever asks from outside."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.ports[name]}{path}", timeout=30) as answer:
+            return answer.read().decode()
+
+    def metric(self, name: str, of: str = "DEMO") -> int:
+        """One figure of a server, through the published port."""
+        lines = self.get(of, "/metrics").splitlines()
         return int(float(next(line.split()[-1] for line in lines if line.startswith(name + " "))))
 
 
-def await_true(asked: Callable[[], bool], what: str, seconds: float) -> None:
-    """Until it is so."""
-    end = time.monotonic() + seconds
-    while not asked():
-        if time.monotonic() > end:
-            raise SystemExit(f"waited {seconds:g} s for {what}")
-        time.sleep(1)
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback that nobody has."""
+    with contextlib.ExitStack() as stack:
+        free = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in free:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in free]
 
 
 def expect(holds: bool, what: str) -> None:
@@ -299,24 +142,34 @@ def check_up(demo: Demo, came: Mapping[str, Any], studies: int) -> None:
     expect(demo.metric("askance_users") == 3000, "3000 users are enrolled")
     expect(demo.metric('askance_studies{state="finished"}') == studies, f"{studies} studies are finished")
     expect(f"http://127.0.0.1:{demo.port}/docs" in came["table"], "the table names a URL of this machine")
+    expect(came["table"].startswith(f"in a browser: http://127.0.0.1:{demo.port}/"), "and first of all its page")
+    page = demo.get("DEMO", "/")
+    expect("<html" in page and page.count("masked-parity") >= studies, "which shows the studies")
 
 
-def check_containers(demo: Demo) -> dict[str, Any]:
-    """Who runs there, and what it can and cannot do."""
-    expect(demo.inside("server", "askance", "health")[0] == 0, "the server is well, by its own command")
-    uid = demo.inside("server", "id", "-u")[1]
-    expect(uid == "10001", "the server is not root")
-    status = demo.inside("server", "cat", "/proc/self/status")[1]
+def check_hardened(demo: Demo, service: str, user: str) -> None:
+    """Who a container runs as, and what it can and cannot do."""
+    expect(demo.inside(service, "id", "-u")[1] == user, f"{service} is not root, but {user}")
+    status = demo.inside(service, "cat", "/proc/self/status")[1]
     expect(re.search(r"CapEff:\s+0+$", status, re.MULTILINE) is not None, "it has no capability")
     expect(re.search(r"NoNewPrivs:\s+1$", status, re.MULTILINE) is not None, "it cannot gain one")
-    expect(demo.inside("server", "touch", "/opt/askance/x")[0] != 0, "it cannot write to its image")
+    expect("Read-only" in demo.inside(service, "touch", "/x")[1], "it cannot write to its image")
+
+
+def check_containers(demo: Demo) -> None:
+    """Who runs there, and what it can and cannot do."""
+    expect(demo.inside("server", "askance", "health")[0] == 0, "the server is well, by its own command")
+    check_hardened(demo, "server", "10001")
     expect(demo.inside("server", "stat", "-c", "%a %u", "/data/server.key")[1] == "600 10001", "its key is its own")
     seen = demo.once("client-1", "id -u; ls /data /operator /enrolment 2>&1; askance serve 2>&1")
     expect(seen.startswith("10001"), "a client is not root")
     expect("enrolment.token" in seen and "server.key" not in seen, "a client sees its token and not the key")
     expect("operator.token" not in seen, "nor the operator's token")
-    expect("not installed: fastapi" in seen, "a client's image has no server in it")
-    return {"uid": uid}
+    expect(re.search(r"uvicorn: is not installed", seen) is not None, "a client's image has no server in it")
+    for image in ("server", "demo"):
+        told = json.loads(demo.once(image, "cat /opt/askance/sbom.cdx.json"))
+        names = {each["name"] for each in told["components"]}
+        expect({"numpy", "httpx"} < names and told["bomFormat"] == "CycloneDX", f"{image} lists its {len(names)} parts")
 
 
 def sizes(demo: Demo) -> dict[str, float]:
@@ -324,26 +177,136 @@ def sizes(demo: Demo) -> dict[str, float]:
     [base] = base_of(ROOT / "server/Dockerfile")
     images = {"base": base, "server": "askance-server", "client": "askance-client"}
     tool = "podman" if "CONTAINERS_CONF" in demo.env else "docker"
+    if tool == "docker":
+        run(tool, "pull", "--quiet", base)  # A build may use a base without keeping it under its name.
     inspect = (tool, "image", "inspect", "--format", "{{.Size}}")
     return {name: round(int(run(*inspect, image, env=demo.env)) / 1e6, 1) for name, image in images.items()}
 
 
-def try_it(env: Environment) -> dict[str, Any]:
-    """Build, up, look, down, up again over the same ledger, down."""
+def try_demo(demo: Demo) -> dict[str, Any]:
+    """Up, look, down, up again over the same ledger, down."""
+    say("up")
+    first = demo.up()
+    check_up(demo, first, 2)
+    check_containers(demo)
+    say("down, and up again over the same volumes")
+    demo.compose("down")
+    second = demo.up()
+    check_up(demo, second, 4)
+    demo.compose("down", "--volumes")
+    return {
+        name: {each: came[each] for each in came if each != "table"}
+        for name, came in (("first", first), ("second", second))
+    }
+
+
+# -------------------------------------------------------------------------------------------------- scale, and obs
+
+
+def try_scale(demo: Demo) -> dict[str, Any]:
+    """A fleet reports through the balancer while one server is killed again and again, and is watched."""
+    obs = sorted({"prometheus", "grafana"} - (NOT_HERE if "CONTAINERS_CONF" in demo.env else set()))
+    say(f"profile scale, with {' and '.join(obs)}")
+    begin = time.monotonic()
+    demo.compose("up", "--no-build", "--detach", "crowd", *obs)
+    await_true(lambda: demo.metric("askance_users", "SCALE") >= USERS, "the fleet to enrol", 120)
+    before = kills_of(demo)
+    check_watched(demo)
+    await_true(lambda: "crowd" in demo.ended(), "the fleet", SECONDS)
+    told = demo.compose("logs", "--no-log-prefix", "--no-color", "crowd")
+    print(told, file=sys.stderr)
+    expect(demo.states()["crowd"] == ("exited", 0), "the fleet ends well")
+    expect(f"accepted {USERS:,}" in told, f"each of {USERS:,} users has a receipt, whatever broke")
+    expect(f"the server's tally: {USERS:,}" in told, "and each is in the tally, once")
+    kills = kills_of(demo) - before
+    expect(kills["replica-3"] >= 1, f"meanwhile the balancer has seen replica-3 go and come back: {dict(kills)}")
+    check_ledger(demo)
+    check_by_hand(demo)
+    users = {"balancer": "99", "postgres": "70", "replica-1": "10001", "prometheus": "65534", "grafana": "472"}
+    for service, user in users.items():
+        if service not in {"prometheus", "grafana"} or service in obs:
+            check_hardened(demo, service, user)
+    return {"kills": kills, "told": told.splitlines()[-4:], "seconds_in_all": round(time.monotonic() - begin, 1)}
+
+
+def kills_of(demo: Demo) -> Counter[str]:
+    """How often each server was gone so far."""
+    return killed(demo.compose("logs", "--no-log-prefix", "--no-color", "balancer"))
+
+
+def check_watched(demo: Demo) -> None:
+    """What a person sees while it runs: the balancer's page, the servers' own through it, and every panel."""
+    page = demo.get("BALANCER", "/")
+    expect(all(name in page for name in REPLICAS), "the balancer's page has all three servers")
+    expect("<html" in demo.get("SCALE", "/"), "the studies' page is there, through the balancer")
+
+    def up() -> bool:
+        found = json.loads(demo.get("PROMETHEUS", "/api/v1/targets"))["data"]["activeTargets"]
+        return {each["labels"]["instance"] for each in found if each["health"] == "up"} >= set(REPLICAS)
+
+    await_true(up, "Prometheus to reach all three servers", 60)
+    for title, expression in expressions(ROOT / "deploy/grafana/dashboards/askance.json"):
+
+        def shown(asked: str = expression) -> bool:
+            query = urllib.parse.urlencode({"query": asked})
+            answer = json.loads(demo.get("PROMETHEUS", f"/api/v1/query?{query}"))
+            return answer["status"] == "success" and bool(answer["data"]["result"])
+
+        await_true(shown, f"the panel {title!r} to have something to show: {expression}", 60)
+    say("ok: every panel has something to show")
+    if (ROOT / "docs/operate/alerts.yml").exists():
+        groups = json.loads(demo.get("PROMETHEUS", "/api/v1/rules"))["data"]["groups"]
+        expect(any(each["rules"] for each in groups), "the alerts are loaded")
+    if "CONTAINERS_CONF" not in demo.env:
+        found = json.loads(demo.get("GRAFANA", "/api/search"))
+        expect([each["uid"] for each in found] == ["askance"], "Grafana shows the dashboard to anybody")
+
+
+def check_ledger(demo: Demo) -> None:
+    """Everything that the database holds, compared with what was written; and that no network leads to it."""
+    database = "postgresql:///postgres?host=/run/postgresql&user=askance"
+    code, told = demo.inside("replica-1", "askance", "doctor", "--deep", "--database", database)
+    expect("everything is as it was written" in told, f"the ledger is sound ({code})")
+    devices = demo.inside("postgres", "cat", "/proc/net/dev")[1]
+    expect(set(re.findall(r"^\s*(\w+):", devices, re.MULTILINE)) == {"lo"}, "PostgreSQL has no network")
+
+
+def check_by_hand(demo: Demo) -> None:
+    """A server that is killed, and one that is drained, by what docs/compose.md says to type."""
+    docker = f'docker() {{ shift; {COMPOSE} --file {ROOT}/docker-compose.yml "$@"; }}; '
+    blocks = typed((ROOT / "docs/compose.md").read_text("utf-8"))
+    expect(len(blocks) == 2, "the page says how to kill a server, and how to drain one")
+    for first, *rest in blocks:
+        await_true(lambda: state_of(demo, "replica-1").startswith("UP"), "replica-1", 60)
+        run("bash", "-c", docker + first, env=demo.env)
+        await_true(lambda: not state_of(demo, "replica-1").startswith("UP"), first, 30)
+        for line in rest:
+            run("bash", "-c", docker + line, env=demo.env)
+        await_true(lambda: state_of(demo, "replica-1").startswith("UP"), rest[-1], 60)
+        say(f"ok: replica-1 was taken out and is back: {first}")
+
+
+def state_of(demo: Demo, server: str) -> str:
+    """What the balancer says of a server."""
+    rows = csv.DictReader(demo.get("BALANCER", "/;csv").removeprefix("# ").splitlines())
+    return next(row["status"] for row in rows if row["svname"] == server)
+
+
+def try_it(env: Environment, only: str) -> dict[str, Any]:
+    """Build, and try one profile after the other."""
     demo = Demo(env)
     try:
         say("build")
         begin = time.monotonic()
         demo.build()
         figures: dict[str, Any] = {"build_seconds": round(time.monotonic() - begin, 1), "megabytes": sizes(demo)}
-        say("up")
-        figures["first"] = demo.up()
-        check_up(demo, figures["first"], 2)
-        check_containers(demo)
-        say("down, and up again over the same volumes")
-        demo.compose("down")
-        figures["second"] = demo.up()
-        check_up(demo, figures["second"], 4)
+        for image in ("server", "client"):
+            over = figures["megabytes"][image] - figures["megabytes"]["base"]
+            expect(over <= MEGABYTES, f"the {image}'s image is {over:.0f} MB over its base")
+        if only != "scale":
+            figures["demo"] = try_demo(demo)
+        if only != "demo":
+            figures["scale"] = try_scale(demo)
     except BaseException:
         print(demo.compose("logs", "--no-color", "--tail", "20", check=False), file=sys.stderr)
         raise
@@ -357,6 +320,7 @@ def main() -> None:
     """From nothing to figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", type=Path, help="a directory that keeps base image and packages")
+    parser.add_argument("--only", choices=("demo", "scale"), default="", help="one part")
     asked = parser.parse_args()
     resolved()
     # Also a run that is told to stop leaves nothing behind.
@@ -366,7 +330,7 @@ def main() -> None:
             asked.work.mkdir(parents=True, exist_ok=True)
         work = asked.work or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="askance-compose-")))
         env = stack.enter_context(engine(work.resolve()))
-        print(json.dumps(try_it(env), indent=2, ensure_ascii=False))
+        print(json.dumps(try_it(env, asked.only), indent=2, ensure_ascii=False))
 
 
 if __name__ == "__main__":

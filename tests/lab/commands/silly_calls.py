@@ -50,6 +50,8 @@ ask Tea? --choices yes,no --certificate none.pem --key none.pem → none.pem | c
 serve --key none.pem → --key | --certificate | both, or neither
 serve --certificate none.pem --key none.pem → none.pem | cannot be read | PEM
 ask --file nowhere.toml → nowhere.toml | cannot be read
+restore → BACKUP | is missing
+restore nowhere --chek → --chek | did you mean --check
 page --outt take-part.html → --outt | did you mean --out
 page take-part.html → take-part.html | askance page --help
 run → strategy | is missing
@@ -384,6 +386,16 @@ schema good.csv --out /proc/x → /proc/x
 schema good.csv --out folder → folder
 schema good.csv --out file/x → file/x
 page --out nowhere/x → nowhere/x
+backup → askance-data | is not there | --database DIR
+backup --database folder → folder/ledger.sqlite | is not there
+backup --database good.csv → good.csv/ledger.sqlite | is not there
+restore nowhere → nowhere | is no backup | manifest.json
+restore folder --check → folder | is no backup
+restore good.csv → good.csv | is no backup
+upgrade → askance-data | is not there | --database DIR
+upgrade --database folder --check → folder/ledger.sqlite | is not there
+upgrade --wallet nowhere → nowhere | is not there
+upgrade --wallet good.csv → good.csv
 schema good.csv --out nowhere/x → nowhere/x
 schema good.csv --out /dev/full → /dev/full | space
 run mean --data nowhere.csv → nowhere.csv

@@ -19,6 +19,7 @@ from askance_lab.remote.study_client import StudyResult, TooFewUsersThereError
 from askance_protocol.rounds import Cause, StudyState
 from askance_server.strategies.masked_parity import MASKED_PARITY
 from tests.lab.commands.calls import COMMAND, at_home
+from tests.snapshots.outputs import lost
 
 LEARNERS = ["masked-parity-pooled", "masked-parity-noninteractive"]
 
@@ -54,6 +55,7 @@ def test_the_demo_ends_by_itself_with_a_row_of_each_learner_on_each_concept(
     assert " of 4 concepts were learned" in shown["conclusion"]
     assert [each["d"] for each in shown["limit"]["higher"]] == [16, 32, 64]
     assert list(tmp_path.iterdir()) == [], "nothing is left behind"
+    assert lost("demo", shown) == []
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from askance_server.ledger.base import Fault, LedgerAwayError, LedgerBusyError, 
 from askance_server.ledger.schemas import migrations
 from askance_server.ledger.sqlite import FILE
 from askance_server.settings import Settings
+from tests.harness.certificates import made
 from tests.harness.marks import SECONDS
 from tests.harness.ports import lasting_port, nobody
 from tests.lab.commands.test_health import answering
@@ -178,6 +179,18 @@ def test_doctor_warns_where_a_server_has_the_ledger_open(started: Path, monkeypa
     assert "in use by process 5" in checks["ledger"]["detail"]
 
 
+@pytest.mark.parametrize(("days", "outcome"), [(20, "warning"), (4, "ok")])
+def test_doctor_warns_when_a_tenth_of_a_certificate_s_time_is_left(
+    started: Path, monkeypatch: pytest.MonkeyPatch, days: int, outcome: str
+) -> None:
+    """Its last day begins: of twenty days, or, as a control, of four."""
+    pair = made(started.parent, "localhost", begins=1 - days, days=days)
+    monkeypatch.setenv("ASKANCE_CERTIFICATE", str(pair.certificate))
+    monkeypatch.setenv("ASKANCE_KEY", str(pair.key))
+    code, checks = doctor(started)
+    assert (code, checks["certificate"]["outcome"]) == (Exit.OK, outcome)
+
+
 def deep(data: Path | str) -> list[dict[str, str]]:
     """What the audit finds, each with what to do next."""
     code, printed = called("doctor", "--deep", "--database", str(data), "--json")
@@ -294,7 +307,7 @@ def test_doctor_neither_makes_nor_upgrades_a_ledger_in_a_database(empty_database
     before = tables()
     code, checks = doctor(empty_database)
     assert (code, checks["ledger"]["outcome"], tables()) == (Exit.OK, "warning", before)
-    assert "the next start" in checks["ledger"]["next"]
+    assert "askance upgrade" in checks["ledger"]["next"]
     (found,) = deep(empty_database)
     assert "stop all servers" in found["next"]
     assert tables() == before
@@ -315,7 +328,7 @@ def test_doctor_does_not_bring_an_older_ledger_up_to_date(kept: Path) -> None:
     sql(kept, "PRAGMA user_version = 2")
     code, checks = doctor(kept)
     assert (code, checks["ledger"]["outcome"]) == (Exit.OK, "warning")
-    assert "the next start" in checks["ledger"]["next"]
+    assert "askance upgrade" in checks["ledger"]["next"]
     (found,) = deep(kept)
     assert "start the server once" in found["next"]
 

@@ -6,6 +6,7 @@ import json
 
 from askance_server.strategies.registry import registry
 from tests.lab.commands.calls import invoke
+from tests.snapshots.outputs import lost
 
 
 def test_the_table_of_oracles_has_a_row_for_each_strategy() -> None:
@@ -13,5 +14,6 @@ def test_the_table_of_oracles_has_a_row_for_each_strategy() -> None:
 
     assert [line.split("|")[1].strip() for line in lines[2:]] == list(registry())
     assert {line.count("|") for line in lines} == {11}
-    rows = json.loads(invoke("oracles", "--users", 2000, "--json"))["rows"]
-    assert set(rows) == set(registry())
+    printed = json.loads(invoke("oracles", "--users", 2000, "--json"))
+    assert set(printed["rows"]) == set(registry())
+    assert lost("oracles", printed) == []

@@ -254,6 +254,48 @@ def test_rounds_are_counted_by_the_tasks_of_an_engine_and_begin_anew() -> None:
     assert told[-1] == "round 2 100 % 0:00:14"
 
 
+def test_work_with_a_name_of_its_own_is_no_round() -> None:
+    clock = Clock()
+    bar = ProgressBar("users", out=io.StringIO(), quiet=True, clock=clock)
+
+    class Named:
+        label = "users by slots"
+
+        def __call__(self, task: range) -> int:
+            clock.now += 2
+            return len(task)
+
+    def work(function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
+        return map(function, tasks)
+
+    counted, told = CountedEngine(work, bar, rounds=1), list[str]()
+    for function in (Named(), len):
+        for _ in counted(function, [range(10), range(10, 20)]):
+            told.append(drawn(bar, 60))
+
+    assert told[0].startswith("users by slots 50 %")
+    assert told[1].startswith("users by slots 100 %")
+    assert told[2].startswith("round 1 50 %")
+    assert told[3].startswith("round 1 100 %")
+
+
+def test_work_with_a_name_of_its_own_is_not_shown_where_it_is_short() -> None:
+    bar = ProgressBar("users", out=io.StringIO(), quiet=True, clock=Clock())
+
+    class Named:
+        label = "users by slots"
+
+        def __call__(self, task: range) -> int:
+            return len(task)
+
+    def work(function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
+        return map(function, tasks)
+
+    list(CountedEngine(work, bar, rounds=1)(Named(), [range(10), range(10, 20)]))
+
+    assert bar.label == "users"
+
+
 def test_what_is_told_of_another_part_begins_anew_and_what_has_no_end_shows_what_is_done() -> None:
     clock = Clock()
     bar = ProgressBar("verifying", out=io.StringIO(), quiet=True, clock=clock)

@@ -27,6 +27,7 @@ from askance_lab.oracles.shared.oracle import run
 from askance_lab.theory.targets import Targets
 from askance_protocol.errors import AskanceError
 from askance_server.core.strategy import Strategy
+from tests.snapshots.outputs import lost
 
 TERMS = Targets()
 MODELS = list(Model)
@@ -257,6 +258,7 @@ def test_the_command_leaves_results_tables_and_plots(tmp_path: Path) -> None:
         "any positive example",
     }
     assert results == json.loads((tmp_path / "out" / "results.json").read_text())
+    assert lost("landscape", results) == []
     for point in results["points"]:
         assert point["bound"] > 0
         assert (point["low"] or 0) < point["users"] <= (point["high"] or math.inf)

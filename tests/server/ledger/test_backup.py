@@ -1,6 +1,6 @@
 """A backup of a running server's ledger is whole; restored, it says what it has lost, and the lost is not spent twice.
 
-docs/server.md, Backup and restore, has the same steps for the command line.
+tests/server/test_backups.py has `askance backup` and `restore`, which are made of this.
 """
 
 from __future__ import annotations

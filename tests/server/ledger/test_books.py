@@ -16,7 +16,7 @@ import pytest
 
 from askance_protocol.budget import MICRO
 from askance_protocol.rounds import Bulletin, Cause, RoundAnswered, RoundPublished, RoundState, StudyEnded
-from askance_server.ledger import MemoryLedger, Verdict, books
+from askance_server.ledger import MemoryLedger, Verdict, books, projections
 from askance_server.ledger.books import ClosedBook, OpenBook, Shelf
 from askance_server.ledger.outlines import StudyOutline
 from askance_server.ledger.sqlite import SqliteLedger
@@ -57,6 +57,7 @@ def test_a_book_says_what_a_dictionary_says(
 ) -> None:
     monkeypatch.setattr(books, "FEW", 100)
     monkeypatch.setattr(books, "BLOCK", BLOCK)
+    monkeypatch.setattr(books, "_REMAINDERS", 100)
     rng = np.random.default_rng(count)
     reports = {int(user): int(user) % outcomes for user in rng.permutation(USERS)[:count]}
 
@@ -142,6 +143,33 @@ def test_late_reports_are_answered_as_before_when_the_book_is_away_and_after_a_s
         ledger = SqliteLedger.open(tmp_path)
         # Nothing of it is in memory before somebody asks.
         assert [ledger._books, ledger._shelved, ledger._specs] == [{}, {}, {}]
+    ledger.close()
+
+
+def test_few_reports_of_a_closed_round_are_read_without_preparing_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An account goes through all rounds, and to prepare a round takes ten times as long as to read few reports."""
+    ledger = SqliteLedger.open(tmp_path)
+    ledger.enrol(200, MICRO)
+    publish(ledger, STUDY, ROUND)
+    users = np.arange(40, dtype=np.uint64)
+    ledger.charge(A, users, (users & np.uint64(1)).astype(np.uint32))
+    ledger.close_round(A, "operator")
+    ledger.close()
+    ledger = SqliteLedger.open(tmp_path)
+
+    def prepared(id_: str) -> Any:
+        raise AssertionError(id_)
+
+    monkeypatch.setattr(ledger, "round", prepared)
+    # The control: of many reports, which are held in the narrowest type, it is.
+    with monkeypatch.context() as many:
+        many.setattr(projections, "FEW", 39)
+        with pytest.raises(AssertionError, match=A):
+            ledger._book(A)
+    assert [user for user in range(200) if ledger._book(A).has(user)] == list(range(40))
+    assert ledger._book(A).found(users[:3]).tolist() == [1, 2, 1]
     ledger.close()
 
 

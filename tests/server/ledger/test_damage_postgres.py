@@ -127,7 +127,7 @@ def missed(url: str) -> list[str]:
 def refused_or_told(link: Link, url: str) -> list[Fault]:
     """What the audit says in the transaction of a hand, a refusal included."""
     try:
-        return list(postgres._audit(link, url, KEY, tell_nobody))
+        return list(postgres.audit_link(link, url, KEY, tell_nobody))
     except (LedgerError, psycopg.errors.UndefinedTable) as error:
         return [Fault(url, str(error))]
 

@@ -23,7 +23,7 @@ from psycopg.sql import SQL, Identifier
 
 from askance_protocol.budget import MICRO
 from askance_server.auth import Keys
-from askance_server.ledger import LedgerError, Ticket, UserKind, audit_ledger
+from askance_server.ledger import LedgerBusyError, LedgerError, Ticket, UserKind, audit_ledger
 from askance_server.ledger.postgres import PostgresLedger, opening, seals
 from askance_server.ledger.postgres import ledger as postgres
 from askance_server.ledger.postgres.link import Link, connect
@@ -31,6 +31,7 @@ from askance_server.ledger.postgres.seals import seal_new
 from askance_server.ledger.schemas import migrations
 from tests.harness.marks import SECONDS
 from tests.harness.servers import Service, prepared
+from tests.lab.commands.calls import invoke
 from tests.server.ledger.upgrading import FIXTURES, KEY, Told, killed
 
 pytest_plugins = ("tests.harness.postgres",)
@@ -90,6 +91,32 @@ def test_the_ledger_of_version_0_1_has_no_seals_and_what_it_told_stays_true(old:
         TOLD.assert_same_totals(ledger)
     assert schema_of(old) == NEWEST
     assert audit_ledger(old) == []
+
+
+def test_the_command_backs_it_up_brings_it_up_to_date_and_verifies(
+    old: str, empty_database: str, tmp_path: Path, postgres_programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{postgres_programs}{os.pathsep}{os.environ['PATH']}")
+    told = invoke("upgrade", "--database", old, "--check")
+    assert f"version 1, would be brought to {NEWEST}\nnothing was changed\n" in told
+    with closing(connect(old)), pytest.raises(LedgerBusyError, match="servers have 1 connection"):
+        invoke("upgrade", "--database", old)
+    assert schema_of(old) == 1
+
+    told = invoke("upgrade", "--database", old, "--backup", "before")
+    assert f"brought from version 1 to {NEWEST}, and verified\nthe ledger as it was before is in before" in told
+    assert audit_ledger(old) == []
+    with closing(PostgresLedger.open(old)) as ledger:
+        TOLD.assert_same_totals(ledger)
+
+    # The way back, and forth again.
+    told = invoke("restore", "before", "--database", empty_database, "--accept-loss")
+    assert "bring it up to date: askance upgrade" in told
+    assert schema_of(empty_database) == 1
+    invoke("upgrade", "--database", empty_database)
+    with closing(PostgresLedger.open(empty_database)) as ledger:
+        TOLD.assert_same_totals(ledger)
 
 
 def test_a_ledger_of_schema_2_is_sealed(old: str) -> None:

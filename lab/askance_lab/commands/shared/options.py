@@ -161,6 +161,13 @@ DatabaseOption: TypeAlias = Annotated[
         help="Where the ledger is kept: a directory, or the URL of a PostgreSQL database.  [default: ./askance-data]",
     ),
 ]
+DataDirectoryOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--data-directory",
+        help="Where the server's key and its token files are kept.  [default: the directory of the database]",
+    ),
+]
 ConfigOption: TypeAlias = Annotated[
     Path | None,
     typer.Option("--config", metavar="FILE", help="Settings file to read.  [default: askance.toml, if there is one]"),

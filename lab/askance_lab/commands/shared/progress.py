@@ -27,6 +27,8 @@ from askance_lab.engines import Engine
 
 _DRAWN_PER_SECOND: Final = 8
 _SECONDS_BEFORE_A_QUIET_ONE: Final = 0.5
+_LONG: Final = 2.0
+"""Seconds after which work that is no round is shown."""
 _SECONDS_ELSEWHERE: Final = 2.0
 _LONGEST_BAR, _SHORTEST_BAR, _SHORTEST_LABEL = 40, 6, 8
 
@@ -195,7 +197,8 @@ def _hours(seconds: float) -> str:
 class CountedEngine:
     """An engine whose tasks, or the users in them, are shown on a bar.
 
-    Each call of it is a round, which may need fewer tasks than it has.
+    Each call of it is a round, which may need fewer tasks than it has. A function that has a `label` is none: it is
+    shown by that name, where it takes long.
     """
 
     engine: Engine
@@ -207,6 +210,9 @@ class CountedEngine:
     def __call__(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
         """As the engine does, and count."""
         amounts = [len(task) if isinstance(task, range) else 1 for task in tasks]
+        if label := getattr(function, "label", ""):
+            yield from self._apart(label, function, tasks, amounts)
+            return
         done, self._round = self._round * sum(amounts), self._round + 1
         label, total = f"round {self._round}", max(self.rounds, self._round) * sum(amounts)
         # One task by itself tells nothing of the time that it takes.
@@ -218,4 +224,17 @@ class CountedEngine:
                 # Counted by an earlier call: that took no time now.
                 self.bar.begin(label, total)
             self.bar.at(done)
+            yield result
+
+    def _apart(
+        self, label: str, function: Callable[[Task], Result], tasks: Sequence[Task], amounts: Sequence[int]
+    ) -> Iterator[Result]:
+        """What is no round: shown where it takes long, and nowhere else."""
+        begin, done = self.bar.clock(), 0
+        for amount, result in zip(amounts, self.engine(function, tasks), strict=False):
+            done += amount
+            if self.bar.clock() - begin >= _LONG:
+                if self.bar.label != label:
+                    self.bar.begin(label, sum(amounts))
+                self.bar.at(done)
             yield result

@@ -178,7 +178,7 @@ class PostgresLedger(Ledger):
         link = connect(url)
         try:
             migrate(link, url)
-            with _snapshot(link):
+            with snapshot(link):
                 check_seals(link, url)
         except psycopg.Error as error:
             link.close()
@@ -339,7 +339,7 @@ class PostgresLedger(Ledger):
 
     def bulletin(self, study: str) -> Bulletin:
         """State of a study and of its rounds, from the projections, in one snapshot."""
-        bulletin = self._run(lambda link: bulletin_of(link, study), _snapshot, repeatable=True)
+        bulletin = self._run(lambda link: bulletin_of(link, study), snapshot, repeatable=True)
         if not bulletin.length:
             raise NotFoundError("there is no such study")
         return bulletin
@@ -416,7 +416,7 @@ class PostgresLedger(Ledger):
                 total = [sum_ + tally for sum_, tally in zip(total, more, strict=True)]
             return total
 
-        return self._run(work, _snapshot, repeatable=True)
+        return self._run(work, snapshot, repeatable=True)
 
     # ---------------------------------------------------------------------------------------------------- health
 
@@ -432,7 +432,7 @@ class PostgresLedger(Ledger):
 
     def verify(self, tell: Tell = tell_nobody) -> list[Fault]:
         """Follow every bulletin and every report, in one snapshot: replicas may go on writing."""
-        return self._run(partial(audit, tell=tell), _snapshot, repeatable=True, patience=math.inf)
+        return self._run(partial(audit, tell=tell), snapshot, repeatable=True, patience=math.inf)
 
     def check_key(self, fingerprint: str) -> None:
         """Compare with the key of the first replica that has started, which wrote it here."""
@@ -529,7 +529,7 @@ class PostgresLedger(Ledger):
         """A published round. It never changes; its state does, and is not part of it."""
         known = self._rounds.get(id_)
         if known is None:
-            known = self._run(lambda link: load_round(link, id_), _snapshot, repeatable=True)
+            known = self._run(lambda link: load_round(link, id_), snapshot, repeatable=True)
             # A new one in place of the old: other threads may be looking.
             kept = list(self._rounds.items())[-_REMEMBERED + 1 :]
             self._rounds = {**dict(kept), id_: known}
@@ -546,13 +546,14 @@ def audit_postgres(url: str, fingerprint: str | None = None, tell: Tell = tell_n
     """Faults of the ledger in a database, seen in one snapshot: replicas may go on. Nothing is changed or migrated."""
     with closing(connect(url)) as link:
         try:
-            with _snapshot(link):
-                return list(_audit(link, url, fingerprint, tell))
+            with snapshot(link):
+                return list(audit_link(link, url, fingerprint, tell))
         except psycopg.Error as error:
             raise failure(url, error) from None
 
 
-def _audit(link: Link, url: str, fingerprint: str | None, tell: Tell) -> Iterator[Fault]:
+def audit_link(link: Link, url: str, fingerprint: str | None, tell: Tell) -> Iterator[Fault]:
+    """Faults of the ledger that a connection sees, and of its version and key."""
     version, newest = schema_of(link), max(migrations("postgres"))
     if not version:
         yield Fault(shown(url), "there is no ledger in this database", "restore the database from a backup")
@@ -571,7 +572,7 @@ def _audit(link: Link, url: str, fingerprint: str | None, tell: Tell) -> Iterato
 
 
 @contextmanager
-def _snapshot(link: Link) -> Generator[None]:
+def snapshot(link: Link) -> Generator[None]:
     """A transaction whose statements all see the same moment."""
     with link.transaction():
         ask(link, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")

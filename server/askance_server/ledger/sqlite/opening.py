@@ -38,6 +38,12 @@ def lock(directory: Path) -> int:
     return descriptor
 
 
+def refuse_in_use(directory: Path) -> None:
+    """Refuse a directory that a server has open."""
+    if (directory / "lock").exists():
+        os.close(lock(directory))
+
+
 def connect(path: Path) -> sqlite3.Connection:
     """A connection that commits to disk, to a file whose schema is up to date."""
     with refusing(path):

@@ -270,5 +270,5 @@ def lost(path: Path, counted: int, commits: int) -> str:
     return (
         f"{path.with_name('ledger.sqlite')} has lost {counted - commits} of {counted} commits that were made: its"
         " write-ahead log was cut, or it is an older copy. Put the newer files back; if there are none, and what was"
-        f" spent since may be forgotten here, delete {path} and start again (docs/server.md, Backup and restore)."
+        f" spent since may be forgotten here, delete {path} and start again (docs/operate.md, Restore)."
     )
