@@ -144,10 +144,22 @@ def test_links_of_the_notebooks_lead_to_files() -> None:
             assert (path.parent / link).is_file(), link
 
 
-def test_teach_names_every_notebook() -> None:
-    page = (ROOT / "docs" / "teach.md").read_text("utf-8")
+def unnamed(page: str) -> list[str]:
+    """Notebooks that a page does not link, and pictures that it does not list."""
+    links = {path.name: f"(notebooks/{path.name})" for path in PATHS}
+    listed = {name: f"| `{name}` |" for name in lesson.__all__ if name != "holds"}
+    return [name for name, there in (links | listed).items() if there not in page]
 
-    assert [path.name for path in PATHS if f"notebooks/{path.name}" not in page] == []
+
+def test_the_page_names_every_notebook_and_every_picture() -> None:
+    page = (ROOT / "docs" / "notebooks.md").read_text("utf-8")
+
+    assert unnamed(page) == []
+    # The control.
+    assert unnamed(page.replace("| `ruled_out` |", "").replace("notebooks/5", "")) == [
+        "5-plan-a-study.ipynb",
+        "ruled_out",
+    ]
 
 
 def test_a_command_that_fails_ends_the_notebook() -> None:
