@@ -97,8 +97,9 @@ layers: install
 	$(BIN)/lint-imports --no-cache
 
 # The header is left out because it would name the resolver's options of one machine.
+# `dev` has all extras but `notebooks`, which brings Jupyter.
 lock: install
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras \
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --extra dev \
 		--generate-hashes --no-emit-index-url --no-header --upgrade pyproject.toml --output-file constraints.txt
 	$(MAKE) --no-print-directory images
 
