@@ -42,13 +42,19 @@ def expected(lie: Lie) -> str:
     return OTHERWISE.get(lie.name, NO_ANSWER if lie.reason is None else lie.reason)
 
 
+FORGET: Final = """async () => {
+  for (const { name } of await indexedDB.databases()) {
+    await new Promise((done) => { indexedDB.deleteDatabase(name).onsuccess = done; });
+  }
+}"""
+
+
 def fresh(tab: Tab, host: PageHost, liar: Liar) -> Person:
-    """A person without a wallet, at a page that this double serves."""
+    """A person without a wallet, at a page that this double serves. Before it, nothing asks: a style sheet is open."""
+    tab.goto(f"{host.url}/page.css", wait_until="commit")
     host.liar = liar
-    tab.goto("about:blank")
-    tab.goto(f"{host.url}/page.css")
-    tab.evaluate("async () => { for (const { name } of await indexedDB.databases()) indexedDB.deleteDatabase(name); }")
-    tab.goto(host.link(ENROLMENT))
+    tab.evaluate(FORGET)
+    tab.goto(host.link(ENROLMENT), wait_until="commit")
     return Person(tab)
 
 
@@ -75,13 +81,22 @@ def outcome(person: Person) -> str:
     return "answered" if heading.startswith(ANSWERED) else heading
 
 
+REASON: Final = """() => {
+  const press = (label) => {
+    [...document.querySelectorAll("button")].find((each) => each.textContent === label).click();
+  };
+  const said = document.querySelector("p.lead").innerText;
+  press("All reasons for which this page refuses");
+  const terms = [...document.querySelectorAll("dt")].filter((each) => each.querySelector("b").innerText === said);
+  const names = terms.map((each) => each.querySelector("code").innerText);
+  press("Back");
+  return names;
+}"""
+
+
 def shown_reason(tab: Tab) -> str:
     """The reason that a refusal shows, by its name in the list of all."""
-    said = tab.locator("p.lead").inner_text()
-    tab.get_by_text("All reasons for which this page refuses").click()
-    term = tab.locator("dt", has=tab.locator("b", has_text=re.compile(f"^{re.escape(said)}$")))
-    name = term.locator("code").inner_text()
-    tab.get_by_role("button", name="Back").click()
+    [name] = tab.evaluate(REASON)
     return name
 
 
