@@ -51,8 +51,8 @@ ARGUMENTS: Final = (
     # The same pixels wherever it runs.
     "--force-device-scale-factor=1",
     "--font-render-hinting=none",
-    # Each new window prepares suggestions for an address that nobody types, in a process of its own: three fifths of what a
-    # context costs.
+    # Each new window prepares suggestions for an address that nobody types, in a process of its own: more than half of
+    # what a context costs.
     "--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup",
 )
 HERE: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
