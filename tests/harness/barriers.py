@@ -12,7 +12,7 @@ _RUN: Final = "() => axe.run({ resultTypes: ['violations'] }).then(({ violations
 
 
 def violations(page: Page) -> list[dict[str, Any]]:
-    """All that it finds, by its rules. It is brought to a page once: to read half a megabyte again takes longer than to look."""
+    """All that it finds, by its rules. It is brought to a page once: to read it takes longer than to run it."""
     if not page.evaluate(_THERE):
         page.evaluate(AXE_SCRIPT)
     found: list[dict[str, Any]] = page.evaluate(_RUN)
