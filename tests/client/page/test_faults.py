@@ -229,7 +229,7 @@ def test_a_page_that_is_left_has_no_answer_on_it(pages: Pages, page: Page, *, un
 
 
 def sent_while_she_looks_into_her_wallet(pages: Pages, page: Page, changes: Changes, looks: int) -> int:
-    """How often the same bytes were sent, by themselves, while she looked into her wallet: at a page that waits less."""
+    """How often the same bytes were sent, by themselves, while she looked into her wallet: the page waits less."""
     pages.watched.expect("Failed to load resource")
     sooner = {"[FIRST_PAUSE, LONGEST_PAUSE] = [1, 30]": "[FIRST_PAUSE, LONGEST_PAUSE] = [0.2, 6]"}
     with question(pages, page, changes=sooner | changes) as (person, host):
