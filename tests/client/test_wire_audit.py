@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
@@ -36,6 +37,7 @@ from askance_protocol.examples import Example
 from askance_protocol.rounds import BinarySpec, Cohort, GeometricSpec, Part, PreparedRound
 from tests.client.killing import DrawsAnew
 from tests.client.liar import URL, Liar
+from tests.harness.memory import in_memory
 from tests.protocol.studies import HEIGHT, MASKED_BIT, MASKED_CELL, PARTS, SCHEMA, part, study
 
 LOSES_EVERY = 20
@@ -47,6 +49,14 @@ EPSILON = 2 * MICRO
 USERS = 4_000
 CONTROL_USERS = 20_000
 """Fresh noise on 5 % retries is then missed about once in ten million runs (by simulation: 5.5 deviations)."""
+
+
+@pytest.fixture
+def folder() -> Generator[Path]:
+    """For wallets that are synced at each step, and lost with nothing."""
+    with TemporaryDirectory(prefix="askance-wire-", dir=in_memory()) as made:
+        yield Path(made)
+
 
 BINARY = BinarySpec(micro_epsilon=EPSILON)
 PLAIN = {"x": "01100101", "i": 5, "b": "1", "height": 0.0, "y": -1}
@@ -166,10 +176,10 @@ def prepared_by(asked: Part) -> PreparedRound:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NEIGHBOURS)
-def test_what_is_seen_of_a_user_tells_no_more_than_is_certified(tmp_path: Path, name: str) -> None:
+def test_what_is_seen_of_a_user_tells_no_more_than_is_certified(folder: Path, name: str) -> None:
     asked, one, other = NEIGHBOURS[name]
     round_ = prepared_by(asked)
-    here, there = (views(went_out(tmp_path, asked, change, USERS), round_) for change in (one, other))
+    here, there = (views(went_out(folder, asked, change, USERS), round_) for change in (one, other))
     audit = audit_counts(here, there)
 
     print(f"{name}: ε ≥ {audit.epsilon_lower_bound:.3f} of {audit.samples}")
@@ -179,12 +189,10 @@ def test_what_is_seen_of_a_user_tells_no_more_than_is_certified(tmp_path: Path, 
 
 
 @pytest.mark.slow
-def test_fresh_noise_on_retries_is_caught_where_both_reports_are_seen(tmp_path: Path) -> None:
+def test_fresh_noise_on_retries_is_caught_where_both_reports_are_seen(folder: Path) -> None:
     asked, one, other = NEIGHBOURS["boolean"]
     round_ = prepared_by(asked)
-    here, there = (
-        views(went_out(tmp_path, asked, change, CONTROL_USERS, DrawsAnew), round_) for change in (one, other)
-    )
+    here, there = (views(went_out(folder, asked, change, CONTROL_USERS, DrawsAnew), round_) for change in (one, other))
     audit = audit_counts(here, there)
 
     print(f"fresh noise: ε ≥ {audit.epsilon_lower_bound:.3f} of {audit.samples}, at {audit.event}")
@@ -200,9 +208,9 @@ def lengths(folder: Path, asked: Part, kind: type[User] = User) -> set[int]:
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_all_reports_of_a_round_have_one_length(tmp_path: Path, name: str) -> None:
-    assert len(lengths(tmp_path, PARTS[name])) == 1
+def test_all_reports_of_a_round_have_one_length(folder: Path, name: str) -> None:
+    assert len(lengths(folder, PARTS[name])) == 1
 
 
-def test_reports_that_are_not_padded_are_found(tmp_path: Path) -> None:
-    assert len(lengths(tmp_path, PARTS["real, geometric"], Unpadded)) == 2
+def test_reports_that_are_not_padded_are_found(folder: Path) -> None:
+    assert len(lengths(folder, PARTS["real, geometric"], Unpadded)) == 2

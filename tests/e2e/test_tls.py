@@ -18,6 +18,7 @@ import pytest
 
 from tests.client.page.person import Person
 from tests.e2e.test_room_page import Phone, finished, opened, received
+from tests.harness import warm
 from tests.harness.browser import Pages
 from tests.harness.certificates import HERE, Pair, made
 from tests.harness.marks import SECONDS
@@ -54,23 +55,30 @@ def server(tmp_path: Path, pair: Pair) -> Iterator[ServerProcess]:
         yield process
 
 
-def started(server: ServerProcess, folder: Path, call: str, trusted: Path | None) -> subprocess.Popen[str]:
-    """A command of a person who works in this folder."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith(("ASKANCE_", "SSL_"))}
-    if trusted is not None:
-        environ["SSL_CERT_FILE"] = str(trusted)
+def typed(server: ServerProcess, call: str) -> list[str]:
+    """The words of a command."""
     _, operator, _, enrolment = token_options(server)
     words = call.format(operator=f"--operator-token {operator}", enrolment=f"--enrolment-token {enrolment}").split()
+    return [*words, "--server", server.url]
+
+
+def trusting(trusted: Path | None) -> dict[str, str]:
+    """The environment of a person who was told of a certificate, or was not."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("ASKANCE_", "SSL_"))}
+    return environ if trusted is None else environ | {"SSL_CERT_FILE": str(trusted)}
+
+
+def started(server: ServerProcess, folder: Path, call: str, trusted: Path | None) -> subprocess.Popen[str]:
+    """A command of a person who works in this folder."""
     pipe = subprocess.PIPE
-    command = [*COMMAND, *words, "--server", server.url]
-    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, cwd=folder, env=environ)
+    command = [*COMMAND, *typed(server, call)]
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, cwd=folder, env=trusting(trusted))
 
 
 def ended(server: ServerProcess, folder: Path, call: str, trusted: Path | None) -> tuple[int, str, str]:
     """Its exit code, what it printed, and what it said."""
-    with started(server, folder, call, trusted) as process:
-        out, err = process.communicate(timeout=SECONDS)
-    return process.returncode, out, err
+    run = warm.run(typed(server, call), cwd=folder, env=trusting(trusted))
+    return run.returncode, run.stdout, run.stderr
 
 
 def a_person(folder: Path) -> None:

@@ -4,7 +4,8 @@ Chromium is what is on the PATH; else Playwright's own, if it is there; else, fo
 installed, once, while other workers wait. Where none of that works a test is skipped, unless `CI` is true: there it
 fails.
 
-The browser and Playwright's driver are processes that last as long as the worker; each test connects by the driver. The
+The browser and Playwright's driver are processes that last as long as the worker, and so does the connection between
+them; each test has contexts of its own. The
 loop that speaks to it is asleep in this thread all the time, within a greenlet: between tests asyncio is told that none
 runs here, or no other test could run one.
 
@@ -50,6 +51,9 @@ ARGUMENTS: Final = (
     # The same pixels wherever it runs.
     "--force-device-scale-factor=1",
     "--font-render-hinting=none",
+    # Each new window prepares suggestions for an address that nobody types, in a process of its own: more than half of
+    # what a context costs.
+    "--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup",
 )
 HERE: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
 LOCAL: Final = frozenset({"data", "blob", "about", "file"})
@@ -227,14 +231,24 @@ def awake(loop: asyncio.AbstractEventLoop) -> Generator[None]:
         asyncio._set_running_loop(None)
 
 
-@pytest.fixture
-def pages(browser_address: str, driver: tuple[Playwright, asyncio.AbstractEventLoop]) -> Generator[Pages]:
-    """Pages for one test, which fails if anything went wrong in one of them."""
+@pytest.fixture(scope="session")
+def browser(browser_address: str, driver: tuple[Playwright, asyncio.AbstractEventLoop]) -> Generator[Browser]:
+    """The connection to the browser, for all tests of a worker."""
     playwright, loop = driver
     with awake(loop):
-        browser = playwright.chromium.connect_over_cdp(browser_address)
+        connected = playwright.chromium.connect_over_cdp(browser_address)
+    yield connected
+    with awake(loop):
+        connected.close()
+
+
+@pytest.fixture
+def pages(browser: Browser, driver: tuple[Playwright, asyncio.AbstractEventLoop]) -> Generator[Pages]:
+    """Pages for one test, which fails if anything went wrong in one of them."""
+    with awake(driver[1]):
         made = Pages(browser, Watched())
-        yield made
-        made.close()
-        browser.close()
+        try:
+            yield made
+        finally:
+            made.close()
     assert made.watched.left == []

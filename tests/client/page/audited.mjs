@@ -6,6 +6,7 @@ import { exampleOf } from "../../../client/askance_client/page/meaning.mjs";
 import { Participant } from "../../../client/askance_client/page/participant.mjs";
 import { Server, Unreachable } from "../../../client/askance_client/page/transport.mjs";
 import { Wallet } from "../../../client/askance_client/page/wallet.mjs";
+import { fetchedTogether } from "../../protocol/web/drawing.mjs";
 
 const answer = (document) => new Response(JSON.stringify(document), { headers: { "Content-Type": "application/json" } });
 
@@ -24,6 +25,24 @@ function double({ bulletin, round, charge, cap, losing }) {
   globalThis.fetch = async (url, { headers, body: sent }) => handle(new URL(url), Number((headers.Authorization ?? "").slice(7)), sent);
   return seen;
 }
+
+/**
+ * A clock that goes on a millisecond at each look, and short pauses that are over at once: of a hundred people in one thread each
+ * would count down the last milliseconds before her report leaves, while all others wait. Only that pace pauses so short, and
+ * `test_web_pace` is about it.
+ */
+function hastened() {
+  const { setTimeout: later } = globalThis;
+  let now = 0;
+  performance.now = () => ++now;
+  globalThis.setTimeout = (wake, milliseconds) => {
+    if (milliseconds > SHORT) return later(wake, milliseconds);
+    now += milliseconds;
+    queueMicrotask(wake);
+  };
+}
+
+const SHORT = 200;
 
 /** A page that draws anew for each attempt: the control. */
 class DrawsAnew extends Participant {
@@ -54,6 +73,8 @@ async function one(user, study, values, Kind, name) {
   await wallet.forget();
 }
 
+hastened();
+
 /** What was seen of each of so many people who all hold this. */
 globalThis.audited = async ({ study, values, users, drawsAnew, name, ...said }) => {
   const seen = double(said);
@@ -73,7 +94,9 @@ globalThis.drawn = async ({ study, values, draws, ...said }) => {
   const { asked } = await participant.look();
   const example = exampleOf(participant.history.study.example, values);
   const counts = Array(asked.outcomes).fill(0);
-  for (let draw = 0; draw < draws; draw++) counts[respond(asked, example).outcome]++;
+  fetchedTogether(() => {
+    for (let draw = 0; draw < draws; draw++) counts[respond(asked, example).outcome]++;
+  });
   await wallet.forget();
   return counts;
 };

@@ -6,7 +6,6 @@ Browsers draw from the operating system, so each test may fail by chance: with 1
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -24,6 +23,7 @@ from tests.client.liar import Liar
 from tests.client.page.hosted import PageHost
 from tests.client.page.questions import asking, one_of, scale, yes_or_no
 from tests.harness.browser import Pages
+from tests.harness.tree import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -44,9 +44,9 @@ QUESTIONS: Final[dict[str, tuple[tuple[StudySpec, Part], list[Any]]]] = {
 @pytest.fixture
 def tab(pages: Pages, host: PageHost) -> Tab:
     """A tab with the page's modules, and no page."""
-    place = "tests/client/page/audited.mjs"
-    modules = {**page_modules(), place: (Path(__file__).parent / "audited.mjs").read_text("utf-8")}
-    script = javascript.bundled(modules, place)
+    places = ("tests/client/page/audited.mjs", "tests/protocol/web/drawing.mjs")
+    modules = {**page_modules(), **{place: (ROOT / place).read_text("utf-8") for place in places}}
+    script = javascript.bundled(modules, places[0])
     tab = pages.open(f"{host.url}/page.css")
     tab.set_default_timeout(300_000)
     tab.evaluate(f"() => {{ {script} }}")

@@ -229,9 +229,10 @@ def test_a_page_that_is_left_has_no_answer_on_it(pages: Pages, page: Page, *, un
 
 
 def sent_while_she_looks_into_her_wallet(pages: Pages, page: Page, changes: Changes, looks: int) -> int:
-    """How often the same bytes were sent, by themselves, while she looked into her wallet."""
+    """How often the same bytes were sent, by themselves, while she looked into her wallet: the page waits less."""
     pages.watched.expect("Failed to load resource")
-    with question(pages, page, changes=changes) as (person, host):
+    sooner = {"[FIRST_PAUSE, LONGEST_PAUSE] = [1, 30]": "[FIRST_PAUSE, LONGEST_PAUSE] = [0.2, 6]"}
+    with question(pages, page, changes=sooner | changes) as (person, host):
         tab = person.tab
         host.deaf = True
         person.answers("Yes")
@@ -257,7 +258,7 @@ def test_control_a_page_that_waits_for_its_own_countdown_is_found(pages: Pages, 
 "if (shown) shown.textContent = rest() > 0": "if (rest() <= 0) again();\n if (shown) shown.textContent = rest() > 0",
     }  # fmt: skip
 
-    assert sent_while_she_looks_into_her_wallet(pages, page, by_what_is_shown, 50) == 0
+    assert sent_while_she_looks_into_her_wallet(pages, page, by_what_is_shown, 20) == 0
 
 
 # -------------------------------------------------------------------------------------------------- what a server says

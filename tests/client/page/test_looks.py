@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page as Tab
 
 from tests.client.liar import ENROLMENT
@@ -19,6 +18,7 @@ from tests.client.page.hosted import PageHost
 from tests.client.page.person import Person
 from tests.client.page.questions import LONG, asking, one_of, scale, yes_or_no
 from tests.client.page.test_answering import ALWAYS
+from tests.harness import barriers
 from tests.harness.browser import Pages
 
 pytestmark = pytest.mark.slow
@@ -28,8 +28,7 @@ WIDTHS: Final = (360, 1280)
 
 def violations(tab: Tab) -> list[str]:
     """What axe finds."""
-    found = Axe().run(tab).response["violations"]
-    return [f"{each['id']}: {node['html'][:120]}" for each in found for node in each["nodes"]]
+    return [f"{each['id']}: {node['html'][:120]}" for each in barriers.violations(tab) for node in each["nodes"]]
 
 
 def beyond(tab: Tab) -> int:

@@ -79,6 +79,16 @@ def test_a_million_draws_of_each_channel_are_as_its_table_says(tmp_path: Path) -
     assert improbable(drawn, list(TABLES)) == []
 
 
+def test_words_that_are_fetched_together_are_those_of_the_generator_each_once(tmp_path: Path) -> None:
+    """To count draws, a generator is asked for many words at once: none is left out, and none is given twice."""
+    two = run("fetching.mjs", {"size": 2, "count": 20_000}, tmp_path)
+
+    assert two == {"words": list(range(40_000)), "restored": True}
+    # The control: by threes, of which no block is a multiple, the last word of each is left out.
+    three = run("fetching.mjs", {"size": 3, "count": 20_000}, tmp_path)["words"]
+    assert three != list(range(60_000))
+
+
 def missed(draws: int) -> float:
     """The probability that so many binary draws hide that a hundredth of the words is the last one."""
     table = np.array([float(weight) for weight in TABLES["binary"].weights(1)]) / 2.0**64

@@ -6,9 +6,9 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
+from tests.harness import barriers
 from tests.harness.browser import Pages
 from tests.harness.marks import SECONDS
 from tests.harness.ports import lasting_port
@@ -49,7 +49,7 @@ def shown(server: ServerProcess) -> list[str]:
 
 def violations(page: Page) -> list[str]:
     """What axe finds."""
-    return [each["id"] for each in Axe().run(page).response["violations"]]
+    return [each["id"] for each in barriers.violations(page)]
 
 
 def test_no_page_has_a_barrier_and_none_is_wider_than_its_window(server: ServerProcess, pages: Pages) -> None:
