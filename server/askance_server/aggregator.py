@@ -190,6 +190,10 @@ class Aggregator:
         """Have a thread do what talks to the ledger, or what takes long."""
         return await self._asking.run(work)
 
+    def begin(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        """As `ask`: what is to come of it."""
+        return self._asking.begin(work)
+
     async def show(self, work: Callable[[], T]) -> T:
         """Have a thread do what anybody may ask for, behind all else of that kind."""
         return await self._showing.run(work)
