@@ -6,11 +6,10 @@ READY := .venv/.ready-for-the-demo
 
 .PHONY: test torture mutants test-compose check demo install format lint types types-of-sources types-of-tests types-of-modules layers lock images vectors bench clean
 
-# A document is read from top to bottom, so its examples stay with one worker: loadfile. tests/harness/turns.py puts what
-# takes long first; by itself the scheduler would put files with few tests last, and those are the longest.
+# tests/harness/turns.py says who runs what, and when: what takes longest first.
 # One more than there are processors: browsers and servers that are waited for leave them idle.
 WORKERS = $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 1)')
-PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS)
 
 # Compiled modules are kept, whatever the shell says: tests start hundreds of processes, and pytest rewrites each test.
 unexport PYTHONDONTWRITEBYTECODE
