@@ -22,10 +22,13 @@ from sybil.parsers.markdown import PythonCodeBlockParser
 from sybil.parsers.markdown.lexers import FencedCodeBlockLexer
 
 from tests.harness import warm
+from tests.harness.memory import keep_in_memory
 
 pytest_plugins = ("tests.harness.browser", "tests.harness.figures", "tests.harness.turns")
 
 ROOT = Path(__file__).parent
+
+keep_in_memory()
 
 # The same cases in each run, wherever a test does not say so itself, and none that a busy machine takes for too slow.
 hypothesis.settings.register_profile(

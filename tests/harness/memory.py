@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from pathlib import Path
 
 
@@ -15,4 +16,15 @@ def in_memory() -> str | None:
     """
     memory = Path("/dev/shm")
     roomy = os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 1 << 30
-    return str(memory) if roomy else None
+    return str(memory) if roomy and not os.statvfs(memory).f_flag & os.ST_NOEXEC else None
+
+
+def keep_in_memory() -> None:
+    """Have `tmp_path`, and what this process and its children ask `tempfile` for, in memory, if nobody has said where.
+
+    A commit to a disk takes some milliseconds, a new ledger or wallet ten times as many, and tests make thousands.
+    """
+    if (memory := in_memory()) is not None:
+        for name in ("PYTEST_DEBUG_TEMPROOT", "TMPDIR"):
+            os.environ.setdefault(name, memory)
+        tempfile.tempdir = None  # It is looked for anew.
