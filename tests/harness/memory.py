@@ -5,7 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
+
+import pytest
+
+_DISK: Final = "ASKANCE_TESTS_DISK"
+"""The variable that names where temporary files lie by themselves; workers have it from whoever starts them."""
 
 
 def in_memory() -> str | None:
@@ -24,7 +31,15 @@ def keep_in_memory() -> None:
 
     A commit to a disk takes some milliseconds, a new ledger or wallet ten times as many, and tests make thousands.
     """
+    os.environ.setdefault(_DISK, tempfile.gettempdir())
     if (memory := in_memory()) is not None:
         for name in ("PYTEST_DEBUG_TEMPROOT", "TMPDIR"):
             os.environ.setdefault(name, memory)
         tempfile.tempdir = None  # It is looked for anew.
+
+
+@pytest.fixture(name="tmp_path")
+def on_disk() -> Iterator[Path]:
+    """A folder on a disk, for tests that import this: in memory a write is over before it can be interrupted."""
+    with tempfile.TemporaryDirectory(prefix="askance-on-disk-", dir=os.environ[_DISK]) as folder:
+        yield Path(folder)
