@@ -4,21 +4,29 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 READY := .venv/.ready-for-the-demo
 
-.PHONY: test torture mutants test-compose sbom pythons check demo docs install format lint types types-of-sources types-of-tests types-of-modules layers lock images pictures vectors bench clean
+.PHONY: test static torture mutants test-compose sbom pythons check demo docs install format lint types types-of-sources types-of-tests types-of-modules layers lock images pictures vectors bench clean
 
-# A document is read from top to bottom, so its examples stay with one worker: loadfile. tests/harness/turns.py puts what
-# takes long first; by itself the scheduler would put files with few tests last, and those are the longest.
+# tests/harness/turns.py says who runs what, and when: what takes longest first.
 # One more than there are processors: browsers and servers that are waited for leave them idle.
 WORKERS = $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 1)')
-PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS)
 
 # Compiled modules are kept, whatever the shell says: tests start hundreds of processes, and pytest rewrites each test.
 unexport PYTHONDONTWRITEBYTECODE
 
-# What needs no test runs as two at a time: type checkers use one processor each.
+# What needs no test runs beside the tests, and is told when they are done: they wait for servers and browsers at times.
+STATIC := build/static.log
 test: install
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint layers types-of-sources types-of-tests types-of-modules
-	$(PYTEST)
+	@mkdir -p build
+	@$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target static >$(STATIC) 2>&1 & static=$$!; \
+	trap 'kill $$static 2>/dev/null' INT TERM; \
+	$(PYTEST); tests=$$?; \
+	wait $$static; others=$$?; cat $(STATIC); \
+	[ $$tests = 0 ] || echo "make test: the tests failed (above)"; \
+	[ $$others = 0 ] || echo "make test: what is checked beside them failed (above)"; \
+	exit $$((tests | others))
+
+static: lint layers types-of-sources types-of-tests types-of-modules
 
 # What takes too long for each day: many more lives, kills and requests.
 torture: install

@@ -6,24 +6,29 @@ The Python of a document is run, and its commands print what the document says t
 from __future__ import annotations
 
 import doctest
+import gc
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from pathlib import Path
 
 import hypothesis
+import pytest
 from sybil import Document, Example, Region, Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
 from sybil.parsers.markdown.lexers import FencedCodeBlockLexer
 
 from tests.harness import warm
+from tests.harness.memory import keep_in_memory
 
 pytest_plugins = ("tests.harness.browser", "tests.harness.figures", "tests.harness.turns")
 
 ROOT = Path(__file__).parent
+
+keep_in_memory()
 
 # The same cases in each run, wherever a test does not say so itself, and none that a busy machine takes for too slow.
 hypothesis.settings.register_profile(
@@ -37,6 +42,18 @@ _UNHEARD = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: lambda _nu
 for _signal, _handler in _UNHEARD.items():
     if signal.getsignal(_signal) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
         signal.signal(_signal, _handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage among what is imported and collected: it stays to the end, and children need not copy it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
 
 LENIENT = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 

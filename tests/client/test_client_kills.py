@@ -17,6 +17,7 @@ import pytest
 from askance_client import ReportState
 from askance_client.wallet import StoredReport
 from tests.client.killing import CAP, CHARGE, MODES, STUDIES, Campaign, Evidence, Where, Writing, judge
+from tests.harness.memory import on_disk  # noqa: F401 - the fixture tmp_path
 
 TORTURE = os.environ.get("ASKANCE_TORTURE") == "1"
 KILLS = 200

@@ -22,6 +22,7 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -33,6 +34,7 @@ import pytest
 from askance_protocol.budget import MICRO
 from askance_protocol.errors import AskanceError, ProtocolError
 from askance_protocol.rounds import Bulletin, RoundClosed, RoundPublished, StudyPublished
+from askance_protocol.rounds.bulletin import read_entry
 from askance_server import ledger as ledger_package
 from askance_server.ledger.base import Ledger, LedgerError, OutcomeColumn, Ticket, Users, Verdict, Verdicts
 from askance_server.ledger.kinds import UserKind
@@ -51,6 +53,9 @@ ID: Final = STUDY.digest()
 USERS: Final = 2_000
 CAP: Final = 2 * MICRO
 TICKETS: Final = 50
+
+read_once: Final = lru_cache(1 << 10)(read_entry)
+"""`read_entry`, which looks at bytes alone: sweeps open the same ledgers again and again."""
 
 Told = object
 """What an operation is told: it compares."""

@@ -13,6 +13,7 @@ smallest size that SQLite allocates, until the first allocation of the operation
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
@@ -24,6 +25,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from askance_server.ledger import base
 from askance_server.ledger.base import Ledger, LedgerError
 from askance_server.ledger.memory import MemoryLedger
 from askance_server.ledger.sqlite import SqliteLedger
@@ -34,6 +36,7 @@ from tests.server.ledger.faults import (
     Operation,
     Snapshot,
     prepare,
+    read_once,
     snapshot,
     told,
 )
@@ -194,6 +197,8 @@ def sweep(directory: Path, kind: type[SqliteLedger], operation: Operation) -> St
 def program(directory: str, kind: str, *operations: str) -> None:
     """Sweep, and print what was found."""
     sqlite.CHECKPOINT_AFTER = 1  # type: ignore[misc]
+    base.read_entry = read_once
+    gc.freeze()  # Else each child would copy what it never changes.
     found = {name: asdict(sweep(Path(directory), KINDS[kind], OPERATIONS[name])) for name in operations}
     print(json.dumps(found))
 

@@ -18,6 +18,7 @@ from askance_server.aggregator import Aggregator
 from askance_server.ledger import sqlite
 from askance_server.ledger.sqlite import SqliteLedger
 from tests.harness.figures import Figures
+from tests.harness.memory import on_disk  # noqa: F401 - the fixture tmp_path
 from tests.harness.postgres import MortalPostgres
 from tests.harness.servers import Service
 from tests.server.ledger.crashing import (

@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 import pytest
 
+from askance_server.ledger import base
 from askance_server.ledger.base import Ledger, Verdict
 from askance_server.ledger.postgres import PostgresLedger
 from askance_server.ledger.postgres import ledger as postgres_ledger
@@ -39,6 +40,7 @@ from tests.server.ledger.faults import (
     cut,
     prepare,
     raising,
+    read_once,
     within_bytes,
 )
 from tests.server.ledger.ledgers import Keeper, PostgresKeeper
@@ -61,6 +63,7 @@ operations = pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.fixture
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A place for embedded ledgers, in memory where there is one; each closing writes a checkpoint."""
+    monkeypatch.setattr(base, "read_entry", read_once)
     monkeypatch.setattr(sqlite, "CHECKPOINT_AFTER", 1)
     memory = Path("/dev/shm")
     if not os.access(memory, os.W_OK):

@@ -61,12 +61,14 @@ from askance_server.ledger import (
     Users,
     Verdict,
     Verdicts,
+    base,
 )
 from askance_server.ledger.memory import MemoryLedger
 from askance_server.ledger.postgres import PostgresLedger
 from askance_server.ledger.sqlite import FILE, SqliteLedger
 from askance_server.ledger.sqlite import ledger as sqlite
 from tests.protocol.studies import HEIGHT, LN_3, MASKED_BIT, MASKED_CELL, TABLE, WHICH, part, round_of, study
+from tests.server.ledger.faults import read_once
 
 pytest_plugins = ("tests.server.ledger.ledgers",)
 
@@ -423,6 +425,8 @@ def live(fresh: Callable[[], Opener], runs: int, *, shrink: bool = True) -> Coun
 @pytest.fixture
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A place for embedded ledgers, in memory where there is one: here nobody pulls the plug."""
+    # What is the same bytes is the same entry: lives are many, and each is opened often.
+    monkeypatch.setattr(base, "read_entry", read_once)
     # Else no life is long enough for a checkpoint.
     monkeypatch.setattr(sqlite, "CHECKPOINT_AFTER", 3)
     memory = Path("/dev/shm")

@@ -13,6 +13,7 @@ from typing import Final
 import pytest
 
 from tests.harness.figures import Figures
+from tests.harness.memory import on_disk  # noqa: F401 - the fixture tmp_path
 from tests.server.ledger.rooms import MarksEarly, MarksLate, Room, TellsAnew, judge_room, kill_room
 
 pytest_plugins = ("tests.server.ledger.ledgers",)
