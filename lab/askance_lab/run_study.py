@@ -14,6 +14,8 @@ from itertools import chain
 from operator import add
 from typing import ClassVar, Final, TypeVar
 
+import numpy as np
+
 from askance_client.population import Population
 from askance_client.simulation.blocks import BLOCK, blocks_of, reports_of
 from askance_lab.engines import Engine
@@ -21,7 +23,7 @@ from askance_protocol.rounds import PreparedRound, RoundSpec, StudySpec, prepare
 from askance_protocol.rounds.bulletin import RoundAnswered, RoundClosed, RoundPublished, StudyEnded
 from askance_protocol.tally import Tally, tally_in_turn
 from askance_server.core.in_memory import StudyInMemory
-from askance_server.core.planning import Slots, slots_of, terms_of
+from askance_server.core.planning import SLOTS, Slots, slots_of, terms_of
 from askance_server.core.replay import ReplayError
 from askance_server.core.strategy import Strategy
 from askance_server.core.study import Ended, Paused, Waiting, step
@@ -67,6 +69,14 @@ class SlotCount:
         return slots_of(self.study, users)
 
 
+def added(counts: Iterable[Slots]) -> Slots:
+    """The sum of these, of which there is one at a time."""
+    summed = np.zeros(SLOTS, np.int64)
+    for each in counts:
+        summed += each
+    return summed
+
+
 def run_study(
     study: StudySpec,
     strategy: Strategy,
@@ -78,7 +88,7 @@ def run_study(
 ) -> StudyInMemory:
     """Run a study over the first users of a population (KLNRS11, Def. 5.3). Without a seed the noise is real."""
     work: Engine = engine or _in_turn
-    view = StudyInMemory(study, strategy, users, clock, lambda: reduce(add, work(SlotCount(study), tasks_of(users))))
+    view = StudyInMemory(study, strategy, users, clock, lambda: added(work(SlotCount(study), tasks_of(users))))
     # 1. Publish. What users will be asked of, and the most that it may cost them, stands first on the bulletin.
     view.publish()
     while True:

@@ -41,6 +41,7 @@ print(json.dumps([f"{name} {word}".rstrip() for name in inner for word in inner[
 CALLS: list[tuple[str, int]] = [
     ("ask Tea? --choices yes,no --until 1s --server {url} --operator-token {operator} --out answers", 7),
     ("audit --kind binary --epsilon 1 --samples 2000", 0),
+    ("backup --database {data} --out backup", 0),
     ("channel describe --kind binary --epsilon 1", 0),
     ("channel sample --kind kary --epsilon 1 --k 3 --input 1 --n 5", 0),
     ("channel compare --cells 4 --epsilon 1", 0),
@@ -64,6 +65,8 @@ CALLS: list[tuple[str, int]] = [
     ("run mean --users 200 --server {url} --operator-token {operator} --enrolment-token {enrolment}", 0),
     ("schema me.csv", 0),
     ("page --json", 0),
+    ("restore backup --database restored --accept-loss", 0),
+    ("upgrade --check --database restored", 0),
     ("separation --d 3", 2),
     ("serve --host nowhere.invalid", 2),
     ("serve --certificate none.pem --key none.pem", 2),
@@ -217,7 +220,7 @@ def served(installed: Installed) -> Iterator[dict[str, str]]:
         assert line, process.communicate()
         found = json.loads(line)
         tokens = {"operator": found["operator_token_file"], "enrolment": found["enrolment_token_file"]}
-        yield {"url": found["url"], **tokens}
+        yield {"url": found["url"], "data": str(installed.folder / "data"), **tokens}
     finally:
         process.terminate()
         process.communicate(timeout=120)
@@ -348,7 +351,15 @@ def test_the_wheel_says_what_it_is(built: Built) -> None:
     metadata = built.metadata()
     assert metadata["Name"] == "askance"
     assert metadata["License-Expression"] == "MIT"
-    assert set(metadata.get_all("Provides-Extra") or []) == {"dask", "dev", "docs", "lab", "postgres", "server"}
+    assert set(metadata.get_all("Provides-Extra") or []) == {
+        "dask",
+        "dev",
+        "docs",
+        "lab",
+        "notebooks",
+        "postgres",
+        "server",
+    }
     assert str(metadata.get_payload()).startswith("# Askance")
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-_DISK: Final = "ASKANCE_TESTS_DISK"
+_DISK: Final = "TESTS_ON_DISK"
 """The variable that names where temporary files lie by themselves; workers have it from whoever starts them."""
 
 

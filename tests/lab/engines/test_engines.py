@@ -29,7 +29,7 @@ from askance_lab.engines import LostWorkerError, WorkerPool, engine, engine_name
 from askance_lab.engines import dask as dask_engine
 from askance_lab.engines.dask import TOGETHER, ClusterError, Dask, portion
 from askance_lab.engines.shared.workers import IN_FLIGHT
-from askance_lab.run_study import run_study
+from askance_lab.run_study import Collection, run_study
 from askance_protocol.errors import MissingExtraError, UsageError
 from askance_server.strategies.registry import registry
 from tests.harness.marks import SECONDS
@@ -192,7 +192,7 @@ def test_a_worker_that_is_killed_in_the_middle_of_a_round_changes_no_tally(worke
 
     def killing(function: Any, tasks: Any) -> Iterator[Any]:
         for number, result in enumerate(workers(function, tasks)):
-            if number == 1:
+            if number == 1 and isinstance(function, Collection):
                 os.kill(victim, signal.SIGKILL)
             yield result
 
