@@ -32,6 +32,7 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 _TASKS: Final = 32
+_PIECES: Final = 8
 _BLOCKS: Final = 32
 """Blocks of a task, at most: some tenths of a second of work, beside which a few milliseconds of sending are little."""
 
@@ -88,7 +89,7 @@ def run_study(
 ) -> StudyInMemory:
     """Run a study over the first users of a population (KLNRS11, Def. 5.3). Without a seed the noise is real."""
     work: Engine = engine or _in_turn
-    view = StudyInMemory(study, strategy, users, clock, lambda: added(work(SlotCount(study), tasks_of(users))))
+    view = StudyInMemory(study, strategy, users, clock, lambda: added(work(SlotCount(study), pieces_of(users))))
     # 1. Publish. What users will be asked of, and the most that it may cost them, stands first on the bulletin.
     view.publish()
     while True:
@@ -131,6 +132,11 @@ def tasks_of(users: int) -> list[range]:
     """The users in tasks of whole blocks: some tens of tasks, so that workers end together, or large ones."""
     blocks = -(-users // BLOCK)
     return list(blocks_of(range(users), BLOCK * min(max(1, blocks // _TASKS), _BLOCKS)))
+
+
+def pieces_of(users: int) -> list[range]:
+    """The users in few pieces: what is counted of each is half a megabyte, whatever its size."""
+    return list(blocks_of(range(users), max(BLOCK, -(-users // _PIECES))))
 
 
 def collected(asked: Collection, users: range) -> list[Tally]:
