@@ -176,7 +176,7 @@ class RoundStates(Sequence[tuple[str, RoundState]]):
         return chain(self.answered, self.others)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, RoundStates | tuple) and tuple(self) == tuple(other)
+        return tuple(self) == (tuple(other) if isinstance(other, RoundStates) else other)
 
     def __hash__(self) -> int:
         return hash(tuple(self))

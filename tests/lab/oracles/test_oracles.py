@@ -576,13 +576,15 @@ def backwards(function: Any, tasks: Any) -> Any:
 
 def test_a_pooled_run_is_the_same_for_the_same_seed_whatever_the_engine() -> None:
     """Blocks have streams of their own: no engine, no number of workers and no order changes a single report."""
-    assert shards(engine()) == shards(engine("dask")) == shards(backwards)
+    with engine("dask") as dask:
+        assert shards(engine()) == shards(dask) == shards(backwards)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", engine_names())
 def test_several_workers_give_the_numbers_of_one(name: str) -> None:
-    assert shards(engine(name, 2)) == shards(engine())
+    with engine(name, 2) as workers:
+        assert shards(workers) == shards(engine())
 
 
 def test_in_process_and_over_http_the_same_users_send_the_same_reports(tmp_path: Path) -> None:
