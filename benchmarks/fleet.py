@@ -6,10 +6,10 @@ Prints one JSON object; exits 6 where a figure misses its goal. All of it in one
 before; `account` is `GET /v1/me` alone, of users with one report, `noop` as many requests to FastAPI's no-op on a
 server of its own. `gateway` speaks for a million users.
 
-The server has a share of the same processors, and the loop shows the most that it can do. So what two processes gain is
-measured beside a stand-in that computes nothing (`standin.py`), by `one_alone` and `two_alone`: what a server on a
-machine of its own would be. What a fleet's process computes for a user is `client`: users a second of its own processor
-time.
+The server has a share of the same processors, and the loop shows the most that it can do. So `one_alone` and
+`two_alone` are beside a stand-in that computes nothing (`standin.py`), as a server on a machine of its own would be.
+The goals are those of both ways. What a fleet's process computes for a user is `client`: users a second of its own
+processor time.
 
     python benchmarks/fleet.py [--turns N] [--planted NAME]
 """
@@ -47,7 +47,7 @@ ASKED: Final = 4_000
 CONNECTIONS: Final = 32
 CAP: Final = "100"
 EPSILON: Final = "0.1"
-GOALS: Final = {"of_the_loop": 0.35, "of_httpx": 2.5, "account_of_noop": 0.6, "two_of_one": 1.6}
+GOALS: Final = {"of_the_loop": 0.35, "of_httpx": 3.68, "account_of_noop": 0.6, "two_of_one": 1.6}
 MILLION: Final = 1_000_000
 GATEWAY_SECONDS: Final = 10
 WANTED: Final = 3_000
@@ -239,13 +239,13 @@ def main() -> int:
     figures = {
         "of_the_loop": timed.ratio("loop", "one", at_least=GOALS["of_the_loop"]),
         "of_httpx": timed.ratio("httpx", "one", at_least=GOALS["of_httpx"]),
-        "two_of_one": timed.ratio("one_alone", "two_alone", at_least=GOALS["two_of_one"]),
-        "two_of_one_beside_the_server": timed.ratio("one", "two"),
+        "two_of_one": timed.ratio("one", "two", at_least=GOALS["two_of_one"]),
+        "two_of_one_alone": timed.ratio("one_alone", "two_alone", at_least=GOALS["two_of_one"]),
         "four_of_one_beside_the_server": timed.ratio("one", "four"),
         "gateway_seconds": Figure(tuple(timed.seconds["gateway"]), at_most=GATEWAY_SECONDS),
         "account_of_noop": timed.ratio("noop", "account", at_least=GOALS["account_of_noop"]),
         "client": Figure(tuple(USERS / seconds for seconds in computed)),
-        "users_a_second": timed.rate("one", USERS),
+        "users_a_second": timed.rate("one", USERS, at_least=WANTED),
         "users_a_second_of_two": timed.rate("two", USERS),
         "users_a_second_alone": timed.rate("one_alone", USERS, at_least=WANTED),
         "users_a_second_of_two_alone": timed.rate("two_alone", USERS),

@@ -27,8 +27,6 @@ from askance_lab.engines import Engine
 
 _DRAWN_PER_SECOND: Final = 8
 _SECONDS_BEFORE_A_QUIET_ONE: Final = 0.5
-_LONG: Final = 2.0
-"""Seconds after which work that is no round is shown."""
 _SECONDS_ELSEWHERE: Final = 2.0
 _LONGEST_BAR, _SHORTEST_BAR, _SHORTEST_LABEL = 40, 6, 8
 
@@ -233,7 +231,7 @@ class CountedEngine:
         begin, done = self.bar.clock(), 0
         for amount, result in zip(amounts, self.engine(function, tasks), strict=False):
             done += amount
-            if self.bar.clock() - begin >= _LONG:
+            if self.bar.clock() - begin >= _SECONDS_ELSEWHERE:
                 if self.bar.label != label:
                     self.bar.begin(label, sum(amounts))
                 self.bar.at(done)

@@ -15,7 +15,7 @@ from collections.abc import Generator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, LiteralString
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -95,12 +95,7 @@ def refuse_tables(url: str) -> None:
     query = """
         SELECT count(*) FROM pg_class
         WHERE relkind IN ('r', 'p', 'v', 'S') AND relnamespace = ANY(current_schemas(false)::regnamespace[])"""
-    with closing(connect(url)) as link:
-        try:
-            taken = first(ask(link, query))
-        except psycopg.Error as error:
-            raise failure(url, error) from None
-    if taken:
+    if taken := _asked(url, query):
         what = f"is not empty: it has {taken} tables and sequences"
         raise DataError(what, where=shown(url), remedy="name an empty database: createdb NAME")
 
@@ -110,14 +105,18 @@ def refuse_connections(url: str) -> None:
     query = """
         SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND application_name = 'askance' AND pid <> pg_backend_pid()"""
-    with closing(connect(url)) as link:
-        try:
-            servers = first(ask(link, query))
-        except psycopg.Error as error:
-            raise failure(url, error) from None
-    if servers:
+    if servers := _asked(url, query):
         what = f"is in use: servers have {counted(servers, 'connection')} to it"
         raise LedgerBusyError(what, where=shown(url), remedy="stop all servers, then run it again")
+
+
+def _asked(url: str, query: LiteralString) -> int:
+    """The one number that a query gives."""
+    with closing(connect(url)) as link:
+        try:
+            return int(first(ask(link, query)))
+        except psycopg.Error as error:
+            raise failure(url, error) from None
 
 
 def _run(program: str, url: str | None, *arguments: str) -> None:
