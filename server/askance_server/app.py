@@ -18,8 +18,9 @@ from starlette.responses import Response
 
 from askance_protocol.errors import AskanceError
 from askance_server.aggregator import Aggregator
-from askance_server.api import description, events, health, rounds, studies, users
+from askance_server.api import batches, description, events, health, rounds, studies, users
 from askance_server.api.accounts import AccountPath
+from askance_server.api.batches import BatchPath
 from askance_server.api.cross_origin import CrossOrigin
 from askance_server.api.limits import Limits
 from askance_server.api.reports import ReportPath
@@ -111,7 +112,7 @@ def create_app(
         # No type is JSON. There are no cookies, so a foreign page has nothing to gain by leaving it out.
         strict_content_type=False,
     )
-    for resource in (studies, events, users, rounds, health):
+    for resource in (studies, events, users, rounds, batches, health):
         app.include_router(resource.router)
     app.include_router(pages)
     app.include_router(take_part_page)
@@ -122,6 +123,7 @@ def create_app(
     app.add_middleware(Limits, body_limit=chosen.body_limit, state=app.state)
     app.add_middleware(KeptPages)
     # The last that is added comes first: a report passes through the last two, an account through three.
+    app.add_middleware(BatchPath)
     app.add_middleware(AccountPath)
     app.add_middleware(ReportPath)
     app.add_middleware(CrossOrigin)

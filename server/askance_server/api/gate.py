@@ -17,7 +17,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
-from starlette.types import Message, Scope
+from starlette.types import Message, Receive, Scope
 
 from askance_server.aggregator import Aggregator
 from askance_server.api.connections import EXTENSION
@@ -83,7 +83,7 @@ class GatedRoute(APIRoute):
                 return await handle(request)
             settings = request.app.state.aggregator.settings
             most = settings.body_limit if limits[0] is None else min(limits[0], settings.body_limit)
-            return await handle(_with_body(request, await _body(request, most)))
+            return await handle(_with_body(request, await read_body(request.receive, most)))
 
         return gated
 
@@ -101,11 +101,11 @@ def _all(dependant: Dependant) -> Iterator[Dependant]:
         yield from _all(each)
 
 
-async def _body(request: Request, most: int) -> bytes:
+async def read_body(receive: Receive, most: int) -> bytes:
     """The body, read no further than the limit."""
     pieces, size = list[bytes](), 0
     while True:
-        message = await request.receive()
+        message = await receive()
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         pieces.append(message.get("body", b""))

@@ -22,6 +22,7 @@ import hmac
 import re
 import time
 from binascii import a2b_base64, b2a_base64
+from functools import lru_cache
 from typing import Final
 
 from askance_protocol.errors import ProtocolError
@@ -31,6 +32,7 @@ from askance_server.auth.tokens import (
     EnrolmentOverError,
     EnrolmentToken,
     ForbiddenError,
+    GatewayToken,
     T,
     Token,
     UserToken,
@@ -39,6 +41,9 @@ from askance_server.auth.tokens import (
 KEY_BYTES: Final = 32
 MAX_TOKEN: Final = 1024
 """Characters of the longest token that is looked at."""
+
+_GATEWAYS: Final = 64
+"""Gateways whose tokens are remembered: the last that were shown."""
 
 _DERIVATION: Final = b"askance token 1 "
 _FINGERPRINT: Final = b"askance key fingerprint 1"
@@ -57,7 +62,7 @@ _USER_HEADER: Final = _TAG + 1 + 43
 class Keys:
     """The keys of all roles: they make and verify tokens. They are the server's only secrets, and are never shown."""
 
-    __slots__ = ("_macs", "_user_mac", "fingerprint")
+    __slots__ = ("_macs", "_user_mac", "fingerprint", "gateway_token")
 
     def __init__(self, server_key: bytes) -> None:
         if len(server_key) != KEY_BYTES:
@@ -68,6 +73,9 @@ class Keys:
             for role in ROLES
         }
         self._user_mac = self._macs[UserToken.role]
+        self.gateway_token = lru_cache(_GATEWAYS)(self._gateway_token)
+        """The gateway that an Authorization header names. Thousands of batches come with one token, which says the same
+        each time: it neither expires nor is revoked. What is refused is not remembered."""
         self.fingerprint = hmac.digest(server_key, _FINGERPRINT, "sha256").hex()
         """Tells this key from another one, and nothing else: no token can be made with it."""
 
@@ -101,6 +109,9 @@ class Keys:
             # Another spelling of the scheme, or a token that is refused: nothing here is in a hurry.
             return self.read(bearer(authorization), UserToken)
         return UserToken.unpack(a2b_base64(authorization[_PAYLOAD:_TAG].translate(_PLAIN)))
+
+    def _gateway_token(self, authorization: bytes | None) -> GatewayToken:
+        return self.read(bearer(authorization), GatewayToken)
 
     def _genuine(self, text: str) -> Token:
         """The token, of any role, that this server wrote as `text`."""
