@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -39,6 +39,13 @@ from askance_server.strategies.registry import registry
 from askance_server.workers import Workers
 
 _LOG = logging.getLogger(__name__)
+
+_NO_TELEMETRY: Final[Mapping[str, Any]] = {
+    "telemetry": dict.fromkeys(("tracing", "metrics", "logs", "operation_spans", "auto_configure"), False)
+}
+"""By itself the framework would tell every collector that is set up in this process, or named by an environment
+variable, who sent what when, and what an error said. `metrics` and `logs` say what may be known. An older framework
+has no such thing, and takes this for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +118,7 @@ def create_app(
         redoc_url=None,
         # No type is JSON. There are no cookies, so a foreign page has nothing to gain by leaving it out.
         strict_content_type=False,
+        **_NO_TELEMETRY,
     )
     for resource in (studies, events, users, rounds, batches, health):
         app.include_router(resource.router)
