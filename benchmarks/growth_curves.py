@@ -564,8 +564,8 @@ CURVES: Final = (
         "studies",
         decades(1, 1000),
         "a user's account, of whom one study of all has a report",
-        FLAT,
-        "her own reports",
+        LINEAR,
+        "the book of each round is asked until she has spent no more: an index by user takes more than 8 bytes a user",
         studies_and_an_account,
     ),
 )
