@@ -61,7 +61,12 @@ LISTED: Final = (
     Listed("engines", 80, "Local and Dask workers", "processors: two workers on two"),
     Listed("kernels", 40, "Channels, beside `rng.random(n) < p`", "AES-CTR, and memory"),
     Listed("documents", 20, "Documents printed and checked", "counts, which no machine changes"),
-    Listed("ingest", 180, "Reports to a server, beside FastAPI's no-op", "Python on the one core of the server"),
+    Listed(
+        "ingest",
+        180,
+        "Reports to a server, beside FastAPI's no-op",
+        "Python on the one core of the server, and the disk: each batch waits until it confirms",
+    ),
     Listed("latency", 60, "Waits for a receipt at half of what a server can do", "the disk, which has to confirm"),
     Listed("counts", 40, "Tallies drawn from their joint law", "questions and slots, whatever the number of users"),
     Listed("server_size", 120, "Large servers: start and memory", "reading the log, and the bytes of each user"),

@@ -263,10 +263,24 @@ def measure(sizes: Sizes, planted: str | None) -> dict[str, Any]:
             "users": [FEW, sizes.many],
             "runs": sizes.runs,
             # Without cores and a disk to itself, the absolute figures say more of the neighbours than of the server.
+            "disk_milliseconds": disk(directory),
             "machine_load": [round(load, 2) for load in (before, os.getloadavg()[0])],
             "resident_megabytes_after_all_runs": many.server.megabytes()["VmRSS"],
         }
         return figures
+
+
+def disk(directory: Path) -> float:
+    """Milliseconds until the disk confirms as many bytes as a batch has, of which each batch waits for one at least."""
+    taken = list[float]()
+    with (directory / "confirmed").open("wb", buffering=0) as file:
+        for _ in range(200):
+            begin = time.perf_counter()
+            file.write(bytes(5 * BATCH))
+            os.fdatasync(file.fileno())
+            taken.append(time.perf_counter() - begin)
+            file.seek(0)
+    return round(1000 * statistics.median(taken), 3)
 
 
 def memory(many: Ours) -> dict[str, Any]:

@@ -74,9 +74,10 @@ class UserKinds:
     def are(self, users: NDArray[np.uint64], kinds: Set[UserKind]) -> Truths:
         """Truths for these users: whether each is of one of these kinds."""
         wanted = np.array([kind in kinds for kind in _KINDS], np.bool)
-        if wanted[self._codes].all():
+        there = wanted[self._codes]
+        if there.all() or not there.any():
             # Whoever they are: most ledgers have users of one kind, and a group of reports is in a hurry.
-            return np.broadcast_to(np.True_, len(users))
+            return np.broadcast_to(there[0], len(users))
         return wanted[self._codes_of(users)]
 
     def runs(self, enrolled: int) -> Iterator[tuple[range, UserKind]]:
