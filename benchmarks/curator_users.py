@@ -4,6 +4,7 @@
 as a search finds, with which nine of ten runs are right. Prints one JSON object; exits 6 where more are needed.
 
     python benchmarks/curator_users.py [runs]
+    python benchmarks/curator_users.py --table      the yardsticks, as docs/theory.md has them
 """
 
 from __future__ import annotations
@@ -42,6 +43,9 @@ class Yardstick(NamedTuple):
 
 def main() -> int:
     """Search, print, compare."""
+    if sys.argv[1:] == ["--table"]:
+        print("\n".join(markdown()))
+        return 0
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     found = {each.name: needed(each, runs) for each in yardsticks()}
     missed = [name for name, each in found.items() if each["ratio"] > MOST]
@@ -73,6 +77,12 @@ def yardsticks() -> list[Yardstick]:
             for d in (8, 64, 512)
         ),
     ]
+
+
+def markdown() -> list[str]:
+    """The yardsticks as a table."""
+    rows = [f"| {each.name} | {each.users:,} |" for each in yardsticks()]
+    return ["| learner | examples |", "|---|--:|", *rows]
 
 
 def cell(key: str, d: int, users: int) -> Yardstick:

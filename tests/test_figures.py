@@ -15,13 +15,11 @@ import pytest
 from benchmarks import coverage, figures, points, survey
 
 ROOT = Path(__file__).parents[1]
-COMMAND = "separation --d 4 --users 300 --seeds 2"
+COMMAND = "askance separation --d 4 --users 300 --seeds 2"
 
 
 def document(path: Path, *lines: str) -> Path:
-    path.write_text(
-        f"`askance {COMMAND}`, in a moment:\n\n```text\n" + "".join(f"{line}\n" for line in lines) + "```\n"
-    )
+    path.write_text(f"`{COMMAND}`, in a moment:\n\n```text\n" + "".join(f"{line}\n" for line in lines) + "```\n")
     return path
 
 
@@ -37,13 +35,25 @@ def test_a_printed_line_passes_and_a_planted_one_is_found(
         monkeypatch.setattr(sys, "argv", ["figures.py", str(document(tmp_path / name, *lines))])
         return figures.main(), json.loads(capsys.readouterr().out)
 
-    assert compared("right.md", head) == (0, {"schema_version": 1, "commands": 1, "lines": 1, "missing": []})
+    counted = {"documents": 1, "commands": 1, "lines": 1}
+    assert compared("right.md", head) == (0, {"schema_version": 1, **counted, "missing": []})
     code, told = compared("wrong.md", head, planted)
     assert (code, told["missing"]) == (6, [{"command": COMMAND, "line": planted}])
 
 
+def test_a_benchmark_that_a_document_names_is_run_too() -> None:
+    shown = "`python benchmarks/curator_users.py --table`, as it is:\n\n```text\n| learner | examples |\n```\n"
+
+    [(command, line)] = figures.lines_of(shown)
+    assert line in figures.run(command)
+
+
 def test_the_documents_have_such_figures() -> None:
-    assert len(list(figures.lines_of((ROOT / "docs" / "separation.md").read_text("utf-8")))) >= 15
+    found = {path.name: len(list(figures.lines_of(path.read_text("utf-8")))) for path in figures.pages()}
+
+    assert found["separation.md"] >= 15
+    # All that there are: a page in a folder of docs is looked at as well.
+    assert {"README.md", "CONTRIBUTING.md", "tutorial-1-coin.md", "one-bit.md", "rest.md"} <= set(found)
 
 
 def rows(text: str, heading: str) -> list[list[str]]:

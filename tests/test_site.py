@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import http.server
 import io
+import json
 import os
 import re
 import subprocess
@@ -33,7 +34,7 @@ from askance_lab.theory.theorem import theorems
 from askance_server import create_app
 from tests.harness.browser import Pages
 from tests.harness.marks import SECONDS
-from website import glossary, hooks, pictures, python_names
+from website import glossary, hooks, notebooks, pictures, python_names
 
 ROOT: Final = Path(__file__).parents[1]
 DOCS: Final = ROOT / "docs"
@@ -190,8 +191,20 @@ def misspelled(paths: Iterable[Path]) -> list[str]:
     return [line.rsplit(": ", 1)[1] for line in said.getvalue().splitlines()]
 
 
+def words_of(path: Path) -> str:
+    """What a notebook says in words."""
+    return "\n\n".join(cell.text for cell in notebooks.form(path).cells if cell.cell_type == "markdown")
+
+
 def test_every_document_is_spelled_as_the_others(tmp_path: Path) -> None:
     assert misspelled(DOCUMENTS) == []
+    lessons = [tmp_path / f"{path.stem}.md" for path in notebooks.PATHS]
+    for lesson, path in zip(lessons, notebooks.PATHS, strict=True):
+        lesson.write_text(words_of(path), "utf-8")
+    assert misspelled(lessons) == []
+    # The control of what is read of a notebook.
+    lessons[0].write_text(words_of(notebooks.PATHS[0]).replace("people", "poeple"), "utf-8")
+    assert {each.split()[0] for each in misspelled(lessons)} == {"poeple"}
     # The control: a slip, an American word, and one with -ise.
     (tmp_path / "a.md").write_text("Teh colors are randomised, and so are the sanitizers.")
     assert [each.split()[0] for each in misspelled([tmp_path / "a.md"])] == ["Teh", "colors", "randomised"]
@@ -286,7 +299,7 @@ def test_the_pictures_are_as_they_are_drawn_now(tmp_path: Path) -> None:
     for name in pictures.PICTURES:
         text = (pictures.FOLDER / name).read_text("utf-8")
         (tmp_path / name).write_text(text.replace("312,000", "312,001"), "utf-8")
-    assert stale(tmp_path) == ["separation.svg"]
+    assert stale(tmp_path) == ["separation.svg", "separation-narrow.svg"]
 
 
 def unrun(text: str) -> list[str]:
@@ -299,46 +312,6 @@ def test_every_step_of_the_tutorial_is_run() -> None:
     assert [body for path in TUTORIAL for body in unrun(path.read_text("utf-8"))] == ["pip install askance\n"]
     # The control.
     assert unrun("```text\naskance demo\n```\n") == ["askance demo\n"]
-
-
-REPEATED: Final = [
-    (
-        "tutorial-5-separation.md",
-        "190 of 200 in rounds and 95 of 200 at once",
-        "separation.md",
-        "3,000  in rounds        190/200",
-    ),
-    (
-        "tutorial-5-separation.md",
-        "190 of 200 in rounds and 95 of 200 at once",
-        "separation.md",
-        "3,000  at once           95/200",
-    ),
-    ("tutorial-5-separation.md", "4.2 · 10²⁰", "separation.md", "  64    4.2e+20   7.2e+20  205,553   312,000"),
-    ("tutorial-5-separation.md", "a factor of 10¹⁵", "separation.md", "1.4e+15"),
-    ("rounds.md", "at least 1.7 times as many", "separation.md", "190/200       1.7"),
-    ("rounds.md", "10¹⁵ times as many", "separation.md", "1.4e+15"),
-    ("rounds.md", "of 4,095 values four times as many", "telemetry.md", "| 13.3 | 35,555 | 4.31 |"),
-    ("rounds.md", "would need 1.78 times as many", "telemetry.md", "would need 1.78 times as"),
-]
-"""What a page repeats, and where the number stands that a command has printed."""
-
-
-def drifted(repeated: Iterable[tuple[str, str, str, str]]) -> list[tuple[str, str]]:
-    """Numbers that are said in one page, and not, or no longer, in the page that they are from."""
-    flat = {path.name: " ".join(path.read_text("utf-8").split()) for path in DOCS.glob("*.md")}
-    return [
-        (page, said)
-        for page, said, source, printed in repeated
-        if said not in flat[page] or " ".join(printed.split()) not in flat[source]
-    ]
-
-
-def test_numbers_that_the_explanations_repeat_are_those_that_commands_have_printed() -> None:
-    assert drifted(REPEATED) == []
-    # The control: one more.
-    (page, said, source, printed), *_ = REPEATED
-    assert drifted([(page, said, source, printed.replace("190", "191"))]) == [(page, said)]
 
 
 # ----------------------------------------------------------------------------------------------------- in a browser
@@ -364,18 +337,32 @@ def violations(page: Page) -> list[str]:
     return [each["id"] for each in Axe().run(page).response["violations"]]
 
 
+def pages_of(site: Path) -> list[str]:
+    """All pages, by their addresses in the site."""
+    return sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html") if path.name != "404.html")
+
+
+def barriers(page: Page, address: str) -> list[str]:
+    """What axe finds on a page, and whether it is wider than its window."""
+    page.goto(address)
+    page.evaluate("() => new Promise(done => setTimeout(done, 100))")
+    wide = not page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+    return [*violations(page), *(["wider than its window"] if wide else [])]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [360, 1280])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_no_page_has_a_barrier_or_is_wider_than_its_window(
-    pages: Pages, served: str, width: int, *, dark: bool
+    pages: Pages, served: str, site: Path, width: int, *, dark: bool
 ) -> None:
+    """Some pages in each of the four ways, and each page in one of them, in turns."""
     page = pages.open(f"{served}/index.html", width=width, dark=dark)
-    for name in ("index", "tutorial-5-separation"):
-        page.goto(f"{served}/{name}.html")
-        page.evaluate("() => new Promise(done => setTimeout(done, 100))")
-        assert violations(page) == [], name
-        assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth"), name
+    turn = 2 * dark + (width == 360)
+    always = {"index.html", "tutorial-5-separation.html", "notebooks/1-randomized-response.html"}
+    for number, name in enumerate([*pages_of(site), "404.html"]):
+        if name in always or number % 4 == turn:
+            assert barriers(page, f"{served}/{name}") == [], name
     # Light and dark differ, and the control of axe.
     paper = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
     assert paper == ("rgb(18, 20, 24)" if dark else "rgb(250, 250, 248)")
@@ -385,16 +372,94 @@ def test_no_page_has_a_barrier_or_is_wider_than_its_window(
 
 
 @pytest.mark.slow
+def test_control_a_page_that_is_too_wide_is_found(pages: Pages, tmp_path: Path) -> None:
+    (tmp_path / "wide.html").write_text(
+        "<!doctype html><html lang=en><title>A</title><main><h1>A</h1><p style=width:500px>B</main>"
+    )
+    page = pages.open("about:blank", width=360)
+    assert barriers(page, (tmp_path / "wide.html").as_uri()) == ["wider than its window"]
+
+
+def drawings(page: Page, address: str) -> list[tuple[str, bool]]:
+    """The drawings of a page as they are shown: the file, and whether all of its width is seen at once."""
+    page.goto(address)
+    shown = """() => [...document.querySelectorAll("img[src*='pictures/']")].map(each => {
+        const box = each.getBoundingClientRect()
+        return [each.currentSrc.split("/").pop(), box.left >= 0 && box.right <= innerWidth && each.complete]
+    })"""
+    return [(name, whole) for name, whole in page.evaluate(shown)]
+
+
+@pytest.mark.slow
+def test_a_phone_gets_drawings_of_its_own_which_are_seen_whole(pages: Pages, served: str, site: Path) -> None:
+    phone, desk = (pages.open(f"{served}/index.html", width=width) for width in (360, 1280))
+    every = list[tuple[str, bool]]()
+    for name in (each for each in pages_of(site) if 'src="pictures/' in (site / each).read_text("utf-8")):
+        found = drawings(phone, f"{served}/{name}")
+        # The control: where there is room, it is the other one.
+        wide = [file.replace(pictures.NARROW, "") for file, _ in found]
+        assert [file for file, _ in drawings(desk, f"{served}/{name}")] == wide
+        every += found
+    assert {name for name, _ in every} == {name for name in pictures.PICTURES if pictures.NARROW in name}
+    assert all(whole for _, whole in every)
+
+
+def test_a_picture_is_suited_to_a_phone_or_to_the_dark_or_left_as_it_is() -> None:
+    def made(source: str) -> str:
+        return hooks._IMAGE.sub(hooks.suited, f'<p><img alt="a" src="{source}" /></p>')
+
+    assert '<source media="(max-width: 44em)" srcset="../pictures/coin-narrow.svg">' in made("../pictures/coin.svg")
+    assert 'class="plot wide"' in made("landscape/landscape.svg")
+    assert 'class="plot"' in made("1-randomized-response-05.svg")
+    for other in ("architecture/rooms.svg", "pages/wall.png", "pictures/none.svg"):
+        assert made(other) == f'<p><img alt="a" src="{other}" /></p>'
+
+
+# ----------------------------------------------------------------------------------------------------------- search
+
+
+def unindexed(site: Path, index: str) -> list[str]:
+    """Pages that a search could not find: no section of theirs is in the index."""
+    there = {each["location"].partition("#")[0] for each in json.loads(index)["docs"] if each["text"] or each["title"]}
+    return [name for name in pages_of(site) if name not in there]
+
+
+def test_every_page_is_in_the_index_of_the_search(site: Path) -> None:
+    index = (site / "search" / "search_index.json").read_text("utf-8")
+    assert unindexed(site, index) == []
+    # The control: an index with a page left out.
+    read = json.loads(index)
+    read["docs"] = [each for each in read["docs"] if not each["location"].startswith("tutorial-3-wallet.html")]
+    assert unindexed(site, json.dumps(read)) == ["tutorial-3-wallet.html"]
+    # What is read from the disk is the same.
+    on_disk = (site / "search" / "search_index.js").read_text("utf-8")
+    assert json.loads(on_disk[on_disk.index("{") : on_disk.rindex("}") + 1]) == json.loads(index)
+
+
+def looked_for(page: Page, words: str) -> str:
+    """What the search says of some words."""
+    field, meta = page.locator(".md-search__input"), page.locator(".md-search-result__meta")
+    for _ in range(SECONDS):
+        field.fill("")
+        field.press_sequentially(words)
+        # Until the index is read, what is typed waits for the next key.
+        with suppress(NotInTime):
+            page.locator(".md-search-result__meta", has_text="match").wait_for(timeout=1000)
+            break
+    return meta.inner_text()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("on_disk", [False, True], ids=["served", "on disk"])
 def test_a_word_is_found_without_another_host(pages: Pages, served: str, site: Path, *, on_disk: bool) -> None:
     """What `pages` watches: no request leaves this machine, and nothing stands on the console."""
-    page = pages.open(f"{site.as_uri() if on_disk else served}/index.html")
-    field, found = page.locator(".md-search__input"), page.locator(".md-search-result__item")
-    # Until the index is read, what is typed waits for the next key.
-    for _ in range(SECONDS):
-        field.fill("")
-        field.press_sequentially("wallet refuses")
-        with suppress(NotInTime):
-            found.first.wait_for(timeout=1000)
-            break
-    assert "allet" in found.first.inner_text()
+    start = f"{site.as_uri() if on_disk else served}/index.html"
+    page = pages.open(start)
+    assert re.match(r"\d+ matching", looked_for(page, "wallet refuses"))
+    assert "allet" in page.locator(".md-search-result__item").first.inner_text()
+    # The control: a word that is on no page.
+    nowhere = "qzxvwk"
+    assert not any(nowhere in (site / name).read_text("utf-8") for name in pages_of(site))
+    page = pages.open(start)
+    assert looked_for(page, nowhere) == "No matching documents"
+    assert page.locator(".md-search-result__item").count() == 0

@@ -1,13 +1,16 @@
 """The pictures of the documents that are drawn: `python -m website.pictures` writes them into docs/pictures.
 
 Every number on them is computed here. One file serves light and dark, because it asks what the reader's system prefers.
-Hatched stays on the phone; solid accent leaves it; grey is public. In rounds ● and at once ■ differ in shape, too.
+Each is drawn twice: as wide as a column of text, and, with NARROW in its name, as wide as a phone, where nothing may be
+too small to read. Hatched stays on the phone; solid accent leaves it; grey is public. In rounds ● and at once ■ have
+shapes of their own, too.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Final
@@ -17,6 +20,9 @@ from askance_lab.experiments.separation.users import DIMENSIONS, shown, table
 from askance_protocol import BinaryResponse
 from askance_server.dashboard.charts import Axis
 
+NARROW: Final = "-narrow"
+PHONE: Final = 360
+"""Width of a drawing for a phone."""
 FOLDER: Final = Path(__file__).parents[1] / "docs" / "pictures"
 CHANNEL: Final = BinaryResponse(1_000_000)
 STYLE: Final = """
@@ -149,8 +155,6 @@ def intervals(x: float, y: float, width: float, rows: Mapping[int, tuple[float, 
 
 def one_bit_leaves() -> str:
     """What all of it is, on the first page."""
-    rows = {users: poll(users, 0.3) for users in (10, 30, 60, 120)}
-    share, low, high = rows[120]
     small = [(168, 84, 0), (226, 84, 0), (168, 194, 1), (226, 194, 0)]
     return picture(
         1000,
@@ -167,13 +171,53 @@ def one_bit_leaves() -> str:
             *(phone(x, y, 46, value) for x, y, value in small),
             coin(346, 72, 180),
             _ways(584, 122, 250, 652),
-            '<rect class="box" x="660" y="80" width="320" height="222" rx="12"/>',
-            text(684, 138, percent(share), "big"),
-            text(822, 122, "yes, between", "q"),
-            text(822, 142, f"{math.floor(100 * low)} % and {math.ceil(100 * high)} %", "q"),
-            intervals(738, 176, 220, rows),
+            _poll_card(660, 80, 320),
         ],
     )
+
+
+def one_bit_leaves_narrow() -> str:
+    """The same on a phone: one part below the other."""
+    small = [(168, 72, 0), (234, 72, 0), (300, 72, 1), (168, 176, 1), (234, 176, 0), (300, 176, 0)]
+    return picture(
+        PHONE,
+        920,
+        "One bit leaves the phone",
+        [
+            text(8, 26, "Your answer stays.", "t"),
+            text(8, 50, "what is hatched never leaves", "q"),
+            phone(8, 70, 110, 0),
+            *(phone(x, y, 46, value) for x, y, value in small),
+            text(8, 318, "A coin may turn it.", "t"),
+            text(8, 342, f"each, with {percent(float(CHANNEL.probability(0, 1)))}", "q"),
+            coin(52, 360, 220),
+            _down(PHONE / 2, 598, 624),
+            text(8, 654, "The share appears.", "t"),
+            text(8, 678, "with its interval; nobody's answer does", "q"),
+            _poll_card(1, 696, PHONE - 2),
+        ],
+    )
+
+
+def _poll_card(x: float, y: float, width: float) -> str:
+    """What a poll shows: the share, its interval, and how that narrowed."""
+    rows = {users: poll(users, 0.3) for users in (10, 30, 60, 120)}
+    share, low, high = rows[120]
+    return "".join(
+        [
+            f'<rect class="box" x="{x:g}" y="{y:g}" width="{width:g}" height="222" rx="12"/>',
+            text(x + 24, y + 58, percent(share), "big"),
+            text(x + 162, y + 42, "yes, between", "q"),
+            text(x + 162, y + 62, f"{math.floor(100 * low)} % and {math.ceil(100 * high)} %", "q"),
+            intervals(x + 78, y + 96, width - 100, rows),
+        ]
+    )
+
+
+def _down(x: float, start: float, end: float) -> str:
+    """An arrow downwards."""
+    head = f'<path class="head" d="M{x - 5:g} {end - 10:g}l5 10l5 -10z"/>'
+    return f'<path class="arrow" d="M{x:g} {start:g}V{end - 10:g}"/>{head}'
 
 
 def one_coin() -> str:
@@ -190,15 +234,29 @@ def one_coin() -> str:
     return picture(720, 290, "A coin turns an answer with 27 percent", parts)
 
 
-def more_people() -> str:
+def one_coin_narrow() -> str:
+    """The same on a phone."""
+    parts = [
+        text(8, 26, "what she means", "q"),
+        text(PHONE - 8, 26, "what leaves", "q e"),
+        coin(52, 42, 220),
+        _down(PHONE / 2, 286, 310),
+        text(PHONE / 2, 334, "anybody may see it, and nobody can", "m"),
+        text(PHONE / 2, 356, "tell whether it was turned", "m"),
+    ]
+    return picture(PHONE, 372, "A coin turns an answer with 27 percent", parts)
+
+
+def more_people(width: int = 720, edge: int = 20) -> str:
     """How an interval narrows."""
     rows = {users: poll(users, 0.5) for users in (100, 1000, 10_000, 100_000)}
+    start = edge + 100 if width > PHONE else 92
     parts = [
-        text(20, 28, "people", "q"),
-        text(120, 28, "the share of yes, and its interval", "q"),
-        intervals(120, 58, 560, rows),
+        text(edge, 28, "people", "q"),
+        text(start, 28, "the share of yes, and its interval", "q"),
+        intervals(start, 58, width - start - 2 * edge, rows),
     ]
-    return picture(720, 190, "Intervals of four polls", parts)
+    return picture(width, 190, "Intervals of four polls", parts)
 
 
 def _arrow(path: str, x: float, y: float) -> str:
@@ -242,13 +300,50 @@ def two_rounds() -> str:
     )
 
 
-def needed() -> str:
+def two_rounds_narrow() -> str:
+    """The same on a phone: what is asked below what is held."""
+    word = "0110"
+    cells = "".join(
+        f'<rect class="soft" x="{70 + 44 * k}" y="66" width="38" height="38" rx="6"/>'
+        + text(89 + 44 * k, 91, value, "b m")
+        for k, value in enumerate(word)
+    )
+    return picture(
+        PHONE,
+        452,
+        "Two secrets, two kinds of people",
+        [
+            text(8, 26, "Half of them hold a hint", "t"),
+            text(8, 50, "each one bit of r, at a place that she knows", "q"),
+            text(58, 91, "r =", "b e"),
+            cells,
+            _down(PHONE / 2, 108, 132),
+            f'<rect class="box" x="1" y="136" width="{PHONE - 2}" height="62" rx="10"/>',
+            text(16, 162, "● first round", "roundt"),
+            text(16, 184, "which bits has r?", ""),
+            _down(24, 199, 380),
+            text(42, 226, "it takes r to ask the second", "q"),
+            text(42, 270, "The others hold a puzzle", "t"),
+            text(42, 294, "a parity under r, and a turns all or none", "q"),
+            text(94, 334, "label =", "b e"),
+            '<rect class="soft" x="104" y="310" width="254" height="38" rx="6"/>',
+            text(231, 334, "parity of x under r, turned by a", "q m"),
+            _down(231, 352, 380),
+            f'<rect class="box" x="1" y="384" width="{PHONE - 2}" height="62" rx="10"/>',
+            text(16, 410, "● second round", "roundt"),
+            text(16, 432, f"is it the parity under {word}?", ""),
+        ],
+    )
+
+
+def needed(width: int = 840) -> str:
     """People needed, in rounds and at once, by the number of bits."""
-    rows = table(DIMENSIONS, "1")
-    across, up = Axis(8, 64, 90, 540, logarithmic=True), Axis(1e3, 1e21, 320, 40, logarithmic=True)
+    rows, narrow = table(DIMENSIONS, "1"), width == PHONE
+    left, right, edge = (52, 344, 8) if narrow else (90, 540, 20)
+    across, up = Axis(8, 64, left, right, logarithmic=True), Axis(1e3, 1e21, 320, 40, logarithmic=True)
     grid = [
-        f'<line class="grid" x1="90" x2="540" y1="{up.at(10.0**k):g}" y2="{up.at(10.0**k):g}"/>'
-        + text(80, up.at(10.0**k) + 5, f"10{_power(k)}", "q e")
+        f'<line class="grid" x1="{left}" x2="{right}" y1="{up.at(10.0**k):g}" y2="{up.at(10.0**k):g}"/>'
+        + text(left - 10, up.at(10.0**k) + 5, f"10{_power(k)}", "q e")
         for k in range(3, 22, 3)
     ]
     words = [text(across.at(each.d), 344, str(each.d), "q m") for each in rows]
@@ -258,14 +353,17 @@ def needed() -> str:
     marks = [f'<rect class="onceb" x="{x - 5:g}" y="{y - 5:g}" width="10" height="10"/>' for x, y, _ in once]
     marks += [f'<circle class="bit" cx="{x:g}" cy="{y:g}" r="5.5"/>' for x, y, _ in rounds]
     (_, top, most), (_, low, fewest) = once[-1], rounds[-1]
+    place, top, low = (edge, 400, 450) if narrow else (556, top + 5, low - 5)
+    of = f", {rows[-1].d} bits" if narrow else ""
     names = [
-        text(556, top + 5, "■ at once, proved:", "oncet"),
-        text(556, top + 25, f"nobody does with fewer than {shown(most)}", "q"),
-        text(556, low - 5, "● in rounds, measured:", "roundt"),
-        text(556, low + 15, f"{shown(fewest)} were enough", "q"),
+        text(place, top, f"■ at once, proved{of}:", "oncet"),
+        text(place, top + 20, f"nobody does with fewer than {shown(most)}", "q"),
+        text(place, low, f"● in rounds, measured{of}:", "roundt"),
+        text(place, low + 20, f"{shown(fewest)} were enough", "q"),
     ]
-    head = [text(20, 22, "people needed", "q"), text(315, 368, "bits of the secret r", "q m")]
-    return picture(840, 380, "People needed in rounds and at once", [*head, *grid, *words, *lines, *marks, *names])
+    head = [text(edge, 22, "people needed", "q"), text((left + right) / 2, 368, "bits of the secret r", "q m")]
+    height = 480 if narrow else 380
+    return picture(width, height, "People needed in rounds and at once", [*head, *grid, *words, *lines, *marks, *names])
 
 
 def _path(points: list[tuple[float, float, int]]) -> str:
@@ -278,10 +376,15 @@ def _power(exponent: int) -> str:
 
 PICTURES: Final[Mapping[str, Callable[[], str]]] = {
     "phone.svg": one_bit_leaves,
+    "phone-narrow.svg": one_bit_leaves_narrow,
     "coin.svg": one_coin,
+    "coin-narrow.svg": one_coin_narrow,
     "interval.svg": more_people,
+    "interval-narrow.svg": partial(more_people, PHONE, 8),
     "masked-parity.svg": two_rounds,
+    "masked-parity-narrow.svg": two_rounds_narrow,
     "separation.svg": needed,
+    "separation-narrow.svg": partial(needed, PHONE),
 }
 
 

@@ -20,4 +20,6 @@ document.addEventListener("DOMContentLoaded", () => {
   // After the theme has put tables into their frames.
   requestAnimationFrame(() => requestAnimationFrame(reach))
   addEventListener("resize", reach)
+  // A picture is as wide as it is when it has come.
+  addEventListener("load", reach)
 })

@@ -214,6 +214,15 @@ def test_plots_and_page_come_from_the_points_and_fetch_nothing(tmp_path: Path) -
     assert len(results["verdict"]) == 2
 
 
+def test_a_plot_of_more_users_than_64_bits_can_count_is_drawn(tmp_path: Path) -> None:
+    points = measure(settings_of([32, 64], "1", [1000]), 4, tmp_path / "measured.json", engine(), run=made_up)
+    results = results_of(points)
+    write(tmp_path, points, results)
+
+    assert max(each["at_once_proved"] for each in results["limits"]) > 2**64
+    assert (tmp_path / "report.html").read_text().count("<svg") == 2
+
+
 def test_the_same_points_draw_the_same_bytes(tmp_path: Path) -> None:
     points = [point(learner, 1000, (0.0, 0.5)) for learner in LEARNERS]
     for folder in (tmp_path / "a", tmp_path / "b"):

@@ -121,7 +121,7 @@ def _draw_needed(results: dict[str, Any]) -> Any:
                 measured = kind is NumberKind.MEASURED
                 panel.plot(
                     [each["d"] for each in mine],
-                    [each["users"] for each in mine],
+                    [float(each["users"]) for each in mine],
                     "-" if measured else ":",
                     marker=mark if measured else other,
                     color=colour,
@@ -130,7 +130,8 @@ def _draw_needed(results: dict[str, Any]) -> Any:
                 )
     limits = results["limits"]
     if limits:
-        proved = [each["at_once_proved"] for each in limits]
+        # From d = 64 on these, and an end of the axis, are no integers of 64 bits.
+        proved = [float(each["at_once_proved"]) for each in limits]
         panel.plot(
             [each["d"] for each in limits], proved, "^:", color=plots.GUIDE, markerfacecolor="white", label=_LIMIT
         )
@@ -138,7 +139,7 @@ def _draw_needed(results: dict[str, Any]) -> Any:
     plots.log_axes(panel, plots.plain(each["d"] for each in results["needed"]))
     if known or limits:
         low, high = (math.log10(each) for each in panel.get_ylim())
-        panel.set_ylim(10 ** math.floor(low), 10 ** math.ceil(high))
+        panel.set_ylim(10.0 ** math.floor(low), 10.0 ** math.ceil(high))
         figure.legend(loc="outside lower center", frameon=False, fontsize=9)
     else:
         panel.text(0.5, 0.5, "not enough at any number that was tried", transform=panel.transAxes, ha="center")

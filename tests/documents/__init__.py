@@ -1,0 +1,1 @@
+"""Figures of the documents: each is found, and held by something that prints it."""
