@@ -1,7 +1,7 @@
 """The files of a release: written, put away small, and taken out again.
 
-A release is a folder of `kept`, by its MAJOR and MINOR: no PATCH writes other files. `told.json.xz` has what the code of
-that release told of the others, and their digests.
+A release is a folder of `kept`, by its MAJOR and MINOR: no PATCH writes other files. `told.json.xz` has what the code
+of that release told of the others, and their digests.
 """
 
 from __future__ import annotations
