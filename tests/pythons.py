@@ -33,8 +33,11 @@ SUBSET: Final = (
     "tests/lab/engines",
     "tests/lab/commands/test_cli.py",
     "tests/snapshots",
+    "tests/releases",
 )
 """What depends on the interpreter most: documents and their bytes, keepers, loop, processes, signatures, typer."""
+HANGS: Final = 600
+"""Seconds of one test."""
 _ASK: Final = "import sys; print('%d.%d' % sys.version_info[:2])"
 
 
@@ -83,7 +86,9 @@ def prepared(version: str, interpreter: Path) -> Path:
 
 def tried(python: Path, tests: Sequence[str]) -> str:
     """How the tests went in an environment: pytest's last line."""
-    command = [python, "-m", "pytest", "-q", "-m", "not slow", "-n", "2", "--dist", "loadfile", *tests]
+    # One that hangs says where.
+    options = ["-q", "-m", "not slow", "-n", "2", "--dist", "loadfile", "-o", f"faulthandler_timeout={HANGS}"]
+    command = [python, "-m", "pytest", *options, *tests]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     run = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=False)
     if run.returncode:

@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,8 +18,8 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The folders that are synced, in order."""
     found, sync, opened, names = list[Path](), os.fsync, os.open, dict[int, Path]()
 
-    def named(path: Path, *flags: int) -> int:
-        descriptor = opened(path, *flags)
+    def named(path: Path, *flags: int, **more: Any) -> int:  # pytest itself opens some, too
+        descriptor = opened(path, *flags, **more)
         names[descriptor] = Path(path).absolute()
         return descriptor
 

@@ -483,8 +483,9 @@ def test_what_is_refused_on_the_way_is_a_refusal_of_that_round_for_that_reason(t
         async def send(self, *_: object) -> Refusal:
             return Refusal(Reason.UNREADABLE, "no document")
 
-    user, anything = User(HERS, wallet_at(tmp_path)), cast("Any", Server())
-    said = asyncio.run(user._send(anything, report, Identity("http://127.0.0.1", 7, "token")))
+    with closing(wallet_at(tmp_path)) as wallet:
+        user, anything = User(HERS, wallet), cast("Any", Server())
+        said = asyncio.run(user._send(anything, report, Identity("http://127.0.0.1", 7, "token")))
 
     assert said == Refusal(Reason.UNREADABLE, "no document", report.round)
 

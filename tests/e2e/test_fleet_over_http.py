@@ -177,7 +177,8 @@ def test_a_fleet_that_is_killed_while_it_enrols_leaves_nobody_behind(tmp_path: P
 
         killed = [run("dies", "--users", 40) for _ in range(2)]
         assert [each.returncode for each in killed] == [-signal.SIGKILL] * 2
-        assert not list(WalletFile.open(tmp_path / "fleet" / "crew-0-of-1.wallets").owners())
+        with closing(WalletFile.open(tmp_path / "fleet" / "crew-0-of-1.wallets")) as file:
+            assert file.owners() == []
         enrolled = server.get("/v1/users", token=server.operator).json()["users"]
         assert enrolled == (80 if forgets else 40)
 

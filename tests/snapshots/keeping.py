@@ -52,14 +52,21 @@ def broken_by(surfaces: Mapping[str, Surface], folder: Path = FOLDER) -> dict[st
     return {name: lines for name, lines in found.items() if lines}
 
 
-def declare(why: str, broken: Mapping[str, Sequence[str]], changelog: Path, folder: Path = FOLDER) -> None:
-    """Note what is broken on purpose, and tell users why: in breaks.toml, and in the changelog's next version."""
+def declare(
+    why: str, broken: Mapping[str, Sequence[str]], changelog: Path, folder: Path = FOLDER, *, harm: bool = False
+) -> None:
+    """Note what is broken on purpose, and tell users why: in breaks.toml, and in the changelog's next version.
+
+    `harm`: to keep it would harm somebody's privacy or budget.
+    """
     path = folder / BREAKS
     text = path.read_text("utf-8")
     for name, lines in broken.items():
         # A text of JSON is one of TOML.
         shown = "".join(f"  {json.dumps(line, ensure_ascii=False)},\n" for line in lines)
-        text += f'\n[[break]]\nsurface = "{name}"\nwhy = {json.dumps(why, ensure_ascii=False)}\nlines = [\n{shown}]\n'
+        said = json.dumps(why, ensure_ascii=False)
+        at_once = "harm = true\n" if harm else ""
+        text += f'\n[[break]]\nsurface = "{name}"\nwhy = {said}\n{at_once}lines = [\n{shown}]\n'
     path.write_text(text, "utf-8")
     changelog.write_text(with_break(changelog.read_text("utf-8"), why), "utf-8")
 
@@ -91,6 +98,6 @@ def next_version(version: str, breaks: int, changes: str) -> str:
     major, minor, patch = map(int, version.split("."))
     if breaks and major:
         return f"{major + 1}.0.0"
-    if breaks or "\n### Added\n" in changes:
+    if breaks or any(f"\n### {kind}\n" in changes for kind in ("Added", "Deprecated")):
         return f"{major}.{minor + 1}.0"
     return f"{major}.{minor}.{patch + 1}"

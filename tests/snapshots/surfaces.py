@@ -161,6 +161,8 @@ def _parameter(parameter: Any) -> Iterator[str]:
 
 
 def _takes(annotation: object) -> str:
+    if get_origin(annotation) is list:
+        return _takes(get_args(annotation)[0])
     return {"str": "text", "int": "whole number", "float": "number", "Path": "file"}.get(
         getattr(annotation, "__name__", ""), str(annotation)
     )

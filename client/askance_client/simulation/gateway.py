@@ -40,9 +40,13 @@ class SentBatches:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._db = sqlite3.connect(path, timeout=60, isolation_level=None)
-        self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.execute("PRAGMA synchronous = FULL")
-        self._db.execute(_TABLE)
+        try:
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = FULL")
+            self._db.execute(_TABLE)
+        except BaseException:
+            self._db.close()
+            raise
 
     def close(self) -> None:
         """Close the file."""

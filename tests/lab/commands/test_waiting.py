@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -205,7 +206,8 @@ def test_one_who_is_interrupted_is_told_how_to_go_on_and_sends_nothing_else(tmp_
         words = shlex.split(shown.replace("\r\n", "\n").partition("it has drawn: ")[2].splitlines()[0])
         assert words[-2:] == ["--study", liar.id]
 
-        assert Wallet.open(tmp_path / "wallet").spending.spent == 1_000_000
+        with closing(Wallet.open(tmp_path / "wallet")) as wallet:
+            assert wallet.spending.spent == 1_000_000
         ended(liar, LEARNED)
         run = command(words[1:], tmp_path)
         assert run.returncode == Exit.OK
@@ -236,4 +238,5 @@ def test_one_who_waits_for_a_study_says_so_and_stops_when_she_is_told(server: Se
     assert code == Exit.INTERRUPTED
     assert "Traceback" not in shown
     assert "stopped; your wallet is whole" in shown
-    assert Wallet.open(tmp_path / "wallet").identity is not None
+    with closing(Wallet.open(tmp_path / "wallet")) as wallet:
+        assert wallet.identity is not None
