@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -274,6 +274,33 @@ def main() -> int:
     wrong = [*missed(figures), *not_found]
     print(json.dumps({**shown, "streams": figures, "controls": controls, "missed": wrong}))
     return 6 if wrong else 0
+
+
+# --------------------------------------------------------------------------------------------------------- on the page
+
+_OF: Final = {"alone": "of one client", "room": "of one client while a room answers"}
+
+
+def markdown(printed: Mapping[str, Any]) -> list[str]:
+    """The waits as docs/server.md has them."""
+    beside = f"beside {printed['browsers']}"
+    lines = [("reports", "median, alone", beside, "95 of 100, alone", beside), ("---",) * 5]
+    for mode, name in _OF.items():
+        waits = (*printed["streams"][mode]["median_ms"], *printed["streams"][mode]["p95_ms"])
+        lines.append((name, *(f"{each:.1f} ms" for each in waits)))
+    return [f"| {' | '.join(line)} |" for line in lines]
+
+
+def sentences(printed: Mapping[str, Any]) -> str:
+    """What else was measured, and what the controls did."""
+    figures, controls = printed["streams"], printed["controls"]
+    slow, anew = (controls[name] for name in CONTROLS)
+    return (
+        f"`/healthz` took {figures['healthz_worst_ms']:.1f} ms at worst, a page {figures['page_ms']:.1f} ms;"
+        f" {figures['events_per_second']} events and {figures['pages_per_second']} pages a second."
+        f" Of the controls, the first took {slow['room']['median_ratio']:.0f} times the median, the second"
+        f" {anew['room']['median_ratio']:.0f} times, and {anew['page_ms'] / 1000:.1f} seconds a page."
+    )
 
 
 def _too_long(_signal: int, _frame: object) -> None:

@@ -212,6 +212,13 @@ def replicas() -> Iterator[str]:
     yield script("replicas").sentence(printed)
 
 
+@kept("docs/server.md", "python benchmarks/streams.py")
+def streams() -> Iterator[str]:
+    printed = read("server/streams.json")
+    yield from lines(script("streams").markdown(printed))
+    yield script("streams").sentences(printed)
+
+
 @kept("docs/telemetry.md", "python benchmarks/survey.py")
 def survey() -> Iterator[str]:
     yield from lines(script("survey").markdown(read("telemetry/measured.json")["table"]))
