@@ -30,6 +30,7 @@ from askance_server.ledger.sqlite import COMMITS_FILE, FILE, SqliteLedger
 from askance_server.metrics import Metrics
 from askance_server.settings import Settings
 from benchmarks import capacity
+from tests.e2e.alerts import cases
 from tests.harness import warm
 from tests.harness.certificates import made
 from tests.harness.servers import Service
@@ -135,7 +136,7 @@ def test_a_line_that_is_new_is_found() -> None:
 
 # --------------------------------------------------------------------------------------------------------------- alerts
 
-FUNCTIONS = {"histogram_quantile", "sum", "max", "rate", "increase", "time"}
+FUNCTIONS = {"histogram_quantile", "sum", "max", "rate", "increase", "time", "absent", "last_over_time"}
 WORDS = {"by", "and", "or", "unless"}
 TOKEN = re.compile(
     r"""\s*(?:(?P<selector>(?P<metric>[a-z_]+)\{(?P<labels>[^}]*)\}(?:\[\d+[smhd]\])?)
@@ -209,6 +210,28 @@ def test_a_planted_fault_of_an_alert_is_found(before: str, after: str, fault: st
     [found] = rule_faults(rule | {"expr": rule["expr"].replace(before, after)})
     assert fault in found
     assert rule_faults(rule | {"annotations": rule["annotations"] | {"runbook": "docs/operate.md#nowhere"}}) != []
+
+
+def test_each_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not() -> None:
+    """`make test-alerts` gives them to Prometheus."""
+    assert list(cases.uncovered(rules())) == []
+    # The controls: an alert without a case, one that always fires, and a case of an alert that is gone.
+    new = {**rules()[0], "alert": "AskanceNew"}
+    assert list(cases.uncovered([*rules(), new])) == [
+        "AskanceNew fires in no case",
+        "AskanceNew keeps quiet in no case",
+    ]
+    loud = tuple(case for case in cases.CASES if case.alert != "AskanceDown" or case.fires)
+    assert list(cases.uncovered(rules(), loud)) == ["AskanceDown keeps quiet in no case"]
+    assert "AskanceDown" in list(cases.uncovered(rules()[1:]))
+
+
+def test_make_begins_the_real_run_of_the_alerts_and_what_it_imports_is_there() -> None:
+    [line] = re.findall(r"^test-alerts: install\n\t(.*)", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    for module, fine in ((line, True), (line.replace("alerts", "alarms"), False)):
+        words = module.replace("$(BIN)/python", sys.executable).replace("$(ALERTS)", "").split()
+        run = subprocess.run([*words, "--help"], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert (run.returncode == 0 and "--work" in run.stdout) == fine
 
 
 def test_the_links_of_both_pages_lead_somewhere() -> None:

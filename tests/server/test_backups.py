@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sqlite3
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from askance_protocol.budget import MICRO
-from askance_protocol.errors import AskanceError, DataError, UsageError
+from askance_protocol.errors import AskanceError, Code, DataError, UsageError
 from askance_server import auth, backups
 from askance_server.app import open_resources
 from askance_server.backups import (
@@ -27,7 +28,7 @@ from askance_server.backups import (
     read_backup,
     restore_backup,
 )
-from askance_server.ledger import LedgerAwayError, LedgerBusyError, Verdict, audit_ledger
+from askance_server.ledger import Fault, LedgerAwayError, LedgerBusyError, Verdict, audit_ledger
 from askance_server.ledger.sqlite import COMMITS_FILE, FILE, SqliteLedger, copying
 from askance_server.settings import Settings
 from tests.client.stepwise import TORTURE, kill_everywhere
@@ -233,6 +234,61 @@ def test_a_copy_overwrites_no_ledger_and_counts_the_commits_of_each_schema_that_
     assert copying.moment_of(old_at(tmp_path / "two")).commits is None
 
 
+def test_what_is_wrong_is_told_with_how_much_more_there_is() -> None:
+    faults = [Fault(f"table {number}", "is gone") for number in range(3)]
+    for count, more in ((1, ""), (2, " (and 1 more finding)"), (3, " (and 2 more findings)")):
+        error = backups._unfit("data", faults[:count], "use another backup")
+        assert str(error) == f"data: the ledger is damaged: table 0: is gone{more} (use another backup)"
+        assert error.code is Code.CHECK_FAILED
+
+
+def descriptors() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def test_no_descriptor_is_left_open_and_each_step_is_told(data: Path, tmp_path: Path) -> None:
+    told, before = list[str](), descriptors()
+    made = make_backup(settings_of(data), tmp_path / "backup", lambda what, *_: told.append(what))
+    check_backup(made, lambda what, *_: told.append(what))
+    assert {"copying the ledger", *(f"reading {name}" for name in (FILE, COMMITS_FILE, auth.KEY_FILE))} <= set(told)
+    assert made.manifest.files.keys() == {FILE, COMMITS_FILE, auth.KEY_FILE}
+    told.clear()
+    restored = settings_of(tmp_path / "new")
+    restore_backup(made, restored, accept_loss=True, tell=lambda what, *_: told.append(what))
+    assert {f"copying {name}" for name in (FILE, COMMITS_FILE, auth.KEY_FILE)} <= set(told)
+    assert descriptors() == before
+
+
+def test_a_backup_says_whether_its_ledger_has_to_be_brought_up_to_date(backup: Backup, tmp_path: Path) -> None:
+    assert backup.is_older is False
+    assert make_backup(settings_of(of_schema_3(tmp_path / "three")), tmp_path / "older").is_older is True
+
+
+def test_a_place_that_cannot_be_taken_is_named_and_another_error_is_told_as_it_is(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A volume of a container, for instance: its directory cannot be replaced."""
+
+    def failing(number: int) -> None:
+        def rename(*_: object) -> None:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(Path, "rename", rename)
+
+    for number in (errno.EBUSY, errno.EXDEV, errno.ENOTEMPTY, errno.EEXIST):
+        failing(number)
+        with pytest.raises(DataError) as refused:
+            make_backup(settings_of(data), tmp_path / "backup")
+        reason = os.strerror(number)
+        assert str(refused.value) == (
+            f"{tmp_path / 'backup'}: cannot be made: {reason} (name a folder in it that is not there yet)"
+        )
+    failing(errno.EIO)
+    with pytest.raises(OSError, match="Input/output error"):
+        make_backup(settings_of(data), tmp_path / "backup")
+    assert [each.name for each in tmp_path.iterdir()] == ["data"]
+
+
 def test_where_there_is_no_ledger_there_is_no_backup(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is not there"):
         make_backup(settings_of(tmp_path / "data"), tmp_path / "backup")
@@ -270,6 +326,15 @@ def test_a_directory_of_another_key_shows_nothing_of_what_is_lost(backup: Backup
     open_resources(settings_of(other)).ledger.close()
     with pytest.raises(UsageError, match="is not known"):
         restore_backup(backup, settings_of(tmp_path / "new"), replaced=other)
+    # Neither does one that has come further.
+    with closing(SqliteLedger.open(other)) as ledger:
+        for _ in range(40):
+            ledger.enrol(1, MICRO)
+    assert int((other / COMMITS_FILE).read_text("ascii")) > (backup.manifest.commits or 0)
+    assert lost_by(backup, other) is None
+    # The control: with the backup's own key it would.
+    shutil.copyfile(backup.folder / auth.KEY_FILE, other / auth.KEY_FILE)
+    assert (lost_by(backup, other) or 0) > 0
 
 
 def lost_by(backup: Backup, replaced: Path) -> int | None:

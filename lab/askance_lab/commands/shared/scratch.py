@@ -54,7 +54,9 @@ def scratch_folder(kind: str, within: Path | None = None) -> Generator[ScratchFo
 
 def remove_abandoned(kind: str, within: Path | None = None) -> None:
     """Remove this user's folders of a kind that no living command holds. One without the file is not touched."""
-    for path in (within or Path(tempfile.gettempdir())).glob(f"askance-{kind}-*"):
+    folder = within or Path(tempfile.gettempdir())
+    # Who may not look into it has left nothing there.
+    for path in folder.glob(f"askance-{kind}-*") if os.access(folder, os.R_OK | os.X_OK) else ():
         with suppress(OSError):
             if path.is_symlink() or not _mine(path):
                 continue
