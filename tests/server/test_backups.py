@@ -247,15 +247,16 @@ def descriptors() -> int:
 
 
 def test_no_descriptor_is_left_open_and_each_step_is_told(data: Path, tmp_path: Path) -> None:
-    told, before = list[str](), descriptors()
-    made = make_backup(settings_of(data), tmp_path / "backup", lambda what, *_: told.append(what))
-    check_backup(made, lambda what, *_: told.append(what))
-    assert {"copying the ledger", *(f"reading {name}" for name in (FILE, COMMITS_FILE, auth.KEY_FILE))} <= set(told)
-    assert made.manifest.files.keys() == {FILE, COMMITS_FILE, auth.KEY_FILE}
+    told, before = list[tuple[str, int, int]](), descriptors()
+    made = make_backup(settings_of(data), tmp_path / "backup", lambda *step: told.append(step))
+    check_backup(made, lambda *step: told.append(step))
+    names = (FILE, COMMITS_FILE, auth.KEY_FILE)
+    assert {("copying the ledger", 0, 0), *((f"reading {name}", 0, 0) for name in names)} <= set(told)
+    assert made.manifest.files.keys() == set(names)
     told.clear()
     restored = settings_of(tmp_path / "new")
-    restore_backup(made, restored, accept_loss=True, tell=lambda what, *_: told.append(what))
-    assert {f"copying {name}" for name in (FILE, COMMITS_FILE, auth.KEY_FILE)} <= set(told)
+    restore_backup(made, restored, accept_loss=True, tell=lambda *step: told.append(step))
+    assert {(f"copying {name}", 0, 0) for name in names} <= set(told)
     assert descriptors() == before
 
 

@@ -75,18 +75,18 @@ def test_a_database_comes_back_as_it_was_with_the_key_of_its_servers(
         assert (ledger.enrolled(), ledger.studies()) == (20, [STUDY.digest()])
         assert ledger.received(ID) == 0
     # It overwrites nothing, and says so before it reads anything.
-    told = list[str]()
+    told = list[tuple[str, int, int]]()
     with pytest.raises(DataError, match="is not empty"):
-        restore_backup(dumped, settings, accept_loss=True, tell=lambda what, *_: told.append(what))
+        restore_backup(dumped, settings, accept_loss=True, tell=lambda *step: told.append(step))
     assert told == []
 
 
 def test_each_step_is_told_and_what_was_loaded_is_looked_at(
     filled: Settings, empty_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = list[str]()
-    made = make_backup(filled, tmp_path / "backup", lambda what, *_: told.append(what))
-    assert "dumping the database" in told
+    told = list[tuple[str, int, int]]()
+    made = make_backup(filled, tmp_path / "backup", lambda *step: told.append(step))
+    assert ("dumping the database", 0, 0) in told
 
     def spoiling(file: Path, url: str) -> None:
         load(file, url)
@@ -97,9 +97,9 @@ def test_each_step_is_told_and_what_was_loaded_is_looked_at(
     monkeypatch.setattr(dumping, "load", spoiling)
     with pytest.raises(DamagedBackupError, match=r"the ledger is damaged: .*drop this database, and use another"):
         restore_backup(
-            made, at(empty_database, tmp_path / "new"), accept_loss=True, tell=lambda what, *_: told.append(what)
+            made, at(empty_database, tmp_path / "new"), accept_loss=True, tell=lambda *step: told.append(step)
         )
-    assert {"reading ledger.dump", "loading the database"} <= set(told)
+    assert {("reading ledger.dump", 0, 0), ("loading the database", 0, 0)} <= set(told)
 
 
 def test_a_dump_that_was_changed_is_found_before_anything_is_loaded(
