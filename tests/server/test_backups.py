@@ -368,6 +368,47 @@ def test_what_is_known_of_a_loss_is_what_both_the_ledger_and_its_count_say(data:
     assert lost_by(backup, data) is None
 
 
+def beat(directory: Path, times: int) -> None:
+    """As a monitor does, which asks whether the server is ready."""
+    with closing(SqliteLedger.open(directory)) as ledger:
+        for _ in range(times):
+            ledger.check_writable()
+
+
+def test_heartbeats_are_no_loss(data: Path, tmp_path: Path) -> None:
+    beat(data, 2)
+    made = make_backup(settings_of(data), tmp_path / "backup")
+    beat(data, 3)
+    assert int((data / COMMITS_FILE).read_text("ascii")) == (made.manifest.commits or 0) + 3
+    assert lost_by(made, data) == 0
+    with closing(SqliteLedger.open(data)) as ledger:
+        report(ledger, range(5, 9))
+    beat(data, 1)
+    assert lost_by(made, data) == 1
+    # What cannot be read may have been anything.
+    ledger_bytes = (data / FILE).read_bytes()
+    (data / FILE).write_bytes(b"none" * 999)
+    assert lost_by(made, data) == 5
+    # Neither is it known where the count is of another moment.
+    (data / FILE).write_bytes(ledger_bytes)
+    (data / COMMITS_FILE).write_text(f"{(made.manifest.commits or 0) + 4:020}\n", "ascii")
+    assert lost_by(made, data) == 4
+
+
+def test_heartbeats_do_not_hide_another_history(data: Path, backup: Backup, tmp_path: Path) -> None:
+    """Two ledgers went on from one copy, one with a report, the other with another and a heartbeat."""
+    shutil.copytree(data, tmp_path / "other")
+    for directory, users in ((data, range(5, 6)), (tmp_path / "other", range(9, 10))):
+        with closing(SqliteLedger.open(directory)) as ledger:
+            report(ledger, users)
+    later = make_backup(settings_of(data), tmp_path / "later")
+    assert lost_by(later, data) == 0
+    beat(tmp_path / "other", 1)
+    assert lost_by(later, tmp_path / "other") is None
+    with pytest.raises(UsageError, match="is not known"):
+        restore_backup(later, settings_of(tmp_path / "new"), replaced=tmp_path / "other")
+
+
 def test_a_ledger_with_as_many_commits_and_another_content_shows_nothing(data: Path, backup: Backup) -> None:
     """Its directory went back to an older copy, and went on from there."""
     shutil.copyfile(backup.folder / FILE, data / FILE)
