@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.tree import ROOT
+from tests.server.strategies.test_strategies import BUILT_IN
 
 PAGE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 EXAMPLE = PAGE.split("\n## A change in thirty minutes\n")[1].split("\n## ")[0]
@@ -73,8 +75,30 @@ def test_the_example_does_each_step() -> None:
     groups = tomllib.loads((ROOT / "tests" / "mutation" / "groups.toml").read_text("utf-8"))
     assert tomllib.loads(line) == {"askance_server.strategies.common_cell": [TEST]}
     assert "askance_server.strategies.mean" in groups["strategies"]["modules"], "there are such lines"
-    [listed] = blocks("py")
-    assert '    "mean": False,\n' in (ROOT / "tests/server/strategies/test_strategies.py").read_text("utf-8"), listed
+    assert all('    "common-cell": ' in block for block in blocks("py"))
+    assert '    "mean": False,\n' in (ROOT / "tests/server/strategies/test_strategies.py").read_text("utf-8")
+
+
+def lists(tests: Path = ROOT / "tests") -> set[str]:
+    """The tests with a table that has a row for each strategy of this project: a new one needs a row there."""
+    names, found = set(BUILT_IN), set[str]()
+    for path in sorted(tests.rglob("test_*.py")):
+        text = path.read_text("utf-8")
+        if "masked-parity" in text:
+            tables = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Dict))
+            keys = ({getattr(key, "value", None) for key in table.keys} for table in tables)
+            found |= {path.relative_to(tests.parent).as_posix() for each in keys if names <= each}
+    return found
+
+
+def test_the_example_names_each_list_of_strategies(tmp_path: Path) -> None:
+    """A newcomer who leaves one out learns of it from `make check`, at the end of her half hour."""
+    named = set(re.findall(r"^# (\S+\.py),", "\n".join(blocks("py")), re.MULTILINE))
+    assert named == lists()
+    # The control: a third one.
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_new.py").write_text(f"ALL = {dict.fromkeys(BUILT_IN, 1)}\n", "utf-8")
+    assert lists(tmp_path / "tests") == {"tests/test_new.py"}
 
 
 def test_control_a_fault_that_is_planted_in_the_example_is_found(tree: Path) -> None:
