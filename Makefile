@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 READY := .venv/.ready-for-the-demo
 
-.PHONY: test static torture mutants test-compose sbom pythons check demo docs install format lint types types-of-sources types-of-tests types-of-modules layers lock images pictures vectors bench clean
+.PHONY: test static torture mutants test-compose test-alerts test-units sbom pythons check demo docs install format lint types types-of-sources types-of-tests types-of-modules layers lock images pictures vectors bench clean
 
 # tests/harness/turns.py says who runs what, and when: what takes longest first.
 # One more than there are processors: browsers and servers that are waited for leave them idle.
@@ -46,6 +46,14 @@ mutants: install
 # Both images built and every profile brought up in real containers: a Docker engine, or root on Debian.
 test-compose: install
 	$(BIN)/python -m tests.e2e.compose.real $(COMPOSE)
+
+# The rules of docs/operate/alerts.yml in Prometheus itself: what is installed, or Debian's package, unpacked for this.
+test-alerts: install
+	$(BIN)/python -m tests.e2e.alerts.real $(ALERTS)
+
+# What docs/operate.md says to type under systemd, done there: root on Debian, with podman.
+test-units: install
+	$(BIN)/python -m tests.e2e.units.real $(UNITS)
 
 # What both images install, with licences and hashes, as this environment has it: build/sbom.
 sbom: install

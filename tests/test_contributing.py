@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
@@ -12,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from askance_server.strategies.registry import registry
 from tests.harness.tree import ROOT
+from tests.server.strategies.test_strategies import BUILT_IN
 
 PAGE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 EXAMPLE = PAGE.split("\n## A change in thirty minutes\n")[1].split("\n## ")[0]
@@ -73,8 +76,32 @@ def test_the_example_does_each_step() -> None:
     groups = tomllib.loads((ROOT / "tests" / "mutation" / "groups.toml").read_text("utf-8"))
     assert tomllib.loads(line) == {"askance_server.strategies.common_cell": [TEST]}
     assert "askance_server.strategies.mean" in groups["strategies"]["modules"], "there are such lines"
-    [listed] = blocks("py")
-    assert '    "mean": False,\n' in (ROOT / "tests/server/strategies/test_strategies.py").read_text("utf-8"), listed
+    assert all('    "common-cell": ' in block for block in blocks("py"))
+    assert '    "mean": False,\n' in (ROOT / "tests/server/strategies/test_strategies.py").read_text("utf-8")
+
+
+def lists(tests: Path = ROOT / "tests") -> set[tuple[str, str]]:
+    """Test and name of each table with a row for every strategy, or for each that promises something."""
+    every = {name: strategy for name, strategy in registry().items() if name in BUILT_IN}
+    names, found = {name for name, strategy in every.items() if strategy.promise}, set[tuple[str, str]]()
+    for path in sorted(tests.rglob("test_*.py")):
+        text = path.read_text("utf-8")
+        for node in ast.walk(ast.parse(text)) if "masked-parity" in text else ():
+            if isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(node.value, ast.Dict):
+                target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
+                if names <= {getattr(key, "value", None) for key in node.value.keys}:
+                    found.add((path.relative_to(tests.parent).as_posix(), ast.unparse(target)))
+    return found
+
+
+def test_the_example_names_each_list_of_strategies(tmp_path: Path) -> None:
+    """A newcomer who leaves one out learns of it from `make check`, at the end of her half hour."""
+    named = re.findall(r"^# (\S+\.py), in (\w+)", "\n".join(blocks("py")), re.MULTILINE)
+    assert set(named) == lists()
+    # The control: another one.
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_new.py").write_text(f"ALL = {dict.fromkeys(BUILT_IN, 1)}\n", "utf-8")
+    assert lists(tmp_path / "tests") == {("tests/test_new.py", "ALL")}
 
 
 def test_control_a_fault_that_is_planted_in_the_example_is_found(tree: Path) -> None:

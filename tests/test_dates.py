@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tests.harness.tree import ROOT, committed
+from tests.harness.tree import ROOT, project_files
 
 EARLIEST, LATEST = 1_600_000_000, 3_900_000_000
 """Seconds since 1970: from the year 2020 to 2093. What is beyond no run comes to see."""
@@ -34,7 +34,7 @@ def moments(source: str) -> Iterator[float]:
 
 
 def test_no_test_names_a_moment_that_its_runs_will_come_to() -> None:
-    programs = [path for path in committed() if path.suffix == ".py" and path.is_relative_to(ROOT / "tests")]
+    programs = [path for path in project_files() if path.suffix == ".py" and path.is_relative_to(ROOT / "tests")]
     named = {path.relative_to(ROOT).as_posix() for path in programs if list(moments(path.read_text("utf-8")))}
 
     assert named == set(REASONS)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.tree import ROOT, committed
+from tests.harness.tree import ROOT, project_files
 
 ROOMS = ["protocol", "client", "server", "lab"]
 
@@ -142,7 +142,7 @@ def hosts_in(text: str) -> bool:
 
 
 def test_no_committed_file_names_a_package_index() -> None:
-    named = [path.name for path in committed() if path.is_file() and hosts_in(path.read_text(errors="replace"))]
+    named = [path.name for path in project_files() if path.is_file() and hosts_in(path.read_text(errors="replace"))]
     assert named == []
     assert hosts_in("https://" + "py" + "pi.org/simple"), "the control is found"
 

@@ -28,8 +28,10 @@ from askance_server.app import open_resources
 from askance_server.ledger import Census, Verdict
 from askance_server.ledger.sqlite import COMMITS_FILE, FILE, SqliteLedger
 from askance_server.metrics import Metrics
-from askance_server.settings import Settings
+from askance_server.settings import Settings, SettingsError, read_settings
 from benchmarks import capacity
+from tests.e2e.alerts import cases
+from tests.e2e.units import real as units
 from tests.harness import warm
 from tests.harness.certificates import made
 from tests.harness.servers import Service
@@ -135,7 +137,7 @@ def test_a_line_that_is_new_is_found() -> None:
 
 # --------------------------------------------------------------------------------------------------------------- alerts
 
-FUNCTIONS = {"histogram_quantile", "sum", "max", "rate", "increase", "time"}
+FUNCTIONS = {"histogram_quantile", "sum", "max", "rate", "increase", "time", "absent", "last_over_time"}
 WORDS = {"by", "and", "or", "unless"}
 TOKEN = re.compile(
     r"""\s*(?:(?P<selector>(?P<metric>[a-z_]+)\{(?P<labels>[^}]*)\}(?:\[\d+[smhd]\])?)
@@ -211,6 +213,29 @@ def test_a_planted_fault_of_an_alert_is_found(before: str, after: str, fault: st
     assert rule_faults(rule | {"annotations": rule["annotations"] | {"runbook": "docs/operate.md#nowhere"}}) != []
 
 
+def test_each_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not() -> None:
+    """`make test-alerts` gives them to Prometheus."""
+    assert list(cases.uncovered(rules())) == []
+    # The controls: an alert without a case, one that always fires, and a case of an alert that is gone.
+    new = {**rules()[0], "alert": "AskanceNew"}
+    assert list(cases.uncovered([*rules(), new])) == [
+        "AskanceNew fires in no case",
+        "AskanceNew keeps quiet in no case",
+    ]
+    loud = tuple(case for case in cases.CASES if case.alert != "AskanceDown" or case.fires)
+    assert list(cases.uncovered(rules(), loud)) == ["AskanceDown keeps quiet in no case"]
+    assert "AskanceDown" in list(cases.uncovered(rules()[1:]))
+
+
+@pytest.mark.parametrize("name", ["alerts", "units"])
+def test_make_begins_the_real_run_and_what_it_imports_is_there(name: str) -> None:
+    [line] = re.findall(rf"^test-{name}: install\n\t(.*)", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    for module, fine in ((line, True), (line.replace(name, "none"), False)):
+        words = module.replace("$(BIN)/python", sys.executable).rpartition(" ")[0].split()
+        run = subprocess.run([*words, "--help"], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert (run.returncode == 0 and "--work" in run.stdout) == fine
+
+
 def test_the_links_of_both_pages_lead_somewhere() -> None:
     for page in (OPERATE, MONITORING):
         for target in re.findall(r"\]\(([^)]+)\)", page):
@@ -271,6 +296,48 @@ def test_a_unit_is_hardened_and_systemd_can_read_it(path: Path, tmp_path: Path) 
 def test_the_server_s_unit_waits_until_it_answers_and_starts_it_again() -> None:
     service = unit((ROOT / "docs" / "operate" / "askance.service").read_text("utf-8"))["Service"]
     assert (service["Type"], service["Restart"], service["StateDirectory"]) == ("notify", "on-failure", "askance")
+
+
+def settings_faults(text: str, folder: Path) -> list[str]:
+    """What the settings that the units share do not say, or say wrongly: those that are commented out, too."""
+    file = folder / "askance.toml"
+    file.write_text(re.sub(r"^# (\w+ = )", r"\1", text, flags=re.MULTILINE), "utf-8")
+    try:
+        found = read_settings(config=file, environ={})
+    except SettingsError as error:
+        return [str(error)]
+    service = unit((ROOT / "docs" / "operate" / "askance.service").read_text("utf-8"))["Service"]
+    wanted = [f"/var/lib/{service['StateDirectory']}/data", "json"]
+    return [] if [found.database, found.log_format] == wanted else [f"{found.database} {found.log_format}"]
+
+
+def test_the_units_and_the_commands_of_the_page_share_settings_that_can_be_read(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "operate" / "askance.toml").read_text("utf-8")
+    assert settings_faults(text, tmp_path) == []
+    for path in (path for path in UNITS if path.suffix == ".service"):
+        assert unit(path.read_text("utf-8"))["Service"]["ExecStart"].endswith(" --config /etc/askance/askance.toml")
+    assert "--config /etc/askance/askance.toml" in units.own(OPERATE)
+    # The controls.
+    assert settings_faults(text.replace("# port", "# prot"), tmp_path) != []
+    assert settings_faults(text.replace("/var/lib/askance/data", "data"), tmp_path) != []
+
+
+def test_what_is_typed_under_systemd_is_found_on_the_page() -> None:
+    """`make test-units` types it."""
+    found = units.blocks(OPERATE)
+    assert list(found) == ["Install", "Restore", "Upgrade"]
+    assert all("own " in each for each in found.values())
+    assert units.own(OPERATE) in found["Install"]
+    # The control.
+    assert list(units.blocks(OPERATE.replace("systemctl", "service"))) != list(found)
+
+
+def test_a_process_that_may_too_much_is_found() -> None:
+    hardened = "".join(f"{name}:\t{value}\n" for name, value in units.HARDENED.items())
+    assert units.soft(hardened) == []
+    for name in units.HARDENED:
+        assert units.soft(hardened.replace(f"{name}:", "Other:")) != []
+    assert units.soft(hardened.replace("CapEff:\t0", "CapEff:\t1")) != []
 
 
 # -------------------------------------------------------------------------------------------------------------- figures

@@ -303,12 +303,16 @@ def known_loss(backup: Backup, replaced: Path | None) -> KnownLoss:
     made, kept = read_commits(replaced / COMMITS_FILE), backup.manifest.commits
     if made is None or kept is None or made < kept or _has_another_key(replaced, backup):
         return KnownLoss(None)
-    there = _moment_if_readable(replaced)
-    if made == kept and there is not None and there != _moment_if_readable(backup.folder):
+    there, then = _moment_if_readable(replaced), _moment_if_readable(backup.folder)
+    if made == kept and there is not None and there != then:
         # What its ledger says goes before the count, which may lag behind after a power cut.
         more = (there.commits or 0) - kept
         return KnownLoss(more if more > 0 else None)
-    return KnownLoss(made - kept)
+    if there is None or then is None or there.commits != made:
+        return KnownLoss(made - kept)
+    # A monitor asks each second whether a server is ready: of these heartbeats nobody misses one.
+    more = made - kept - (there.beats - then.beats)
+    return KnownLoss(more if more > 0 else 0 if there.kept == then.kept else None)
 
 
 def _has_another_key(directory: Path, backup: Backup) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.tree import ROOT, committed
+from tests.harness.tree import ROOT, project_files
 
 HERE = {"PYTHONHASHSEED": "1", "TZ": "UTC", "LC_ALL": "C.UTF-8"}
 ELSEWHERE = {"PYTHONHASHSEED": "2", "TZ": "Pacific/Auckland", "LC_ALL": "C"}
@@ -23,7 +23,7 @@ def copied(folder: Path, *, backwards: bool, umask: int) -> Path:
     """A tree with the committed files, made in this order, under this umask, and with dates that tell which."""
     before = os.umask(umask)
     try:
-        for path in sorted(committed(), reverse=backwards):
+        for path in sorted(project_files(), reverse=backwards):
             target = folder / path.relative_to(ROOT)
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(path.read_bytes())

@@ -24,7 +24,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from askance_lab.commands.shared.exit_codes import Exit
-from tests.harness.tree import ROOT, committed
+from tests.harness.tree import ROOT, project_files
 
 TORTURE = bool(os.environ.get("ASKANCE_TORTURE"))
 ROOMS = ("protocol", "client", "server", "lab")
@@ -327,7 +327,7 @@ def test_the_demo_runs_without_the_repository(installed: Installed) -> None:
 def test_the_source_distribution_is_the_project(built: Built) -> None:
     with tarfile.open(built.sdist) as archive:
         inside = {Path(*Path(name).parts[1:]) for name in archive.getnames()}
-    assert {path.relative_to(ROOT) for path in committed()} == inside - {Path("PKG-INFO")}
+    assert {path.relative_to(ROOT) for path in project_files()} == inside - {Path("PKG-INFO")}
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sqlite3
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from askance_protocol.budget import MICRO
-from askance_protocol.errors import AskanceError, DataError, UsageError
+from askance_protocol.errors import AskanceError, Code, DataError, UsageError
 from askance_server import auth, backups
 from askance_server.app import open_resources
 from askance_server.backups import (
@@ -27,7 +28,7 @@ from askance_server.backups import (
     read_backup,
     restore_backup,
 )
-from askance_server.ledger import LedgerAwayError, LedgerBusyError, Verdict, audit_ledger
+from askance_server.ledger import Fault, LedgerAwayError, LedgerBusyError, Verdict, audit_ledger
 from askance_server.ledger.sqlite import COMMITS_FILE, FILE, SqliteLedger, copying
 from askance_server.settings import Settings
 from tests.client.stepwise import TORTURE, kill_everywhere
@@ -233,6 +234,62 @@ def test_a_copy_overwrites_no_ledger_and_counts_the_commits_of_each_schema_that_
     assert copying.moment_of(old_at(tmp_path / "two")).commits is None
 
 
+def test_what_is_wrong_is_told_with_how_much_more_there_is() -> None:
+    faults = [Fault(f"table {number}", "is gone") for number in range(3)]
+    for count, more in ((1, ""), (2, " (and 1 more finding)"), (3, " (and 2 more findings)")):
+        error = backups._unfit("data", faults[:count], "use another backup")
+        assert str(error) == f"data: the ledger is damaged: table 0: is gone{more} (use another backup)"
+        assert error.code is Code.CHECK_FAILED
+
+
+def descriptors() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def test_no_descriptor_is_left_open_and_each_step_is_told(data: Path, tmp_path: Path) -> None:
+    told, before = list[tuple[str, int, int]](), descriptors()
+    made = make_backup(settings_of(data), tmp_path / "backup", lambda *step: told.append(step))
+    check_backup(made, lambda *step: told.append(step))
+    names = (FILE, COMMITS_FILE, auth.KEY_FILE)
+    assert {("copying the ledger", 0, 0), *((f"reading {name}", 0, 0) for name in names)} <= set(told)
+    assert made.manifest.files.keys() == set(names)
+    told.clear()
+    restored = settings_of(tmp_path / "new")
+    restore_backup(made, restored, accept_loss=True, tell=lambda *step: told.append(step))
+    assert {(f"copying {name}", 0, 0) for name in names} <= set(told)
+    assert descriptors() == before
+
+
+def test_a_backup_says_whether_its_ledger_has_to_be_brought_up_to_date(backup: Backup, tmp_path: Path) -> None:
+    assert backup.is_older is False
+    assert make_backup(settings_of(of_schema_3(tmp_path / "three")), tmp_path / "older").is_older is True
+
+
+def test_a_place_that_cannot_be_taken_is_named_and_another_error_is_told_as_it_is(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A volume of a container, for instance: its directory cannot be replaced."""
+
+    def failing(number: int) -> None:
+        def rename(*_: object) -> None:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(Path, "rename", rename)
+
+    for number in (errno.EBUSY, errno.EXDEV, errno.ENOTEMPTY, errno.EEXIST):
+        failing(number)
+        with pytest.raises(DataError) as refused:
+            make_backup(settings_of(data), tmp_path / "backup")
+        reason = os.strerror(number)
+        assert str(refused.value) == (
+            f"{tmp_path / 'backup'}: cannot be made: {reason} (name a folder in it that is not there yet)"
+        )
+    failing(errno.EIO)
+    with pytest.raises(OSError, match="Input/output error"):
+        make_backup(settings_of(data), tmp_path / "backup")
+    assert [each.name for each in tmp_path.iterdir()] == ["data"]
+
+
 def test_where_there_is_no_ledger_there_is_no_backup(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is not there"):
         make_backup(settings_of(tmp_path / "data"), tmp_path / "backup")
@@ -270,6 +327,15 @@ def test_a_directory_of_another_key_shows_nothing_of_what_is_lost(backup: Backup
     open_resources(settings_of(other)).ledger.close()
     with pytest.raises(UsageError, match="is not known"):
         restore_backup(backup, settings_of(tmp_path / "new"), replaced=other)
+    # Neither does one that has come further.
+    with closing(SqliteLedger.open(other)) as ledger:
+        for _ in range(40):
+            ledger.enrol(1, MICRO)
+    assert int((other / COMMITS_FILE).read_text("ascii")) > (backup.manifest.commits or 0)
+    assert lost_by(backup, other) is None
+    # The control: with the backup's own key it would.
+    shutil.copyfile(backup.folder / auth.KEY_FILE, other / auth.KEY_FILE)
+    assert (lost_by(backup, other) or 0) > 0
 
 
 def lost_by(backup: Backup, replaced: Path) -> int | None:
@@ -300,6 +366,47 @@ def test_what_is_known_of_a_loss_is_what_both_the_ledger_and_its_count_say(data:
     assert lost_by(backup, data) == 2
     count.unlink()
     assert lost_by(backup, data) is None
+
+
+def beat(directory: Path, times: int) -> None:
+    """As a monitor does, which asks whether the server is ready."""
+    with closing(SqliteLedger.open(directory)) as ledger:
+        for _ in range(times):
+            ledger.check_writable()
+
+
+def test_heartbeats_are_no_loss(data: Path, tmp_path: Path) -> None:
+    beat(data, 2)
+    made = make_backup(settings_of(data), tmp_path / "backup")
+    beat(data, 3)
+    assert int((data / COMMITS_FILE).read_text("ascii")) == (made.manifest.commits or 0) + 3
+    assert lost_by(made, data) == 0
+    with closing(SqliteLedger.open(data)) as ledger:
+        report(ledger, range(5, 9))
+    beat(data, 1)
+    assert lost_by(made, data) == 1
+    # What cannot be read may have been anything.
+    ledger_bytes = (data / FILE).read_bytes()
+    (data / FILE).write_bytes(b"none" * 999)
+    assert lost_by(made, data) == 5
+    # Neither is it known where the count is of another moment.
+    (data / FILE).write_bytes(ledger_bytes)
+    (data / COMMITS_FILE).write_text(f"{(made.manifest.commits or 0) + 4:020}\n", "ascii")
+    assert lost_by(made, data) == 4
+
+
+def test_heartbeats_do_not_hide_another_history(data: Path, backup: Backup, tmp_path: Path) -> None:
+    """Two ledgers went on from one copy, one with a report, the other with another and a heartbeat."""
+    shutil.copytree(data, tmp_path / "other")
+    for directory, users in ((data, range(5, 6)), (tmp_path / "other", range(9, 10))):
+        with closing(SqliteLedger.open(directory)) as ledger:
+            report(ledger, users)
+    later = make_backup(settings_of(data), tmp_path / "later")
+    assert lost_by(later, data) == 0
+    beat(tmp_path / "other", 1)
+    assert lost_by(later, tmp_path / "other") is None
+    with pytest.raises(UsageError, match="is not known"):
+        restore_backup(later, settings_of(tmp_path / "new"), replaced=tmp_path / "other")
 
 
 def test_a_ledger_with_as_many_commits_and_another_content_shows_nothing(data: Path, backup: Backup) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -24,15 +23,18 @@ from askance_lab.commands.shared.options import (
     examples,
 )
 from askance_lab.commands.shared.progress import ProgressBar
+from askance_lab.commands.shared.scratch import ended_in_order, remove_abandoned, scratch_folder
 from askance_protocol.errors import AskanceError, Code, DataError
 from askance_protocol.progress import Tell
 from askance_server.backups import fingerprint_of, make_backup
+from askance_server.durable import make_directory
 from askance_server.ledger import Fault, audit_ledger, older_schema, open_ledger, refuse_servers
 from askance_server.ledger.schemas import migrations
 from askance_server.ledger.sqlite import FILE, copy_ledger
 from askance_server.settings import Settings, read_settings
 
 SCHEMA_VERSION: Final = 1
+_SCRATCH: Final = "upgrade"
 
 app = typer.Typer()
 
@@ -115,7 +117,10 @@ def upgrade(
     place = backup or Path(time.strftime("askance-backup-%Y%m%dT%H%M%SZ", time.gmtime()))
     made: Path | None = None
     done: list[Upgradable] = []
-    with ProgressBar("upgrading", quiet=True) as bar:
+    # Copies on which an upgrade was tried that was killed: of a ledger, or of a wallet with its owner's example.
+    for folder in (None, place.absolute().parent):
+        remove_abandoned(_SCRATCH, folder)
+    with ended_in_order(), ProgressBar("upgrading", quiet=True) as bar:
         for each in found:
             if each.state is UpgradeState.OLDER:
                 if settings is not None and each.kind == "ledger":
@@ -146,9 +151,11 @@ def _upgrade_ledger(settings: Settings, found: Upgradable, place: Path | None, t
     fingerprint = fingerprint_of(settings)
     if not settings.is_postgres:
         # Beside the backup there is room for a copy; who only looks may have no place but that for scratch.
-        with tempfile.TemporaryDirectory(prefix="askance-upgrade-", dir=place and place.absolute().parent) as scratch:
-            copy_ledger(Path(settings.database), Path(scratch))
-            faults = _upgraded(scratch, fingerprint, tell)
+        if within := place and place.absolute().parent:
+            make_directory(within)
+        with scratch_folder(_SCRATCH, within) as scratch:
+            copy_ledger(Path(settings.database), scratch.path)
+            faults = _upgraded(str(scratch.path), fingerprint, tell)
         _refuse_faults(
             found, faults, "nothing was changed; see what is wrong: askance doctor --deep, then restore a backup"
         )
@@ -183,8 +190,8 @@ def _wallet_at(path: Path) -> Upgradable:
 
 
 def _upgrade_wallet(path: Path, *, check: bool) -> None:
-    with tempfile.TemporaryDirectory(prefix="askance-upgrade-") as scratch:
-        try_upgrade(path, Path(scratch))
+    with scratch_folder(_SCRATCH) as scratch:
+        try_upgrade(path, scratch.path)
     if not check:
         WalletFile.open(path).close()
 

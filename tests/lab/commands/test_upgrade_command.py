@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import sqlite3
+import tempfile
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 
 from askance_client.wallet import wallet_version
 from askance_lab.commands import upgrade as upgrade_command
+from askance_lab.commands.shared import scratch
 from askance_lab.commands.shared.exit_codes import Exit
 from askance_protocol.errors import AskanceError
 from askance_server import backups
@@ -67,6 +69,12 @@ def test_a_ledger_of_version_0_1_is_backed_up_and_upgraded() -> None:
     # The way back: the ledger as it was, which says that it is older.
     assert "askance upgrade --database back" in invoke("restore", "before", "--database", "back", "--accept-loss")
     assert schema_of(Path("back")) == 2
+
+
+def test_a_backup_may_be_in_a_folder_that_is_not_there_yet() -> None:
+    old_at(Path("data"))
+    assert upgrade("--database", "data", "--backup", "backups/before")["backup"] == "backups/before"
+    assert [each.name for each in Path("backups").iterdir()] == ["before"]
 
 
 def test_wallets_are_upgraded_and_no_copy_of_them_is_kept() -> None:
@@ -169,3 +177,46 @@ def test_an_upgrade_in_two_steps_is_found(tmp_path: Path, monkeypatch: pytest.Mo
             db.execute("DROP TABLE kept")
 
     assert half_upgrades(tmp_path / "planted", in_two_steps).keys() > {"whole"}
+
+
+def copies_left(folder: Path, old: Callable[[Path], Path], option: str) -> dict[str, int]:
+    """Kill upgrades at many places: those that left copies, and those whose copies the next upgrade has left, too."""
+    found = {"left by the kill": 0, "left by the next": 0}
+
+    def upgraded(place: Path) -> None:
+        invoke("upgrade", option, old(place), "--backup", place / "backup")
+
+    def copies(place: Path) -> list[Path]:
+        return [file for at in (place, folder) for file in at.glob("askance-upgrade-*/*") if file.name != "alive"]
+
+    def left(place: Path) -> list[str]:
+        found["left by the kill"] += bool(copies(place))
+        (place / "other").mkdir()
+        # Whatever there is to be upgraded: it may be current by now.
+        invoke("upgrade", "--wallet", old_wallet_at(place / "other"), "--backup", place / "backup")
+        found["left by the next"] += bool(copies(place))
+        return []
+
+    (folder / "kills").mkdir()
+    kill_everywhere(folder / "kills", upgraded, left, kills=300 if TORTURE else 16, modules=[upgrade_command, scratch])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("old", "option"),
+    [(lambda place: old_at(place / "data"), "--database"), (old_wallet_at, "--wallet")],
+    ids=["ledger", "wallet"],
+)
+def test_the_copies_of_an_upgrade_that_was_killed_go_with_the_next(
+    old: Callable[[Path], Path], option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wallet's copy has its owner's example, and an old account of what she has spent."""
+    for name in ("kept", "planted"):
+        (tmp_path / name).mkdir()
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / name))
+        if name == "planted":  # The control.
+            for module in (upgrade_command, scratch):
+                monkeypatch.setattr(module, "remove_abandoned", lambda *_: None)
+        found = copies_left(tmp_path / name, old, option)
+        assert found["left by the kill"] > 0
+        assert (found["left by the next"] == 0) == (name == "kept")

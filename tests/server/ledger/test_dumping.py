@@ -74,9 +74,41 @@ def test_a_database_comes_back_as_it_was_with_the_key_of_its_servers(
     with closing(open_ledger(empty_database)) as ledger:
         assert (ledger.enrolled(), ledger.studies()) == (20, [STUDY.digest()])
         assert ledger.received(ID) == 0
-    # It overwrites nothing.
+    # It overwrites nothing, and says so before it reads anything.
+    told = list[tuple[str, int, int]]()
     with pytest.raises(DataError, match="is not empty"):
-        restore_backup(dumped, settings, accept_loss=True)
+        restore_backup(dumped, settings, accept_loss=True, tell=lambda *step: told.append(step))
+    assert told == []
+
+
+def test_each_step_is_told_and_what_was_loaded_is_looked_at(
+    filled: Settings, empty_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = list[tuple[str, int, int]]()
+    made = make_backup(filled, tmp_path / "backup", lambda *step: told.append(step))
+    assert ("dumping the database", 0, 0) in told
+
+    def spoiling(file: Path, url: str) -> None:
+        load(file, url)
+        with psycopg.connect(url) as link:
+            link.execute("SELECT set_config('askance.schema', '99', false)")
+            link.execute("UPDATE users SET cap = cap + 1")
+
+    monkeypatch.setattr(dumping, "load", spoiling)
+    with pytest.raises(DamagedBackupError, match=r"the ledger is damaged: .*drop this database, and use another"):
+        restore_backup(
+            made, at(empty_database, tmp_path / "new"), accept_loss=True, tell=lambda *step: told.append(step)
+        )
+    assert {("reading ledger.dump", 0, 0), ("loading the database", 0, 0)} <= set(told)
+
+
+def test_a_dump_that_was_changed_is_found_before_anything_is_loaded(
+    dumped: Backup, empty_database: str, tmp_path: Path
+) -> None:
+    (dumped.folder / "ledger.dump").write_bytes((dumped.folder / "ledger.dump").read_bytes() + b"\0")
+    with pytest.raises(DamagedBackupError, match="is not what was backed up"):
+        restore_backup(dumped, at(empty_database, tmp_path / "new"), accept_loss=True)
+    refuse_tables(empty_database)
 
 
 def test_a_damaged_database_is_not_taken_for_a_backup(filled: Settings, tmp_path: Path) -> None:

@@ -37,10 +37,13 @@ class ScratchFolder:
 
 
 @contextmanager
-def scratch_folder(kind: str) -> Generator[ScratchFolder]:
-    """A folder for this command alone, removed at the end; folders that dead commands have left are removed first."""
-    remove_abandoned(kind)
-    path = Path(tempfile.mkdtemp(prefix=f"askance-{kind}-"))
+def scratch_folder(kind: str, within: Path | None = None) -> Generator[ScratchFolder]:
+    """A folder for this command alone, removed at the end; folders that dead commands have left are removed first.
+
+    It is made in another folder, or where temporary files are.
+    """
+    remove_abandoned(kind, within)
+    path = Path(tempfile.mkdtemp(prefix=f"askance-{kind}-", dir=within))
     descriptor = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         yield ScratchFolder(path, (descriptor,) if _locked(descriptor) else ())
@@ -49,9 +52,11 @@ def scratch_folder(kind: str) -> Generator[ScratchFolder]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def remove_abandoned(kind: str) -> None:
+def remove_abandoned(kind: str, within: Path | None = None) -> None:
     """Remove this user's folders of a kind that no living command holds. One without the file is not touched."""
-    for path in Path(tempfile.gettempdir()).glob(f"askance-{kind}-*"):
+    folder = within or Path(tempfile.gettempdir())
+    # Who may not look into it has left nothing there.
+    for path in folder.glob(f"askance-{kind}-*") if os.access(folder, os.R_OK | os.X_OK) else ():
         with suppress(OSError):
             if path.is_symlink() or not _mine(path):
                 continue

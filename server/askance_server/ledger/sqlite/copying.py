@@ -15,6 +15,7 @@ from askance_server.ledger.sqlite.seals import CommitCount, Seal, Seals
 
 _SEALED_FROM: Final = 3
 """The first schema that counts its commits."""
+_HEARTBEAT: Final = "heartbeat"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,16 @@ class LedgerMoment:
     """None: it is of a version that did not count them."""
     seals: frozenset[tuple[str, Seal]]
     """Two ledgers with the same seals hold the same."""
+
+    @property
+    def beats(self) -> int:
+        """Number of commits that kept nothing: who asks whether a server is ready has it make one."""
+        return sum(seal.commits for table, seal in self.seals if table == _HEARTBEAT)
+
+    @property
+    def kept(self) -> frozenset[tuple[str, Seal]]:
+        """The seals of what is kept for somebody."""
+        return frozenset((table, seal) for table, seal in self.seals if table != _HEARTBEAT)
 
 
 def copy_ledger(directory: Path, folder: Path) -> LedgerMoment:
