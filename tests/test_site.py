@@ -289,6 +289,9 @@ def test_the_pictures_are_as_they_are_drawn_now(tmp_path: Path) -> None:
     assert stale(tmp_path) == ["separation.svg"]
 
 
+INSTALL = "python3 -m venv .venv\n. .venv/bin/activate\npip install askance\n"
+
+
 def unrun(text: str) -> list[str]:
     """Blocks of a page that no test runs."""
     kinds = re.findall(r"^```(\S*)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
@@ -296,7 +299,7 @@ def unrun(text: str) -> list[str]:
 
 
 def test_every_step_of_the_tutorial_is_run() -> None:
-    assert [body for path in TUTORIAL for body in unrun(path.read_text("utf-8"))] == ["pip install askance\n"]
+    assert [body for path in TUTORIAL for body in unrun(path.read_text("utf-8"))] == [INSTALL]
     # The control.
     assert unrun("```text\naskance demo\n```\n") == ["askance demo\n"]
 

@@ -322,7 +322,7 @@ def test_who_asks_for_a_count_is_told_how_to_come_by_one(text: str, helped: bool
     with pytest.raises(ProtocolError) as refused:
         compile_question(text, SCHEMA)
 
-    assert ("times the number of users; the fields are country" in str(refused.value)) is helped
+    assert ("times the number of users; the fields are minutes" in str(refused.value)) is helped
 
 
 def test_what_is_asked_is_known_before_the_schema_is() -> None:
