@@ -45,7 +45,9 @@ def run(command: str) -> set[str]:
     """The lines that a command prints. It leaves its files in a folder that is thrown away."""
     with tempfile.TemporaryDirectory() as folder:
         whole = [str(Path(sys.executable).parent / "askance"), *shlex.split(command), "--out", f"{folder}/out"]
-        done = subprocess.run(whole, capture_output=True, text=True, check=True)  # noqa: S603 - what the documents say
+        # The command's own progress is seen: it takes minutes.
+        print(f"askance {command}", file=sys.stderr)
+        done = subprocess.run(whole, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603 - as documents say
     return set(done.stdout.splitlines())
 
 
