@@ -73,8 +73,9 @@ install: $(INSTALLED)
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "askance needs Python 3.11 or later: make PYTHON=/path/to/python3.11")'
+	@echo "Installing into .venv all that the tests need, once: it takes minutes." >&2
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r constraints.txt
+	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --require-hashes -r constraints.txt >&2
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@ $(READY)
 

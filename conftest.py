@@ -8,12 +8,13 @@ from __future__ import annotations
 import doctest
 import gc
 import os
+import re
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Generator, Iterable
 from pathlib import Path
+from typing import Any, Final
 
 import hypothesis
 import pytest
@@ -23,6 +24,7 @@ from sybil.parsers.markdown.lexers import FencedCodeBlockLexer
 
 from tests.harness import warm
 from tests.harness.memory import keep_in_memory
+from tests.harness.reader import ReaderShell
 
 pytest_plugins = ("tests.harness.browser", "tests.harness.figures", "tests.harness.turns")
 
@@ -55,39 +57,51 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+SHELL: Final = "the shell of the page"
+"""Under which name of a page its shell is kept: one that no Python of the page can have."""
+PROGRESS: Final = re.compile(r'^\{"event": "progress", .*\n', re.MULTILINE)
+"""What stands for a bar where no terminal is: a reader sees it go by, and it is in no document."""
 LENIENT = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 def run_console(example: Example) -> str | None:
-    """Run each `$ command` of a console block and compare what follows it; `...` stands for anything."""
+    """Type each `$ command` of a console block and compare what follows it; `...` stands for anything."""
     command, expected = "", ""
     for line in [*str(example.parsed).splitlines(), "$ "]:
         if not line.startswith("$ "):
             expected += line + "\n"
             continue
-        if command and (fault := compare(command, expected)):
+        if command and (fault := compare(example.namespace, command, expected)):
             return fault
         command, expected = line[2:], ""
     return None
 
 
-def compare(command: str, expected: str) -> str | None:
+def compare(page: dict[str, Any], command: str, expected: str) -> str | None:
     """What is wrong with what a command prints, if anything."""
-    first = [str(folder) for folder in (warm.stand_in(), Path(sys.executable).parent) if folder is not None]
-    path = os.pathsep.join([*first, os.environ.get("PATH", "")])
-    run = subprocess.run(  # noqa: S603 - what the documents of this repository say, and a reader would type
-        ["bash", "-o", "pipefail", "-c", command],  # noqa: S607
-        cwd=ROOT,
-        env={**os.environ, "PATH": path, "NO_COLOR": "1", "COLUMNS": "120"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    printed = run.stdout + run.stderr
+    try:
+        printed = PROGRESS.sub("", shell_of(page).run(command))
+    except (TimeoutError, EOFError) as error:
+        close_shell(page)
+        return str(error)
     if doctest.OutputChecker().check_output(expected, printed, LENIENT):
         return None
     return f"$ {command}\nexpected:\n{expected}\nprinted:\n{printed}"
+
+
+def shell_of(page: dict[str, Any]) -> ReaderShell:
+    """The shell of a page's reader, who begins at the root of the repository."""
+    if SHELL not in page:
+        first = [str(folder) for folder in (warm.stand_in(), Path(sys.executable).parent) if folder is not None]
+        path = os.pathsep.join([*first, os.environ.get("PATH", "")])
+        page[SHELL] = ReaderShell(ROOT, {**os.environ, "PATH": path, "NO_COLOR": "1", "COLUMNS": "120"})
+    return page[SHELL]
+
+
+def close_shell(page: dict[str, Any]) -> None:
+    """End the shell of a page, if it has one."""
+    if SHELL in page:
+        page.pop(SHELL).close()
 
 
 def console_blocks(document: Document) -> Iterable[Region]:
@@ -99,5 +113,7 @@ def console_blocks(document: Document) -> Iterable[Region]:
 
 
 pytest_collect_file = Sybil(
-    parsers=[PythonCodeBlockParser(doctest_optionflags=LENIENT), console_blocks], patterns=["README.md", "docs/*.md"]
+    parsers=[PythonCodeBlockParser(doctest_optionflags=LENIENT), console_blocks],
+    patterns=["README.md", "docs/*.md"],
+    teardown=close_shell,
 ).pytest()

@@ -359,6 +359,7 @@ def main(given: Sequence[str] | None = None) -> int:
     if not chosen.remake:
         status = run_all([listed for listed in LISTED if not chosen.names or listed.name in chosen.names], kept)
     write(kept, chosen.keep, chosen.page)
+    print(f"{chosen.page} is made anew, from {chosen.keep}: git diff has what was there before", file=sys.stderr)
     return status
 
 

@@ -58,7 +58,9 @@ def run(command: str) -> set[str]:
             whole = [str(Path(sys.executable).parent / program), *rest, "--out", f"{folder}/out"]
         else:
             whole = [sys.executable, str(ROOT / rest[0]), *rest[1:]]
-        done = subprocess.run(whole, capture_output=True, text=True, check=True)  # noqa: S603 - what the documents say
+        # The command's own progress is seen: it takes minutes.
+        print(command, file=sys.stderr)
+        done = subprocess.run(whole, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603 - as documents say
     return set(done.stdout.splitlines())
 
 

@@ -153,10 +153,11 @@ def test_a_section_says_what_was_missed_and_how_far_the_turns_are_apart() -> Non
     assert bad == "| speed | 1.5 | 1 to 3 | ≥ 2: missed |"
 
 
-def test_remade_from_a_file_without_measuring(tmp_path: Path) -> None:
+def test_remade_from_a_file_without_measuring(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A page of another machine: the command writes what the file says, and nothing is run."""
     page, kept = tmp_path / "page.md", tmp_path / "kept" / "measured.json"
     page.write_text(PAGE, "utf-8")
 
     assert bench.main(["--remake", "--keep", str(kept), "--page", str(page)]) == 0
     assert page.read_text("utf-8").count("not measured here") == len(bench.LISTED)
+    assert f"{page} is made anew" in capsys.readouterr().err

@@ -302,6 +302,9 @@ def test_the_pictures_are_as_they_are_drawn_now(tmp_path: Path) -> None:
     assert stale(tmp_path) == ["separation.svg", "separation-narrow.svg"]
 
 
+INSTALL = 'python3 -m venv .venv\n. .venv/bin/activate\npip install "askance[lab]"\n'
+
+
 def unrun(text: str) -> list[str]:
     """Blocks of a page that no test runs."""
     kinds = re.findall(r"^```(\S*)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
@@ -309,9 +312,25 @@ def unrun(text: str) -> list[str]:
 
 
 def test_every_step_of_the_tutorial_is_run() -> None:
-    assert [body for path in TUTORIAL for body in unrun(path.read_text("utf-8"))] == ["pip install askance\n"]
+    assert [body for path in TUTORIAL for body in unrun(path.read_text("utf-8"))] == [INSTALL]
     # The control.
     assert unrun("```text\naskance demo\n```\n") == ["askance demo\n"]
+
+
+def not_installed(page: str, install: str) -> list[str]:
+    """Commands of a page that refuse to begin with what was installed, because they could not draw."""
+    drawn = re.findall(r"^\$ (.*\baskance (?:separation(?! --table)|landscape)\b.*)$", page, re.MULTILINE)
+    return [] if "askance[lab]" in install else drawn
+
+
+def test_what_is_installed_suffices_for_the_pages_that_follow() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    for path in (*TUTORIAL, ROOT / "docs" / "teach.md", ROOT / "README.md"):
+        page = path.read_text("utf-8")
+        assert not_installed(page, INSTALL) + not_installed(page, readme) == [], path
+    # The control: what the pages said to install before.
+    teach = (ROOT / "docs" / "teach.md").read_text("utf-8")
+    assert len(not_installed(teach, "pip install askance")) == 1
 
 
 # ----------------------------------------------------------------------------------------------------- in a browser

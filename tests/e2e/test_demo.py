@@ -123,7 +123,11 @@ def test_the_demo_installs_what_it_needs_with_hashes_and_says_so(tmp_path: Path)
 
     # What the tests need is installed when they are run, whether or not the demo was there before.
     (tmp_path / "ready").touch()
-    assert "--require-hashes -r constraints.txt" in commands_of("install", *fresh)
+    everything = commands_of("install", *fresh)
+    assert "--require-hashes -r constraints.txt" in everything
+    assert "Installing into .venv all that the tests need" in everything
+    # Minutes of silence look like a program that hangs.
+    assert [line for line in everything.splitlines() if "--quiet" in line and "constraints.txt" in line] == []
     assert "pip install" not in commands_of("demo", *fresh), "the second demo begins at once"
 
 

@@ -317,6 +317,14 @@ def test_a_mean_over_too_many_steps_is_refused() -> None:
         compile_question("mean(bytes)", wide)
 
 
+@pytest.mark.parametrize(("text", "helped"), [("count(country)", True), ("Sum(load)", True), ("median(load)", False)])
+def test_who_asks_for_a_count_is_told_how_to_come_by_one(text: str, helped: bool) -> None:
+    with pytest.raises(ProtocolError) as refused:
+        compile_question(text, SCHEMA)
+
+    assert ("times the number of users; the fields are minutes" in str(refused.value)) is helped
+
+
 def test_what_is_asked_is_known_before_the_schema_is() -> None:
     assert fields_asked("share(plan = 'pro' and not (minutes > 3 or plan is missing))") == ("plan", "minutes")
     assert fields_asked("mean(load, 0, 1)") == ("load",)

@@ -22,7 +22,7 @@ from askance_lab.commands.shared.options import (
 )
 from askance_lab.commands.shared.resuming import measuring
 from askance_lab.commands.shared.tables import echo_table
-from askance_lab.commands.shared.window import wrapped
+from askance_lab.commands.shared.window import NARROW, window_width, wrapped
 from askance_lab.experiments.separation import users as limits
 from askance_lab.experiments.separation.measurement import (
     LEARNERS,
@@ -133,7 +133,12 @@ def _echo_limits(users: Sequence[limits.SeparationUsers], *, as_json: bool) -> N
         typer.echo(json.dumps(found))
         return
     words = [line for each in limits.WORDS for line in wrapped(each)]
-    echo_table("\n".join([*limits.lines(users), *words]), limits.HEAD, limits.rows(users), below=words)
+    plain = "\n".join([*limits.lines(users), *words])
+    if window_width() >= NARROW:
+        # As documents have it: what its columns are about stands above them.
+        typer.echo(plain)
+        return
+    echo_table(plain, limits.HEAD, limits.rows(users), below=words)
 
 
 def _echo(points: Sequence[SeparationPoint], out: Path) -> None:

@@ -8,6 +8,7 @@ import signal
 import socket
 import ssl
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Final, NoReturn, cast
 
 import typer
@@ -15,6 +16,7 @@ import uvicorn
 
 from askance_client.page import read_page
 from askance_lab.commands.shared.completion import words
+from askance_lab.commands.shared.env_file import env_file
 from askance_lab.commands.shared.exit_codes import Exit, say
 from askance_lab.commands.shared.extras import require
 from askance_lab.commands.shared.options import (
@@ -43,6 +45,7 @@ app = typer.Typer()
     epilog=examples(
         "askance serve",
         "askance serve --port 9000 --database ./study --cap 2",
+        "askance serve --port 0 --env ./env",
         "askance serve --host 192.168.1.20 --certificate room.pem --key room-key.pem",
         "askance serve --database postgresql://user:password@host/name --json",
     )
@@ -87,6 +90,14 @@ def serve(
             autocompletion=words("json", "text", "auto"),
         ),
     ] = None,
+    env: Annotated[
+        Path | None,
+        typer.Option(
+            "--env",
+            metavar="FILE",
+            help="Write where this server is and where its tokens lie, for other commands in your shell: . FILE",
+        ),
+    ] = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -114,16 +125,19 @@ def serve(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
     logs.configure(settings.log_level, settings.log_format)
-    with bind(settings.host, settings.port) as listener:
+    with env_file(env) as named, bind(settings.host, settings.port) as listener:
         url = url_of(listener) if shown is None else shown.url(listener)
         _warn(settings, listener, url, shown)
 
         def announce() -> None:
             try:
+                if named is not None:
+                    named.write(url, *_token_files(settings))
                 typer.echo(_announcement(settings, url, as_json=as_json))
             except OSError as error:
                 # Where it goes may be full, or gone. That is no reason to take no reports.
-                say(f"serves {url}, and nobody reads so: standard output cannot be written: {error.strerror}")
+                where = "standard output" if error.filename is None else error.filename
+                say(f"serves {url}, and nobody reads so: {where} cannot be written: {error.strerror}")
 
         _run(settings, listener, None if shown is None else shown.context, announce)
 
@@ -185,9 +199,10 @@ def _fail(how: str) -> NoReturn:
 
 
 def _announcement(settings: Settings, url: str, *, as_json: bool) -> str:
-    files, directory = TokenFiles.of(settings.directory.resolve()), settings.directory.resolve()
+    directory = settings.directory.resolve()
+    operator, enrolment = _token_files(settings)
     if not as_json:
-        return f"Askance serves {url} · data in {directory} · operator token in {files.operator}"
+        return f"Askance serves {url} · data in {directory} · operator token in {operator}"
     described = {
         "schema_version": SCHEMA_VERSION,
         "url": url,
@@ -195,10 +210,16 @@ def _announcement(settings: Settings, url: str, *, as_json: bool) -> str:
         "pid": os.getpid(),
         "database": settings.shown_database,
         "data_directory": str(directory),
-        "operator_token_file": str(files.operator),
-        "enrolment_token_file": str(files.enrolment) if settings.enrolment == "open" else None,
+        "operator_token_file": str(operator),
+        "enrolment_token_file": None if enrolment is None else str(enrolment),
     }
     return json.dumps(described, ensure_ascii=False)
+
+
+def _token_files(settings: Settings) -> tuple[Path, Path | None]:
+    """The operator's token, and that of enrolment, if everybody may enrol."""
+    files = TokenFiles.of(settings.directory.resolve())
+    return files.operator, files.enrolment if settings.enrolment == "open" else None
 
 
 def _warn(settings: Settings, listener: socket.socket, url: str, shown: Certificate | None) -> None:

@@ -73,6 +73,7 @@ MISSING: Final = "missing"
 """What a gap is called."""
 
 _FORMS: Final = "mean(field, low, high), share(condition) or histogram(field)"
+_TIMES_USERS: Final = "a count is a share, and a sum is a mean, times the number of users"
 _DEEPEST: Final = 12
 _TOKEN: Final = re.compile(
     r"\s*(?:(?P<word>[A-Za-z_][A-Za-z0-9_]*)|(?P<number>[-+]?[0-9]+(?:\.[0-9]+)?)"
@@ -231,9 +232,9 @@ class _Parser:
         if self.sign(sign) is None:
             self.expected(repr(sign))
 
-    def expected(self, wanted: str) -> NoReturn:
+    def expected(self, wanted: str, remedy: str = "") -> NoReturn:
         found = "the question ends" if self.token.kind == "end" else f"{self.token.text!r} stands"
-        self.refuse(self.token.place, f"{found} where {wanted} was expected")
+        self.refuse(self.token.place, f"{found} where {wanted} was expected", remedy)
 
     def refuse(self, place: int, what: str, remedy: str = "") -> NoReturn:
         """An error at a character of the question; the remedy ends with the fields that there are."""
@@ -251,7 +252,7 @@ class _Parser:
         known = {measure.value: measure for measure in Measure}
         if token.kind != "word" or token.text.lower() not in known:
             self._next = max(0, self._next - 1)
-            self.expected("mean, share or histogram")
+            self.expected("mean, share or histogram", _TIMES_USERS if token.text.lower() in {"count", "sum"} else "")
         measure = known[token.text.lower()]
         self.need("(")
         of: _Condition = self.condition() if measure is Measure.SHARE else _Comparison(self.field(), "")

@@ -172,6 +172,17 @@ def turned(round_: PreparedRound, *, begun: bool) -> str:
             return f"{before}, each phone {moves} its own answer by a coin"
 
 
+def chance_of_another(round_: PreparedRound) -> float | None:
+    """How often what leaves is another answer than her own; None where that depends on her answer, or on the part."""
+    [part, *others] = round_.spec.parts
+    channel = round_.parts[0].channel
+    if others or not (
+        isinstance(part.channel, KarySpec) or (isinstance(part.channel, BinarySpec) and channel.inputs <= 3)
+    ):
+        return None
+    return 1 - max(channel.weights(0)) / _WORD
+
+
 @dataclass(frozen=True, slots=True)
 class Wall:
     """All that the wall shows of one study at one moment."""
@@ -212,6 +223,12 @@ class Wall:
     def turned(self) -> str:
         """What each phone did."""
         return "" if self.round is None else turned(self.round, begun=self.received > 0)
+
+    @property
+    def slice(self) -> tuple[float, float] | None:
+        """Where the part of the coin that turns an answer ends, on a circle of radius 1 from its top clockwise."""
+        chance = None if self.round is None else chance_of_another(self.round)
+        return None if chance is None else (math.sin(2 * math.pi * chance), -math.cos(2 * math.pi * chance))
 
     @property
     def is_bit(self) -> bool:

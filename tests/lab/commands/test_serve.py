@@ -96,6 +96,33 @@ def test_serve_moves_on_from_a_busy_port_says_so_answers_and_stops_in_good_order
     assert "server" not in answer.headers
 
 
+def told_by(directory: Path) -> list[str]:
+    """What a shell knows that has read the file `env`."""
+    names = ("ASKANCE_SERVER", "ASKANCE_OPERATOR_TOKEN_FILE", "ASKANCE_ENROLMENT_TOKEN_FILE", "SERVER_PID")
+    # In a child, because what the file sets is for other commands.
+    said = ". ./env && " + "; ".join(f"printenv {name} || echo none" for name in names)
+    run = subprocess.run(["bash", "-c", said], cwd=directory, capture_output=True, text=True, check=True)
+    return run.stdout.splitlines()
+
+
+@pytest.mark.parametrize("limited", [False, True])
+def test_a_file_tells_a_shell_where_the_server_is_until_it_ends(directory: Path, limited: bool) -> None:
+    env = directory / "env"
+    env.write_text("# Written by askance serve, for a shell to read.\nexport ASKANCE_SERVER=earlier\n", "utf-8")
+    who = ("--enrolment", "limited") if limited else ()
+    with serving("--port", "0", "--json", "--database", "a room's data", "--env", "./env", *who) as process:
+        assert process.stdout is not None
+        announced = json.loads(process.stdout.readline())
+        told = told_by(directory)
+        code, _ = stopped(process)
+
+    data = directory / "a room's data"
+    tokens = [str(data / "operator.token"), "none" if limited else str(data / "enrolment.token")]
+    assert told == [announced["url"], *tokens, str(announced["pid"])]
+    assert code == Exit.OK
+    assert list(directory.iterdir()) == []
+
+
 def test_serve_speaks_tls_by_the_name_of_its_certificate_and_says_what_browsers_will(directory: Path) -> None:
     pair = certificates.made(directory, "localhost")
     with serving("--port", "0", "--json", *pair.options) as process:
@@ -283,6 +310,17 @@ def another_server(here: Path) -> tuple[str, ...]:
     os.write(descriptor, str(os.getpid()).encode())
     HELD.append(descriptor)
     return ()
+
+
+@refused(Exit.USAGE, "notes: is another file (name a file that does not exist yet")
+def a_file_of_somebody_for_the_env(here: Path) -> tuple[str, ...]:
+    (here / "notes").write_text("mine", "utf-8")
+    return ("--env", "notes")
+
+
+@refused(Exit.USAGE, "nowhere/env: cannot be written: No such file or directory (name a file in a directory of yours")
+def no_directory_for_the_env(here: Path) -> tuple[str, ...]:
+    return ("--env", "nowhere/env")
 
 
 @refused(Exit.UNREACHABLE, "See that the server runs and takes connections")

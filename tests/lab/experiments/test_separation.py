@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from askance_lab.cli import app
+from askance_lab.commands import separation as separation_command
 from askance_lab.data.made_up import made_up as made_up_users
 from askance_lab.engines import engine
 from askance_lab.evaluation.error import error_of
@@ -182,6 +183,20 @@ def test_the_command_prints_the_table_and_measures_nothing(tmp_path: Path, monke
     assert list(tmp_path.iterdir()) == []
     for silly in (["--epsilon", "0"], ["--epsilon", "21"], ["--d", "512"]):
         assert isinstance(CliRunner().invoke(app, ["separation", "--table", *silly]).exception, AskanceError)
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_a_window_shows_the_table_as_documents_have_it_where_it_fits(
+    columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[object] = []
+    monkeypatch.setattr(separation_command, "window_width", lambda: columns)
+    monkeypatch.setattr(separation_command, "echo_table", lambda *table, **_: drawn.append(table))
+    printed = CliRunner().invoke(app, ["separation", "--table", "--d", "8"], catch_exceptions=False).stdout
+    table = users.lines(users.table([8], "1"))
+
+    assert max(map(len, table)) <= 80
+    assert (printed.splitlines()[: len(table)], drawn == []) == ((table, True) if columns >= 80 else ([], False))
 
 
 def test_what_was_measured_is_the_fewest_of_the_benchmark() -> None:

@@ -197,6 +197,25 @@ def test_what_a_turned_bit_means_is_said_with_the_probability_of_the_channel(ser
     assert "ε = 1 · moves every 4 answers" in said
 
 
+def drawn_chance(page: str) -> float:
+    """How much of the coin is drawn as turning an answer."""
+    [(large, x, y)] = re.findall(r'class="turn" d="M330 120L330 70A50 50 0 ([01]) 1 ([0-9.]+) ([0-9.]+)Z"', page)
+    turn = math.atan2(float(x) - 330, 120 - float(y)) / (2 * math.pi)
+    assert (turn % 1 > 0.5) == (large == "1")
+    return turn % 1
+
+
+@pytest.mark.parametrize(("epsilon", "turned"), [("1", 0.2689), ("2", 0.1192), ("0.1", 0.475)])
+def test_the_coin_is_drawn_as_it_falls(service: Service, epsilon: str, turned: float) -> None:
+    study = opened(service, parameters={"ask": HOMEWORK, "users": 40, "epsilon": epsilon})
+    page = service.get(f"/wall?study={study['id']}").text
+
+    assert drawn_chance(page) == pytest.approx(turned, abs=0.005)
+    # The control: the coin of another question, beside this one's words.
+    if epsilon == "2":
+        assert drawn_chance(re.sub(r"1 [0-9.]+ [0-9.]+Z", "1 379.6 125.9Z", page)) == pytest.approx(0.2689, abs=0.005)
+
+
 def test_a_title_is_text(service: Service) -> None:
     study = opened(service, title="<script>alert(1)</script>")
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from askance_protocol import parameters as read
 from askance_protocol.queries.query import MAX_NODES
-from askance_protocol.schema import BitsField, Schema
+from askance_protocol.schema import BitsField, CategoryField, Schema
 from askance_protocol.text import counted
 from askance_server.core.strategy import Asking, Estimate, Hypothesis, Learnt, Parameters, Strategy
 from askance_server.strategies.shared.column import asking_of, column, running, sharing
@@ -136,5 +136,7 @@ def bits(name: str, example: Schema, most: int) -> BitsField:
     """The field of this name, if it is a string of so many bits at most."""
     field = example.field(name)
     if not isinstance(field, BitsField) or field.width > most:
-        raise read.refused("column", f"is no string of {most} bits at most", "name a field of bits")
+        listed = isinstance(field, CategoryField)
+        other = "; values that are known beforehand: askance survey --ask 'histogram(…)'" if listed else ""
+        raise read.refused("column", f"is no string of {most} bits at most", f"name a field of bits{other}")
     return field
