@@ -42,8 +42,8 @@ CAP: Final = 10**12
 MEMORY: Final = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 - folders of our own in it
 """Where ledgers lie: what a disk takes for each commit is as much for each, and comes in gusts."""
 LINEAR: Final = 1.2
-"""For what grows with its size. Two tenths are for caches: objects that no longer fit into them take longer, each of
-4,096 questions 1.4 times as long as each of 256 (an exponent of .12), though no more is done for each."""
+"""For what grows with its size. Two tenths are for caches: objects that no longer fit into them take longer, though no
+more is done for each: where each of 4,096 takes 1.4 times as long as each of 256, that alone is an exponent of .12."""
 FLAT: Final = 0.2
 """For what has nothing to do with it."""
 GROUP: Final = 100_000

@@ -84,18 +84,6 @@ def performance() -> Iterator[str]:
         yield from lines([line for part in section for line in part.splitlines()])
 
 
-@kept("docs/performance.md", "make bench")
-def questions() -> Iterator[str]:
-    """How the largest curve of questions grows, and the exponent that this alone is."""
-    curve = read("performance/measured.json")["runs"]["growth"]["said"]["curves"]["wide-questions"]
-    few, many = 256, 4096
-    seconds = {size: middle for size, (middle, *_) in zip(curve["sizes"], curve["seconds"], strict=True)}
-    times = seconds[many] / seconds[few] / (many / few)
-    slope = 1 + math.log(round(times, 1)) / math.log(many / few)
-    yield f"each of {many:,} questions {times:.1f} times as long as each of {few}"
-    yield f"which alone is an exponent of {slope:.2f}"
-
-
 @kept("docs/monitoring.md", "python benchmarks/capacity.py")
 def capacity() -> Iterator[str]:
     yield from lines(script("capacity").markdown(read("performance/measured.json")["runs"]).splitlines())
@@ -358,6 +346,12 @@ def together() -> Iterator[str]:
     rare, even = ratio(0.02, 4, 3), ratio(0.5, 4, 3)
     yield f"a share of 0 has {nobody:.1f} times its variance, one of 0.02 has {rare} of it, and one of a half {even}"
     yield f"each has {ratio(0.5, 4, 3)} of the variance; at ε = 2 two, and {ratio(0.5, 2, 2)}"
+
+
+@worked_out("docs/telemetry.md")
+def count_of_users() -> Iterator[str]:
+    share, low, high = (round(20_000 * each) for each in (0.11, 0.08, 0.14))
+    yield f"of {20_000:,} users, 0.11 (0.08 to 0.14) are {share:,} ({low:,} to {high:,})"
 
 
 @worked_out("docs/telemetry.md")
