@@ -19,6 +19,7 @@ from typing import Any, Final
 import hypothesis
 import pytest
 from sybil import Document, Example, Region, Sybil
+from sybil.integration.pytest import SybilItem
 from sybil.parsers.markdown import PythonCodeBlockParser
 from sybil.parsers.markdown.lexers import FencedCodeBlockLexer
 
@@ -26,7 +27,7 @@ from tests.harness import warm
 from tests.harness.memory import keep_in_memory
 from tests.harness.reader import ReaderShell
 
-pytest_plugins = ("tests.harness.browser", "tests.harness.figures", "tests.harness.turns")
+pytest_plugins = ("tests.harness.browser", "tests.harness.figures", "tests.harness.open_things", "tests.harness.turns")
 
 ROOT = Path(__file__).parent
 
@@ -44,6 +45,9 @@ _UNHEARD = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: lambda _nu
 for _signal, _handler in _UNHEARD.items():
     if signal.getsignal(_signal) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
         signal.signal(_signal, _handler)
+
+# Sybil looks for the frame of an example in each error, also in one before the example is run, where there is none.
+SybilItem._traceback_filter = lambda _self, excinfo: excinfo.traceback  # noqa: SLF001
 
 
 @pytest.hookimpl(wrapper=True)
