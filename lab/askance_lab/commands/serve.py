@@ -44,8 +44,7 @@ app = typer.Typer()
 @app.command(
     epilog=examples(
         "askance serve",
-        "askance serve --port 9000 --database ./study --cap 2",
-        "askance serve --port 0 --env ./env",
+        "askance serve --port 9000 --database ./study --cap 2 --env ./env",
         "askance serve --host 192.168.1.20 --certificate room.pem --key room-key.pem",
         "askance serve --database postgresql://user:password@host/name --json",
     )
