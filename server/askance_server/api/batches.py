@@ -8,6 +8,7 @@ to the endpoint (`post_batch`); both do the same with what they read (`deliver`)
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -52,7 +53,7 @@ class BatchPath:
                 round_ = path[len(PREFIX) : -len(SUFFIX)]
                 token = _plain(scope) if DIGEST.fullmatch(round_) else None
                 if token is not None:
-                    await front.give(send, _taken(scope["app"].state.aggregator, round_, token, receive))
+                    await front.give(send, partial(_taken, scope["app"].state.aggregator, round_, token, receive))
                     return
         await self._app(scope, receive, send)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Coroutine
-from typing import Any, Final, TypeAlias
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias
 
 from starlette.requests import ClientDisconnect
 from starlette.types import Send
@@ -26,10 +26,10 @@ _MORE_HEADERS: Final = {
 }
 
 
-async def give(send: Send, work: Coroutine[Any, Any, Given]) -> None:
+async def give(send: Send, work: Callable[[], Awaitable[Given]]) -> None:
     """Send the answer that comes of the work, or the problem document of what it raises."""
     try:
-        status, kind, body = await work
+        status, kind, body = await work()
     except ClientDisconnect:
         return  # Nobody is there to be told.
     except asyncio.CancelledError:

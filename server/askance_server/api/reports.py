@@ -6,6 +6,7 @@ of 64 bytes at most, queues the report and answers when the report is on disk. E
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -36,7 +37,7 @@ class ReportPath:
         if scope["type"] == "http" and scope["method"] == "POST":
             path: str = scope["path"]
             if path.startswith(PREFIX) and path.endswith(SUFFIX):
-                await front.give(send, _report(scope, receive, path[len(PREFIX) : -len(SUFFIX)]))
+                await front.give(send, partial(_report, scope, receive, path[len(PREFIX) : -len(SUFFIX)]))
                 return
         await self._app(scope, receive, send)
 

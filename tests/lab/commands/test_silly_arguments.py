@@ -27,6 +27,7 @@ from askance_lab.cli import CommandModules
 from askance_lab.commands.shared.exit_codes import Exit
 from askance_protocol.errors import UsageError
 from askance_server.ledger import LedgerError
+from askance_server.logs import configure
 from tests.harness.marks import SECONDS
 from tests.harness.servers import serving
 from tests.lab.commands.calls import COMMAND, at_home
@@ -162,7 +163,8 @@ def called(
         signal.alarm(0)
         for number, handler in handlers.items():
             signal.signal(number, handler)
-        # A server that was asked to start has taken over all logs of this process.
+        # A server that was asked to start has taken over all logs of this process, and silenced some of them.
+        configure("debug")
         root.handlers[:] = logs
         root.setLevel(level)
     left = there(folder) - before
