@@ -13,6 +13,7 @@ from typing import Final
 from askance_protocol.errors import DataError
 
 _HEAD: Final = "# Written by askance serve, for a shell to read."
+_PID: Final = "SERVER_PID={}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +28,16 @@ class EnvFile:
             "ASKANCE_SERVER": url,
             "ASKANCE_OPERATOR_TOKEN_FILE": str(operator_token),
             "ASKANCE_ENROLMENT_TOKEN_FILE": "" if enrolment_token is None else str(enrolment_token),
-            "SERVER_PID": str(os.getpid()),
         }
-        lines = [_HEAD, *(f"export {name}={shlex.quote(value)}" for name, value in values.items() if value), ""]
+        said = [f"{name}={shlex.quote(value)}" for name, value in values.items() if value]
+        lines = [_HEAD, *(f"export {each}" for each in (*said, _PID.format(os.getpid()))), ""]
         self.beside.write_text("\n".join(lines), "utf-8")
         self.beside.replace(self.path)
+
+    def remove(self) -> None:
+        """Remove it, unless another server has taken its place."""
+        if self.path.exists() and _PID.format(os.getpid()) in self.path.read_text("utf-8", errors="replace").split():
+            self.path.unlink(missing_ok=True)
 
     @property
     def beside(self) -> Path:
@@ -57,7 +63,7 @@ def env_file(path: Path | None) -> Generator[EnvFile | None]:
     try:
         yield file
     finally:
-        file.path.unlink(missing_ok=True)
+        file.remove()
 
 
 def _take_place_of(file: EnvFile) -> None:
