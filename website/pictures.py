@@ -264,14 +264,19 @@ def _arrow(path: str, x: float, y: float) -> str:
     return f'<path class="arrow" d="{path}"/><path class="head" d="M{x:g} {y - 5:g}l10 5l-10 5z"/>'
 
 
+def _bits(word: str, x: int, y: int, side: int, step: int) -> str:
+    """A bit a square, beside each other."""
+    return "".join(
+        f'<rect class="soft" x="{x + step * k}" y="{y}" width="{side}" height="{side}" rx="6"/>'
+        + text(x + side // 2 + step * k, y + side // 2 + 6, value, "b m")
+        for k, value in enumerate(word)
+    )
+
+
 def two_rounds() -> str:
     """Who holds what of the two secrets, and what can be asked when."""
     word = "0110"
-    cells = "".join(
-        f'<rect class="soft" x="{170 + 40 * k}" y="92" width="36" height="36" rx="6"/>'
-        + text(188 + 40 * k, 116, value, "b m")
-        for k, value in enumerate(word)
-    )
+    cells = _bits(word, 170, 92, 36, 40)
     return picture(
         760,
         330,
@@ -303,11 +308,7 @@ def two_rounds() -> str:
 def two_rounds_narrow() -> str:
     """The same on a phone: what is asked below what is held."""
     word = "0110"
-    cells = "".join(
-        f'<rect class="soft" x="{70 + 44 * k}" y="66" width="38" height="38" rx="6"/>'
-        + text(89 + 44 * k, 91, value, "b m")
-        for k, value in enumerate(word)
-    )
+    cells = _bits(word, 70, 66, 38, 44)
     return picture(
         PHONE,
         452,

@@ -33,8 +33,6 @@ from askance_server.problems import OF_VERDICT, ProblemError, responses
 router = APIRouter(prefix="/v1", route_class=GatedRoute)
 
 RAW: Final = "application/octet-stream"
-PREFIX: Final = "/v1/rounds/"
-SUFFIX: Final = "/batches"
 
 _DECODED: Final[Mapping[str, Callable[[bytes], ReportBatch]]] = {JSON: decode_columns, RAW: decode_raw}
 
@@ -47,14 +45,11 @@ class BatchPath:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Take a batch in raw columns with a good token; pass on anything else, unread."""
-        if scope["type"] == "http" and scope["method"] == "POST":
-            path: str = scope["path"]
-            if path.startswith(PREFIX) and path.endswith(SUFFIX):
-                round_ = path[len(PREFIX) : -len(SUFFIX)]
-                token = _plain(scope) if DIGEST.fullmatch(round_) else None
-                if token is not None:
-                    await front.give(send, partial(_taken, scope["app"].state.aggregator, round_, token, receive))
-                    return
+        round_ = front.round_of(scope, "batches") or ""
+        token = _plain(scope) if DIGEST.fullmatch(round_) else None
+        if token is not None:
+            await front.give(send, partial(_taken, scope["app"].state.aggregator, round_, token, receive))
+            return
         await self._app(scope, receive, send)
 
 

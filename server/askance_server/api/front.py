@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
 from starlette.requests import ClientDisconnect
-from starlette.types import Send
+from starlette.types import Scope, Send
 
 from askance_protocol.errors import AskanceError
 from askance_server import problems
@@ -16,6 +16,7 @@ from askance_server.api.version import HEADER, VERSION
 from askance_server.problems import PROBLEMS, ProblemError, ProblemOccurrence, problem_of
 
 JSON: Final = b"application/json"
+_ROUNDS: Final = "/v1/rounds/"
 
 Given: TypeAlias = tuple[int, bytes, bytes]
 """Status, media type and body."""
@@ -24,6 +25,15 @@ _MORE_HEADERS: Final = {
     each.status: tuple((name.lower().encode(), value.encode()) for name, value in each.headers.items())
     for each in PROBLEMS.values()
 }
+
+
+def round_of(scope: Scope, of: str) -> str | None:
+    """The round to whose `of`, such as its reports, something is posted; None where a request is anything else."""
+    if scope["type"] == "http" and scope["method"] == "POST":
+        path: str = scope["path"]
+        if path.startswith(_ROUNDS) and path.endswith(f"/{of}"):
+            return path[len(_ROUNDS) : -len(of) - 1]
+    return None
 
 
 async def give(send: Send, work: Callable[[], Awaitable[Given]]) -> None:

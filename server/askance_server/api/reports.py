@@ -7,7 +7,6 @@ of 64 bytes at most, queues the report and answers when the report is on disk. E
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -22,9 +21,6 @@ from askance_server.api.version import headers_of
 from askance_server.ledger import NotFoundError, Verdict
 from askance_server.problems import ProblemError
 
-PREFIX: Final = "/v1/rounds/"
-SUFFIX: Final = "/reports"
-
 
 class ReportPath:
     """Answers single reports in front of the application, and passes on everything else."""
@@ -34,12 +30,11 @@ class ReportPath:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a report; pass on anything else."""
-        if scope["type"] == "http" and scope["method"] == "POST":
-            path: str = scope["path"]
-            if path.startswith(PREFIX) and path.endswith(SUFFIX):
-                await front.give(send, partial(_report, scope, receive, path[len(PREFIX) : -len(SUFFIX)]))
-                return
-        await self._app(scope, receive, send)
+        round_ = front.round_of(scope, "reports")
+        if round_ is None:
+            await self._app(scope, receive, send)
+        else:
+            await front.give(send, partial(_report, scope, receive, round_))
 
 
 async def _report(scope: Scope, receive: Receive, round_: str) -> front.Given:
