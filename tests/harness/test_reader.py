@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.reader import ReaderShell
+from tests.harness.reader import ReaderShell, begun_late
 
 
 @pytest.fixture
@@ -58,6 +58,26 @@ def test_what_goes_on_in_the_background_is_not_waited_for_and_ends_with_the_page
     while runs(number):  # A signal takes its time; the limit is that of every test.
         assert time.monotonic() - begin < 30
         time.sleep(0.01)
+
+
+@pytest.mark.parametrize("command", ["echo made >file &", "cd .; echo made >file 2>log &"])
+def test_what_takes_for_granted_what_goes_on_in_the_background_is_found(shell: ReaderShell, command: str) -> None:
+    """The control, and what a page says instead."""
+    shell.run(command)
+    assert "No such file" in shell.run("cat file")
+
+    assert shell.run("until grep -qs made file; do sleep 0.01; done; cat file") == "made\n"
+
+
+def test_what_goes_on_in_the_background_has_the_number_that_the_shell_says(shell: ReaderShell) -> None:
+    shell.run("sleep 60 &")
+
+    assert shell.run("sleep 0.5; cat /proc/$!/cmdline | tr '\\0' ' '") == "sleep 60 "
+
+
+@pytest.mark.parametrize("command", ["true && echo said", "echo 'a & b'", "(sleep 9 &)", "echo said 2>&1"])
+def test_what_is_not_left_in_the_background_is_typed_as_it_stands(command: str) -> None:
+    assert begun_late(command) == command
 
 
 def test_a_command_that_does_not_end_is_said(shell: ReaderShell) -> None:
