@@ -338,7 +338,8 @@ def _unread(error: Exception) -> Check:
     outcome, what, step = CheckOutcome.FAILED, str(error), RESTORE
     match error:
         case LedgerBusyError():
-            outcome = CheckOutcome.WARNING
+            # Its remedy is for a server that would start here; this one is to go on.
+            outcome, what = CheckOutcome.WARNING, error.what
             step = "a server has it open: askance health asks it, and askance doctor --deep looks beside it"
         case LedgerAwayError():
             step = "reach it again, then look again: nothing is damaged"

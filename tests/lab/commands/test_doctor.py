@@ -26,9 +26,10 @@ from askance_protocol.progress import Tell
 from askance_server import auth
 from askance_server.app import open_resources
 from askance_server.ledger import open_ledger
-from askance_server.ledger.base import Fault, LedgerAwayError, LedgerBusyError, LedgerError
+from askance_server.ledger.base import Fault, LedgerAwayError, LedgerError
 from askance_server.ledger.schemas import migrations
 from askance_server.ledger.sqlite import FILE
+from askance_server.ledger.sqlite.opening import lock
 from askance_server.settings import Settings
 from tests.harness.certificates import made
 from tests.harness.marks import SECONDS
@@ -169,14 +170,17 @@ def test_doctor_survives_a_ledger_that_does_not_open(
     assert detail in checks["ledger"]["detail"]
 
 
-def test_doctor_warns_where_a_server_has_the_ledger_open(started: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def busy(database: str) -> FakeLedger:
-        raise LedgerBusyError("data is in use by process 5")
-
-    monkeypatch.setattr(doctor_command, "open_ledger", busy)
-    code, checks = doctor(started)
-    assert (code, checks["ledger"]["outcome"]) == (Exit.OK, "warning")
-    assert "in use by process 5" in checks["ledger"]["detail"]
+def test_doctor_beside_a_running_server_does_not_ask_to_stop_it(started: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor_command, "open_ledger", lambda database: lock(Path(database)))
+    descriptor = lock(started)
+    try:
+        code, checks = doctor(started)
+    finally:
+        os.close(descriptor)
+    ledger = checks["ledger"]
+    assert (code, ledger["outcome"]) == (Exit.OK, "warning")
+    assert ledger["detail"] == f"is in use by process {os.getpid()}"  # Its own, here.
+    assert "askance doctor --deep looks beside it" in ledger["next"]
 
 
 @pytest.mark.parametrize(("days", "outcome"), [(20, "warning"), (4, "ok")])
