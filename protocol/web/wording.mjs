@@ -3,17 +3,20 @@
 // the query does, whatever the title says.
 
 import { parts, roots } from "./queries.mjs";
-import { fieldOf, hasGaps } from "./schema.mjs";
+import { bounds, fieldOf, hasGaps } from "./schema.mjs";
 import { printable } from "./text.mjs";
 
 /** @typedef {import("./queries.mjs").Numeric} Numeric */
 /** @typedef {import("./queries.mjs").Query} Query */
 /** @typedef {import("./queries.mjs").Test} Test */
+/** @typedef {Extract<Numeric, {op: "lookup"}>} Lookup */
 /** @typedef {import("./schema.mjs").Field} Field */
 /** @typedef {import("./schema.mjs").Schema} Schema */
 
 /** Numbers or names of a list that are shown. */
 const SHOWN = 32;
+/** Values of a field, no category, of which each is told what a table says of it. */
+const TOLD = 1024;
 
 /** Each relation, and its opposite. @type {Readonly<Record<import("./queries.mjs").Relation, readonly [string, string]>>} */
 const RELATIONS = {
@@ -217,10 +220,8 @@ class Wording {
         return `the bits of ${number.field} times ${list(number.weights.map(String))}, added up`;
       case "affine":
         return this.sum(number);
-      case "lookup": {
-        const entry = `entry ${this.factor(number.index)}, counted from 0, of the list ${list(number.table.map(String))}`;
-        return `${entry}, or ${number.default} where it has none`;
-      }
+      case "lookup":
+        return this.byValue(number) ?? this.byEntry(number);
       case "if": {
         const test = isJoined(number.test) ? `(${this.test(number.test)})` : this.test(number.test);
         return `${this.factor(number.then)} if ${test}, else ${this.factor(number.otherwise)}`;
@@ -228,6 +229,40 @@ class Wording {
       case "clamp":
         return `${this.factor(number.of)}, but not below ${number.low} nor above ${number.high}`;
     }
+  }
+
+  /**
+   * What a table says, entry by entry.
+   * @param {Lookup} lookup
+   */
+  byEntry({ index, table, default: other }) {
+    const entry = `entry ${this.factor(index)}, counted from 0, of the list ${list(table.map(String))}`;
+    return `${entry}, or ${other} where it has none`;
+  }
+
+  /**
+   * What a table says of each value of a field: "1 if plan is 'free', 0 if it is 'pro'"; null where that is long.
+   * Neighbours of which it says the same are told together.
+   * @param {Lookup} lookup
+   */
+  byValue({ index, table, default: other }) {
+    const shifted = shiftedField(index);
+    if (shifted === null) return null;
+    const field = this.field(shifted.value.field);
+    if (field.kind === "bits" || field.kind === "label") return null;
+    const [least, most] = bounds(field);
+    if (most - least >= (field.kind === "category" ? SHOWN : TOLD)) return null;
+    const entry = (/** @type {number} */ value) => table[value + shifted.constant] ?? other;
+    const values = Array.from({ length: most - least + 1 }, (_, place) => least + place);
+    const starts = values.filter((value) => value === least || entry(value) !== entry(value - 1));
+    if (starts.length > SHOWN) return null;
+    const pieces = starts.map((start, place) => {
+      const run = values.slice(start - least, (starts[place + 1] ?? most + 1) - least);
+      const subject = place ? "it" : field.kind === "category" ? field.name : held(field);
+      return `${entry(start)} if ${subject} is ${runWords(field, run)}`;
+    });
+    const { gap } = shifted.value;
+    return [...pieces, ...(gap === undefined ? [] : [`${entry(gap)} if there is nothing`])].join(", ");
   }
 
   /**
@@ -269,6 +304,27 @@ function isJoined(test) {
   if (test.op === "not") return isJoined(test.of);
   if (test.op === "and" || test.op === "or" || test.op === "xor") return test.of.length > 1 || test.of.some(isJoined);
   return false;
+}
+
+/**
+ * The field that an index is, and what is added to it; null for other indexes.
+ * @param {Numeric} index
+ */
+function shiftedField(index) {
+  if (index.op === "field") return { value: index, constant: 0 };
+  if (index.op !== "affine" || index.terms.length !== 1) return null;
+  const [{ weight, of }] = index.terms;
+  return weight === 1 && of.op === "field" ? { value: of, constant: index.constant } : null;
+}
+
+/**
+ * Neighbouring values of a field.
+ * @param {Field} field
+ * @param {readonly number[]} run
+ */
+function runWords(field, run) {
+  if (field.kind === "category") return run.map((place) => quotedName(field.values[place])).join(" or ");
+  return run.length === 1 ? String(run[0]) : `${run[0]} to ${run[run.length - 1]}`;
 }
 
 /**

@@ -106,7 +106,22 @@ NUMBERS: Final[dict[str, AnyNumber]] = {
     "bit 1 of x, read as a number": Slice(field="x", first=1, width=1),
     "the bits of x times 1, 2, 3, 4, -5, 6, 7, 0, added up": Dot(field="x", weights=(1, 2, 3, 4, -5, 6, 7, 0)),
     "-2 × age + (10 × height) - 5": Affine(constant=-5, terms=(Term(weight=-2, of=AGE), Term(weight=1, of=HEIGHT))),
-    "entry age, counted from 0, of the list 4, 5, or -1 where it has none": Lookup(index=AGE, table=(4, 5), default=-1),
+    "4 if age is 0, 5 if it is 1, -1 if it is 2 to 120": Lookup(index=AGE, table=(4, 5), default=-1),
+    "4 if plan is 'free' or 'pro', -1 if it is \"it's\"": Lookup(
+        index=FieldValue(field="plan"), table=(4, 4), default=-1
+    ),
+    "3 if kind is 'a', 1 if it is 'b', 2 if there is nothing": Lookup(
+        index=Affine(constant=1, terms=(Term(weight=1, of=KIND),)), table=(2, 3, 1), default=0
+    ),
+    "0 if 10 × height is -10 to -1, 1 if it is 0 to 9, 2 if it is 10": Lookup(
+        index=Affine(constant=10, terms=(Term(weight=1, of=HEIGHT),)), table=(*[0] * 10, *[1] * 10), default=2
+    ),
+    "entry (2 × age), counted from 0, of the list 4, 5, or -1 where it has none": Lookup(
+        index=Affine(terms=(Term(weight=2, of=AGE),)), table=(4, 5), default=-1
+    ),
+    "entry (bit 1 of x, read as a number), counted from 0, of the list 4, 5, or -1 where it has none": Lookup(
+        index=Slice(field="x", first=1, width=1), table=(4, 5), default=-1
+    ),
     "age if (y is +1 or bit 3 of x is 1), else (10 × height)": If(test=Or(of=(YES, X3)), then=AGE, otherwise=HEIGHT),
     "age if y is +1, else 0": If(test=YES, then=AGE, otherwise=Integer(of=0)),
     "age, but not below 18 nor above 99": Clamp(of=AGE, low=18, high=99),
@@ -204,6 +219,26 @@ def test_long_lists_are_shortened_and_their_length_is_told() -> None:
     assert f"{SHOWN - 2}, …" in said
 
 
+@pytest.mark.parametrize(("values", "cells", "shown"), [(1024, 32, True), (1025, 32, False), (1024, 33, False)])
+def test_a_table_is_told_by_value_as_long_as_that_can_be_read(values: int, cells: int, *, shown: bool) -> None:
+    field = IntegerField(name="delay", low=1, high=values)
+    index = Affine(constant=-1, terms=(Term(weight=1, of=FieldValue(field="delay")),))
+    table = tuple(place * cells // values for place in range(values))
+    said = words(CellQuery(cells=cells, cell=Lookup(index=index, table=table)), Schema(fields=(field,)))
+
+    assert (f"{cells - 1} if it is {values - values // cells + 1} to {values}" in said) is shown
+    assert ("counted from 0, of the list 0, 0" in said) is not shown
+
+
+@pytest.mark.parametrize(("values", "shown"), [(32, True), (33, False)])
+def test_of_many_categories_a_table_is_not_told_by_value(values: int, *, shown: bool) -> None:
+    field = CategoryField(name="page", values=tuple(map(str, range(values))))
+    said = words(CellQuery(cells=1, cell=Lookup(index=FieldValue(field="page"), table=(0,))), Schema(fields=(field,)))
+
+    assert ("or '31'" in said) is shown
+    assert len(said) < 500
+
+
 def test_a_category_cannot_steer_a_terminal() -> None:
     evil = CategoryField(name="plan", values=("\x1b[2J", "\u202egood", "line\nbreak"))
     schema = Schema(fields=(evil,))
@@ -280,7 +315,7 @@ def small_numbers() -> Iterator[AnyNumber]:
 
     def above(numbers: Iterable[AnyNumber]) -> Iterator[AnyNumber]:
         for each in numbers:
-            for weight, constant in itertools.product((-1, 0, 2), (-1, 0, 1)):
+            for weight, constant in itertools.product((-1, 0, 1, 2), (-1, 0, 1)):
                 yield Affine(constant=constant, terms=(Term(weight=weight, of=each),))
             yield Affine(terms=(Term(weight=1, of=leaves[2]), Term(weight=-1, of=each)))
             yield Clamp(of=each, low=0, high=1)
@@ -332,7 +367,9 @@ def test_two_questions_that_read_alike_ask_the_same_of_everybody() -> None:
         ("_test", "schema, holds=not holds", "schema"),
         ("_factor", 'f"({phrase})"', "phrase"),
         ("_sum", "if number.constant:", "if False:"),
-        ("_number", ", or {default} where it has none", ""),
+        ("_by_entry", ", or {lookup.default} where it has none", ""),
+        ("_by_value", "if value.gap is not None:", "if False:"),
+        ("_by_value", "held + constant", "held"),
         ("_number", ", but not below {low} nor above {high}", ""),
         ("_number", ' + ("" if gap is None else f", or {gap} where there is nothing")', ""),
         ("_of_all_values", "and not 0 <= gap < values", ""),

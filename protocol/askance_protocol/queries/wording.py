@@ -14,6 +14,7 @@ A number is told as the query computes it: a real field counts in steps, and a q
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, groupby, repeat
 from typing import Final, assert_never
 
 from askance_protocol.queries.language import (
@@ -37,6 +38,7 @@ from askance_protocol.queries.language import (
     Or,
     Parity,
     Slice,
+    Term,
     Xor,
 )
 from askance_protocol.queries.query import BooleanQuery, CellQuery, RealQuery
@@ -53,6 +55,8 @@ from askance_protocol.text import printable
 
 SHOWN: Final = 32
 """Numbers or names of a list that are shown."""
+TOLD: Final = 1024
+"""Values of a field, no category, of which each is told what a table says of it."""
 
 _RELATIONS: Final[Mapping[str, tuple[str, str]]] = {
     "<": ("is less than", "is at least"),
@@ -232,9 +236,8 @@ def _number(number: AnyNumber, schema: Schema) -> str:
             said = f"the bits of {name} times {_list(map(str, weights))}, added up"
         case Affine():
             said = _sum(number, schema)
-        case Lookup(index=index, table=table, default=default):
-            entry = f"entry {_factor(index, schema)}, counted from 0, of the list {_list(map(str, table))}"
-            said = f"{entry}, or {default} where it has none"
+        case Lookup():
+            said = _by_value(number, schema) or _by_entry(number, schema)
         case If(test=test, then=then, otherwise=otherwise):
             condition = f"({_test(test, schema)})" if _joined(test) else _test(test, schema)
             said = f"{_factor(then, schema)} if {condition}, else {_factor(otherwise, schema)}"
@@ -243,6 +246,59 @@ def _number(number: AnyNumber, schema: Schema) -> str:
         case _:
             assert_never(number)
     return said
+
+
+def _by_entry(lookup: Lookup, schema: Schema) -> str:
+    """What a table says, entry by entry."""
+    entry = f"entry {_factor(lookup.index, schema)}, counted from 0, of the list {_list(map(str, lookup.table))}"
+    return f"{entry}, or {lookup.default} where it has none"
+
+
+def _by_value(lookup: Lookup, schema: Schema) -> str | None:
+    """What a table says of each value of a field: "1 if plan is 'free', 0 if it is 'pro'"; None where that is long.
+
+    Neighbours of which it says the same are told together.
+    """
+    if (index := _shifted(lookup.index)) is None:
+        return None
+    value, constant = index
+    field = schema.field(value.field)
+    if not isinstance(field, CategoryField | IntegerField | RealField):
+        return None
+    by_name = isinstance(field, CategoryField)
+    if field.most - field.least >= (SHOWN if by_name else TOLD):
+        return None
+
+    def entry(held: int) -> int:
+        place = held + constant
+        return lookup.table[place] if 0 <= place < len(lookup.table) else lookup.default
+
+    runs = [(said, tuple(run)) for said, run in groupby(range(field.least, field.most + 1), entry)]
+    if len(runs) > SHOWN:
+        return None
+    subjects = chain([field.name if by_name else _held(field)], repeat("it"))
+    pieces = [f"{said} if {it} is {_run(field, run)}" for it, (said, run) in zip(subjects, runs, strict=False)]
+    if value.gap is not None:
+        pieces.append(f"{entry(value.gap)} if there is nothing")
+    return ", ".join(pieces)
+
+
+def _shifted(index: AnyNumber) -> tuple[FieldValue, int] | None:
+    """The field that an index is, and what is added to it; None for other indexes."""
+    match index:
+        case FieldValue():
+            return index, 0
+        case Affine(constant=constant, terms=(Term(weight=1, of=FieldValue() as value),)):
+            return value, constant
+        case _:
+            return None
+
+
+def _run(field: CategoryField | IntegerField | RealField, run: Sequence[int]) -> str:
+    """Neighbouring values of a field."""
+    if isinstance(field, CategoryField):
+        return " or ".join(_quoted(field.values[place]) for place in run)
+    return str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}"
 
 
 def _factor(number: AnyNumber, schema: Schema) -> str:

@@ -16,9 +16,9 @@ import pytest
 
 from askance_protocol.errors import ProtocolError
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery, prepare, read_query
-from askance_protocol.queries.language import FieldValue, Is
+from askance_protocol.queries.language import Affine, FieldValue, Is, Lookup, Term
 from askance_protocol.queries.wording import field_words, fields_of, words
-from askance_protocol.schema import BitsField, CategoryField, Schema
+from askance_protocol.schema import BitsField, CategoryField, IntegerField, Schema
 from tests.protocol import trees
 from tests.protocol.generators import AnyQuery
 from tests.protocol.test_wording import NUMBERS, PERSON, SMALL, TESTS, small_queries
@@ -62,6 +62,19 @@ def everything() -> Iterator[tuple[AnyQuery, Schema]]:
     of_many = Schema(fields=(CategoryField(name="plan", values=tuple(f"{number}'" for number in range(40)), gap=True),))
     for cells, gap in itertools.product((39, 40, 41), (-1, 0, 39, 40, 41)):
         yield CellQuery(cells=cells, cell=FieldValue(field="plan", gap=gap)), of_many
+    yield from tables()
+
+
+def tables() -> Iterator[tuple[AnyQuery, Schema]]:
+    """Tables that are just told by value, and just not."""
+    for values, cells in itertools.product((1024, 1025), (32, 33)):
+        index = Affine(constant=7, terms=(Term(weight=1, of=FieldValue(field="delay", gap=-7)),))
+        table = tuple(place * cells // values for place in range(values))
+        delay = IntegerField(name="delay", low=-7, high=values - 8, gap=True)
+        yield CellQuery(cells=cells, cell=Lookup(index=index, table=table)), Schema(fields=(delay,))
+    for values in (32, 33):
+        page = CategoryField(name="page", values=tuple(f"{number}'" for number in range(values)))
+        yield CellQuery(cells=1, cell=Lookup(index=FieldValue(field="page"), table=(0, 1, 1))), Schema(fields=(page,))
 
 
 @cache
