@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -24,7 +22,6 @@ from askance_lab.run_study import SlotCount, run_study
 from askance_protocol.errors import UsageError
 from askance_server.core.in_memory import StudyInMemory
 from askance_server.strategies.registry import registry
-from tests.harness.marks import SECONDS
 from tests.server.learners import study
 
 STRATEGY = registry()["masked-parity"]
@@ -102,24 +99,37 @@ def test_a_file_of_another_run_is_refused_and_left_as_it_is(tmp_path: Path) -> N
 
 # --------------------------------------------------------------------------------------------------------- the command
 
-COMMAND = [sys.executable, "-m", "askance_lab", "run", "masked-parity", "--d", "16", "--users", "2000000", "--json"]
+COMMAND = [sys.executable, "-m", "askance_lab"]
+RUN_PARITY = ["run", "masked-parity", "--d", "16", "--users", "2000000", "--json"]
+KILLED = """
+import os, signal
+from askance_lab.cli import main
+from askance_lab.experiments import checkpoint
+
+write = checkpoint.Checkpoint.write
+
+def write_and_die(kept):
+    write(kept)
+    if kept.results.keys() - {"run"}:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+checkpoint.EVERY = 0.0
+checkpoint.Checkpoint.write = write_and_die
+main()
+"""
+"""A command that is killed as soon as it has kept a part of a round."""
 
 
 def test_a_command_that_is_killed_goes_on_and_prints_the_same(tmp_path: Path) -> None:
-    expected = told(subprocess.run(COMMAND, capture_output=True, check=True).stdout)
-    kept = [*COMMAND, "--keep", str(tmp_path / "it"), "--workers", "2"]
-    first = subprocess.Popen(kept, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    end = time.monotonic() + SECONDS
-    while not (tmp_path / "it").exists() and first.poll() is None:
-        assert time.monotonic() < end
-        time.sleep(0.005)
-    os.kill(first.pid, signal.SIGKILL)
-    first.communicate()
+    expected = told(subprocess.run([*COMMAND, *RUN_PARITY], capture_output=True, check=True).stdout)
+    options = [*RUN_PARITY, "--keep", str(tmp_path / "it"), "--workers", "2"]
+    first = subprocess.run([sys.executable, "-c", KILLED, *options], capture_output=True, check=False)
     assert first.returncode == -signal.SIGKILL
     counted = [value["users"] for name, value in read(tmp_path / "it").items() if name != "run"]
     assert counted
-    assert counted[0] > 0
+    assert 0 < counted[0] < 2_000_000
 
+    kept = [*COMMAND, *options]
     again = subprocess.run(kept, capture_output=True, check=True)
     assert told(again.stdout) == expected
     progress = [json.loads(line) for line in again.stderr.splitlines()]
