@@ -116,6 +116,9 @@ NUMBERS: Final[dict[str, AnyNumber]] = {
     "0 if 10 × height is -10 to -1, 1 if it is 0 to 9, 2 if it is 10": Lookup(
         index=Affine(constant=10, terms=(Term(weight=1, of=HEIGHT),)), table=(*[0] * 10, *[1] * 10), default=2
     ),
+    "entry y, counted from 0, of the list 4, 5, or -1 where it has none": Lookup(
+        index=FieldValue(field="y"), table=(4, 5), default=-1
+    ),
     "entry (2 × age), counted from 0, of the list 4, 5, or -1 where it has none": Lookup(
         index=Affine(terms=(Term(weight=2, of=AGE),)), table=(4, 5), default=-1
     ),
