@@ -81,6 +81,7 @@ TESTS: Final[dict[str, AnyTest]] = {
     "age is less than 50": Not(of=OLD),
     "it is not so that (y is +1 and bit 3 of x is 1)": Not(of=And(of=(YES, X3))),
     "y is +1 and bit 3 of x is 1 and plan is 'pro'": And(of=(YES, X3, PRO)),
+    "bit 3 of x is 1 and y is +1": And(of=(Or(of=(X3,)), YES)),
     "(bit 3 of x is 1 or plan is 'pro') and y is +1": And(of=(Or(of=(X3, PRO)), YES)),
     "(it is not so that (bit 3 of x is 1 or plan is 'pro')) and y is +1": And(of=(Not(of=Or(of=(X3, PRO))), YES)),
     "y is +1 or bit 3 of x is 1": Or(of=(YES, X3)),
@@ -190,6 +191,12 @@ def test_each_expression_of_the_language_stands_in_these_tables() -> None:
 )
 def test_a_query_in_words(query: AnyQuery, said: str) -> None:
     assert words(query, PERSON) == said
+
+
+def test_a_real_field_that_counts_in_whole_steps_is_told_by_its_name() -> None:
+    floor = Schema(fields=(RealField(name="floor", low=-2, high=9, denominator=1),))
+    query = RealQuery(numerator=FieldValue(field="floor"), denominator=10)
+    assert words(query, floor) == "the value of floor / 10, from -1 to 1"
 
 
 def test_fields_in_words() -> None:
