@@ -20,22 +20,25 @@ from typing import Final, Self
 
 SECONDS: Final = 120.0
 """How long one command may take."""
+LATE: Final = 0.3
+"""Seconds by which what a command leaves in the background begins later than it could."""
 BACKGROUND: Final = re.compile(r"(?:(?<=; )|^)(?P<job>[^;]*[^;&]) &$")
 """What a command leaves in the background, if it ends with that."""
 
 
-def begun_late(command: str) -> str:
+def begun_late(command: str, late: float = LATE) -> str:
     """A command whose background begins a moment later than it could, as it does now and then on a busy machine.
 
     So a page whose next command takes for granted what that one has yet to do fails each time, not once in a hundred.
     """
-    return BACKGROUND.sub(lambda found: f"{{ sleep 0.3; exec {found['job']}; }} &", command)
+    return BACKGROUND.sub(lambda found: f"{{ sleep {late}; exec {found['job']}; }} &", command)
 
 
 class ReaderShell:
     """A bash that takes one command after the other, and says what each has printed, in the order of a screen."""
 
-    def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, env: Mapping[str, str], late: float = LATE) -> None:
+        self._late = late
         # A session of its own, so that what a page has started ends with it.
         self._bash = subprocess.Popen(
             ["bash", "--noprofile", "--norc"],
@@ -59,7 +62,7 @@ class ReaderShell:
         assert self._bash.stdout is not None
         with tempfile.NamedTemporaryFile() as screen:
             # In this shell, so that what it sets stays; and nothing that it starts reads the commands that follow.
-            line = f"eval {shlex.quote(begun_late(command))} </dev/null >{screen.name} 2>&1; echo\n"
+            line = f"eval {shlex.quote(begun_late(command, self._late))} </dev/null >{screen.name} 2>&1; echo\n"
             self._bash.stdin.write(line.encode())
             self._bash.stdin.flush()
             if not select.select([self._bash.stdout], [], [], seconds)[0]:
@@ -71,13 +74,23 @@ class ReaderShell:
 
     def close(self) -> None:
         """End the shell, and what it has started and not ended."""
-        with suppress(ProcessLookupError):
-            os.killpg(self._bash.pid, signal.SIGTERM)
         # A shell that waits for a command looks at a signal only afterwards.
-        with suppress(ProcessLookupError):
-            os.killpg(self._bash.pid, signal.SIGKILL)
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for process in _session(self._bash.pid):
+                with suppress(ProcessLookupError):
+                    os.kill(process, number)
         for stream in (self._bash.stdin, self._bash.stdout):
             if stream is not None:
                 with suppress(BrokenPipeError):
                     stream.close()
         self._bash.wait()
+
+
+def _session(leader: int) -> list[int]:
+    """The processes of a session, whatever groups they have made of themselves."""
+    found = list[int]()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if os.getsid(int(folder.name)) == leader:
+                found.append(int(folder.name))
+    return found

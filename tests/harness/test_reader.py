@@ -61,18 +61,31 @@ def test_what_goes_on_in_the_background_is_not_waited_for_and_ends_with_the_page
 
 
 @pytest.mark.parametrize("command", ["echo made >file &", "cd .; echo made >file 2>log &"])
-def test_what_takes_for_granted_what_goes_on_in_the_background_is_found(shell: ReaderShell, command: str) -> None:
+def test_what_takes_for_granted_what_goes_on_in_the_background_is_found(tmp_path: Path, command: str) -> None:
     """The control, and what a page says instead."""
-    shell.run(command)
-    assert "No such file" in shell.run("cat file")
+    with ReaderShell(tmp_path, os.environ, late=3) as shell:
+        shell.run(command)
+        assert "No such file" in shell.run("cat file")
 
-    assert shell.run("until grep -qs made file; do sleep 0.01; done; cat file") == "made\n"
+        assert shell.run("until grep -qs made file; do sleep 0.01; done; cat file") == "made\n"
 
 
 def test_what_goes_on_in_the_background_has_the_number_that_the_shell_says(shell: ReaderShell) -> None:
     shell.run("sleep 60 &")
 
-    assert shell.run("sleep 0.5; cat /proc/$!/cmdline | tr '\\0' ' '") == "sleep 60 "
+    name = "$(tr '\\0' ' ' </proc/$!/cmdline)"
+    assert shell.run(f'until [ "{name}" = "sleep 60 " ]; do sleep 0.01; done; echo so') == "so\n"
+
+
+def test_what_has_made_a_group_of_its_own_ends_with_the_page_too(shell: ReaderShell) -> None:
+    number = int(shell.run("set -m; (exec sleep 60) & set +m; echo $!").split()[-1])
+    begin = time.monotonic()
+
+    assert os.getpgid(number) == number
+    shell.close()
+    while runs(number):
+        assert time.monotonic() - begin < 30
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("command", ["true && echo said", "echo 'a & b'", "(sleep 9 &)", "echo said 2>&1"])
