@@ -3,11 +3,12 @@
 ε = 1, β = .05. Numbers are of four kinds, a column each:
 
 - proved: enough for every population, by KLNRS11, Thm 5.7 with the constants that are proved;
-- planned: so many enrolled, by the server's plan; of a strategy whose questions depend on answers (marked ~) for all
+- planned: users to enrol, by the server's plan; of a strategy whose questions depend on answers (marked ~) for all
   of these, or for the runs that were tried where it does not say after which it asks the most;
 - measured: the fewest with .95 of the studies right, of one population, from whatever files of docs other benchmarks
   keep; "not measured" where none has it;
-- limit: with fewer nobody keeps the promise over every population: a theorem's record, with what it assumes.
+- limit: with fewer no learner for whom it holds keeps the promise over every population: a theorem's record, which
+  says for whom (learners in one round, or in any number of rounds) and what it assumes.
 
 The goal is at most twice the limit, of what was measured, or else of what is planned. What was planned and measured
 before, as docs/users/before.json keeps it, stands beside it.
@@ -65,7 +66,7 @@ class Question:
 
 
 def _learner(strategy: str, d: int, **more: Any) -> Question:
-    """A learner of d bits; its limit is the record of its name, where there is one: of those who ask at once."""
+    """A learner of d bits; its limit is the record of its name, where there is one: for learners in one round."""
     values = {"dimension": d, "error": float(more["alpha"])} if "alpha" in more else {"dimension": d}
     name = f"{strategy}, d = {d}"
     return Question(name, strategy, {"d": d, **more}, f"{strategy}-at-once-limit", values, {"d": d})
@@ -169,14 +170,14 @@ def planned(question: Question) -> dict[str, Any]:
 
 
 def limit(question: Question) -> dict[str, Any] | None:
-    """Of the record with this name, if there is one by now: the number, and what it assumes."""
+    """Of the record with this name, if there is one: the number, for whom it holds, and what it assumes."""
     record = theorems().get(question.limit)
     if record is None:
         return None
     values = {"epsilon": float(EPSILON), "failure": 0.05, **question.of_limit}
     mine = {name: value for name, value in values.items() if name in {each.name for each in record.parameters}}
     users = record.compute(mine)["sharp"].fields["users"]
-    return {"users": users, "theorem": record.name, "assumes": record.assumes}
+    return {"users": users, "theorem": record.name, "holds_for": record.holds_for, "assumes": record.assumes}
 
 
 def row(question: Question, rows: Sequence[Mapping[str, Any]], before: Mapping[str, Any]) -> dict[str, Any]:
@@ -247,9 +248,15 @@ def _cells(each: Mapping[str, Any]) -> tuple[str, ...]:
         _users(each["proved"]),
         plan,
         "not measured" if found is None else f"{_users(found['users'])} ({found['successes']}/{found['seeds']})",
-        "none known" if bound is None else _users(bound["users"]) + ("" if bound["assumes"] else " (proved)"),
+        "none known" if bound is None else f"{_users(bound['users'])} ({_scope(bound)})",
         "–" if each["goal"] is None else f"{_users(each['goal'])}: {'missed' if each['missed'] else 'met'}",
     )
+
+
+def _scope(bound: Mapping[str, Any]) -> str:
+    """For whom a limit holds, and whether anything is assumed."""
+    whom = str(bound["holds_for"]).removeprefix("learners in ").replace("any number of rounds", "any rounds")
+    return whom if bound["assumes"] else f"{whom}, proved"
 
 
 def _users(number: int | None) -> str:

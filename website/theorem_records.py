@@ -10,7 +10,7 @@ from website.text import cell, escaped, table
 
 _MEANING: Final = {
     Kind.ENOUGH: "with this many it works",
-    Kind.LIMIT: "with fewer, or beyond this, nobody can do it",
+    Kind.LIMIT: "with fewer, or beyond this, it cannot be done",
     Kind.PRICE: "what a mechanism costs",
     Kind.FALSE: "what the text claims does not hold",
     Kind.SHAPE: "what an algorithm asks for or does",
@@ -29,6 +29,7 @@ def page() -> str:
 def _record(record: Theorem) -> Iterator[str]:
     yield f"## {record.name}\n\n**{escaped(record.title)}.** {escaped(record.says)}\n\n"
     yield f"*{escaped(record.citation)}.* Its number says {_MEANING[record.kind]}.\n\n"
+    yield f"Holds for: {escaped(record.holds_for)}.\n\n" if record.holds_for else ""
     for label, note in {"Needs": record.needs, "Assumes": record.assumes, "Differs": record.differs}.items():
         yield f"{label}: {escaped(note)}\n\n" if note else ""
     if record.traps:

@@ -72,7 +72,7 @@ def _values(chosen: Theorem, written: Sequence[str]) -> dict[str, Number]:
 
 
 def _listed(every: Sequence[Theorem]) -> dict[str, Any]:
-    names = ("name", "title", "citation", "says", "kind")
+    names = ("name", "title", "citation", "says", "kind", "holds_for")
     return {
         "schema_version": SCHEMA_VERSION,
         "theorems": [{name: getattr(each, name) for name in names} for each in every],
@@ -80,10 +80,10 @@ def _listed(every: Sequence[Theorem]) -> dict[str, Any]:
 
 
 def _described(chosen: Theorem, values: Mapping[str, Number], computed: Mapping[str, Computed]) -> dict[str, Any]:
-    names = ("name", "title", "citation", "says", "kind", "gives", "needs", "assumes", "differs", "traps", "checked_by")
+    names = ("name", "title", "citation", "says", "kind", "holds_for", "gives", "needs", "assumes", "differs")
     return {
         "schema_version": SCHEMA_VERSION,
-        **{name: getattr(chosen, name) for name in names},
+        **{name: getattr(chosen, name) for name in (*names, "traps", "checked_by")},
         "parameters": [
             {"name": each.name, "symbol": each.symbol, "meaning": each.meaning, "value": values[each.name]}
             for each in chosen.parameters
@@ -109,7 +109,7 @@ def _table(every: Sequence[Theorem]) -> Iterator[str]:
 
 def _text(chosen: Theorem, values: Mapping[str, Number], computed: Mapping[str, Computed]) -> Iterator[str]:
     yield from wrapped(f"{chosen.name}: {chosen.title}")
-    yield from wrapped(f"{chosen.citation} ({chosen.kind})")
+    yield from wrapped(f"{chosen.citation} ({chosen.means})")
     yield from wrapped(chosen.says)
     notes = {"needs": chosen.needs, "assumes": chosen.assumes, "differs": chosen.differs}
     for label, note in notes.items():

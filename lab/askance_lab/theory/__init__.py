@@ -13,9 +13,9 @@ Each module ends with its `THEOREMS`, frozen records of these formulas; `theorem
 | `concentration` | Chernoff, Hoeffding, sums of Laplace variables | KLNRS11 App. A, KLNRS08 L4.2 |
 | `local` | SQ by local randomizers and back, SQ by sampling and under label noise | KLNRS11 §5.1, BB-notes T5, T6, T8 |
 | `masked_parity` | A_MP, the pooled round, the noninteractive learner, lower bounds | KLNRS11 §5.2-5.3, KLNRS08 T5.1 |
-| `limits` | how few users MASKED-PARITY can do with, whatever the learner | |
+| `limits` | how few users MASKED-PARITY can do with, in one round and in several | |
 | `question_limits` | the same of a mean, shares, a quantile, heavy strings | |
-| `learner_limits` | how few users PARITY and conjunctions at once can do with, whatever the learner | |
+| `learner_limits` | how few users PARITY and conjunctions can do with in one round | |
 | `mechanisms` | Laplace, geometric, exponential | BB-notes T3, N21 §2, BNS13 P1 |
 | `central` | generic learners, SQ with a curator, label privacy | KLNRS11 §3, KLNRS08 T3.7, BB-notes T7, BNS13 T7 |
 | `parity` | the PARITY learner A and both amplifications A* | KLNRS11 §4, KLNRS08 §3.2 |

@@ -1,4 +1,6 @@
-"""Lower bounds on the users of PARITY and of conjunctions, for every learner at once with one ε-local report each.
+"""Lower bounds on the users of PARITY and of conjunctions, for learners in one round with one ε-local report each.
+
+They say nothing about learners in several rounds: `experiments.list_search` needs fewer.
 
 k = e^ε − 1 and C = (e^ε+1)/(e^ε−1). None of this is in the texts; it is derived here, as `limits` is, whose first part
 says what one report is: an output w has a set S_w with Pr[w|z] = q_w(1 + k·1[z ∈ S_w]). Labels are ±1 and x is uniform.
@@ -23,7 +25,7 @@ from statistics import NormalDist
 from typing import Final
 
 from askance_lab.theory.masked_parity import shrinkage
-from askance_lab.theory.theorem import DIMENSION, EPSILON, ERROR, FAILURE, Kind, Parameter, Theorem
+from askance_lab.theory.theorem import DIMENSION, EPSILON, ERROR, FAILURE, HoldsFor, Kind, Parameter, Theorem
 from askance_protocol import checks
 
 _NORMAL: Final = NormalDist()
@@ -93,10 +95,11 @@ THEOREMS: Final = (
         citation="derived here, for KLNRS11, §5.2",
         says="Asked all at once, PARITY takes 2^d·C²·(z_β + z_{2^−d})² users or more, whatever the channel.",
         kind=Kind.LIMIT,
+        holds_for=HoldsFor.ONE_ROUND,
         gives="users",
         parameters=(_DIMENSION, EPSILON, FAILURE),
         sharp=users_parity_at_once_limit,
-        needs="one ε-local report a user; r and x uniform",
+        needs="one ε-local report a user, all questions chosen before the first; r and x uniform",
         assumes="the normal limit: n reports are told apart as a normal variable of their χ² is; concavity above ½",
         checked_by=("lab/theory/test_learner_limits.py::test_the_limit_of_parity_is_below_what_rows_need",),
     ),
@@ -106,11 +109,13 @@ THEOREMS: Final = (
         citation="derived here, for BB-notes, Thm 5",
         says="By Fano, reports that are all asked at once do not tell which s of d bits below this number of users.",
         kind=Kind.LIMIT,
+        holds_for=HoldsFor.ONE_ROUND,
         gives="users",
         parameters=(DIMENSION, _RELEVANT, ERROR, EPSILON, FAILURE),
         sharp=users_conjunction_at_once_limit,
         others=(conjunction_information,),
-        needs="one ε-local report a user; bits and x uniform; at most half of the bits; a conjunction for hypothesis",
+        needs="one ε-local report a user, all questions chosen before the first; bits and x uniform; at most half of "
+        "the bits; a conjunction for hypothesis",
         assumes="information is ½χ², its leading term",
         checked_by=("lab/theory/test_learner_limits.py::test_no_question_tells_more_of_a_conjunction_than_its_limit",),
     ),

@@ -35,7 +35,7 @@ from typing import Final
 import numpy as np
 
 from askance_lab.theory.masked_parity import shrinkage
-from askance_lab.theory.theorem import DIMENSION, EPSILON, FAILURE, Kind, Parameter, Theorem
+from askance_lab.theory.theorem import DIMENSION, EPSILON, FAILURE, HoldsFor, Kind, Parameter, Theorem
 from askance_protocol import checks
 from askance_protocol.arrays import Floats
 
@@ -255,12 +255,13 @@ THEOREMS: Final = (
         citation="derived here, for KLNRS11, §5.3",
         says="No ε-local randomizer says more of the bits of r than this many times binary response.",
         kind=Kind.LIMIT,
+        holds_for=HoldsFor.ONE_REPORT,
         gives="gain",
         parameters=(EPSILON,),
         sharp=channel_gain,
         others=(channel_gain_known_parity, channel_gain_over_parities),
-        needs="χ²; of the mask bit channel_gain_known_parity at one r that is known, channel_gain_over_parities summed "
-        "over all r",
+        needs="χ²; r uniform, so that nothing is known of it before; of the mask bit channel_gain_known_parity at one "
+        "r that is known, channel_gain_over_parities summed over all r",
         checked_by=(
             "lab/theory/test_limits.py::test_all_channels_of_small_dimensions_sum_to_the_gain_over_parities",
             "lab/theory/test_limits.py::test_no_linear_program_over_channels_finds_a_better_one",
@@ -273,6 +274,7 @@ THEOREMS: Final = (
         citation="derived here, for KLNRS11, §5.3",
         says="A report by binary response says (1/8C²)(1/d + π) nats of r at most, π the likeliest candidate's chance.",
         kind=Kind.LIMIT,
+        holds_for=HoldsFor.BINARY_REPORT,
         gives="nats",
         parameters=(
             _DIMENSION,
@@ -291,6 +293,7 @@ THEOREMS: Final = (
         citation="derived here, for KLNRS11, Thm 5.16",
         says="Asked all at once, the mask bit takes this many users or more, whatever the channel.",
         kind=Kind.LIMIT,
+        holds_for=HoldsFor.ONE_ROUND,
         gives="users",
         parameters=(_DIMENSION, EPSILON, FAILURE),
         sharp=users_at_once_proved,
@@ -306,6 +309,7 @@ THEOREMS: Final = (
         citation="derived here, for KLNRS11, Thm 5.16",
         says="Asked all at once, the mask bit takes 2^d·4C²·z²/G users or more, whatever the channel.",
         kind=Kind.LIMIT,
+        holds_for=HoldsFor.ONE_ROUND,
         gives="users",
         parameters=(_DIMENSION, EPSILON, FAILURE),
         sharp=users_at_once_limit,
@@ -322,10 +326,11 @@ THEOREMS: Final = (
         citation="derived here, for KLNRS11, Prop. 5.18",
         says="By Fano, the reports about the bits of r do not tell r below this number of users.",
         kind=Kind.LIMIT,
+        holds_for=HoldsFor.ONE_ROUND,
         gives="users",
         parameters=(_DIMENSION, EPSILON, FAILURE),
         sharp=users_bits_limit,
-        needs="learners that look at the half b = 1 only",
+        needs="reports about the half b = 1 only; r uniform, so that its bits are independent, as in one round",
         assumes="information is ½χ², its leading term; spread bits",
         checked_by=("lab/theory/test_limits.py::test_bits_take_the_users_of_their_capacity",),
     ),
@@ -336,6 +341,7 @@ THEOREMS: Final = (
         says="However many rounds, the bits put r on a list, and telling the list apart takes users in proportion to "
         "it.",
         kind=Kind.LIMIT,
+        holds_for=HoldsFor.ANY_ROUNDS,
         gives="users",
         parameters=(
             _DIMENSION,

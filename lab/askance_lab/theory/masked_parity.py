@@ -14,7 +14,17 @@ import math
 from typing import Final, NamedTuple
 
 from askance_lab.theory.local import Queries, users_sq_query_repaired, users_sq_simulation_stated
-from askance_lab.theory.theorem import CONSTANT, DIMENSION, EPSILON, FAILURE, QUERIES, TOLERANCE, Kind, Theorem
+from askance_lab.theory.theorem import (
+    CONSTANT,
+    DIMENSION,
+    EPSILON,
+    FAILURE,
+    QUERIES,
+    TOLERANCE,
+    HoldsFor,
+    Kind,
+    Theorem,
+)
 from askance_protocol import checks
 
 
@@ -254,6 +264,7 @@ THEOREMS: Final = (
         citation="KLNRS11, Thm 5.16(2)",
         says="With t nonadaptive queries of tolerance 2^{-d/3} the mask bit stays hidden with this probability.",
         kind=Kind.LIMIT,
+        holds_for=HoldsFor.NONADAPTIVE_QUERIES,
         gives="probability",
         parameters=(QUERIES.at(1000), DIMENSION, TOLERANCE.at(0.001)),
         stated=mask_hidden_stated,
@@ -288,6 +299,7 @@ THEOREMS: Final = (
         citation="KLNRS11, §5.2",
         says="2^{d/3} queries of tolerance 2^{-d/3} do not suffice.",
         kind=Kind.LIMIT,
+        holds_for=HoldsFor.QUERIES,
         gives="share",
         parameters=(DIMENSION.at(30), QUERIES.at(512), TOLERANCE.at(2**-10)),
         stated=parity_sq_lower_bound_stated,

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from askance_lab.theory.masked_parity import shrinkage
-from askance_lab.theory.theorem import DIMENSION, EPSILON, FAILURE, TOLERANCE, Kind, Parameter, Theorem
+from askance_lab.theory.theorem import DIMENSION, EPSILON, FAILURE, TOLERANCE, HoldsFor, Kind, Parameter, Theorem
 from askance_protocol import checks
 
 _NORMAL: Final = NormalDist()
@@ -115,6 +115,7 @@ THEOREMS: Final = (
         citation="derived here; Anderson 1955",
         says="A mean of values in [-1, 1] takes z²C²/τ² users, whatever is asked in how many rounds.",
         kind=Kind.LIMIT,
+        holds_for=HoldsFor.ANY_ROUNDS,
         gives="users",
         parameters=(TOLERANCE, EPSILON, FAILURE),
         sharp=users_mean_limit,
@@ -128,6 +129,7 @@ THEOREMS: Final = (
         citation="Ye and Barg 2018; derived here",
         says="The worst share of K cells takes the users of subset selection's variance, whatever the channel.",
         kind=Kind.LIMIT,
+        holds_for=HoldsFor.ANY_ROUNDS,
         gives="users",
         parameters=(Parameter("cells", "K", "number of cells", int, 16), TOLERANCE, EPSILON, FAILURE),
         sharp=users_shares_limit,
@@ -144,6 +146,7 @@ THEOREMS: Final = (
         citation="derived here",
         says="A median of rank within τ takes z²C²/4τ² users, however few values there are.",
         kind=Kind.LIMIT,
+        holds_for=HoldsFor.ANY_ROUNDS,
         gives="users",
         parameters=(TOLERANCE, EPSILON, FAILURE),
         sharp=users_quantile_limit,
@@ -157,6 +160,7 @@ THEOREMS: Final = (
         citation="derived here",
         says="A list of 2/θ strings that has the one of share θ takes a user for each report's information on it.",
         kind=Kind.LIMIT,
+        holds_for=HoldsFor.ANY_ROUNDS,
         gives="users",
         parameters=_STRINGS,
         sharp=users_heavy_limit,
@@ -169,6 +173,7 @@ THEOREMS: Final = (
         citation="derived here",
         says="The same where all is asked at once, before anything is known of the string.",
         kind=Kind.LIMIT,
+        holds_for=HoldsFor.ONE_ROUND,
         gives="users",
         parameters=_STRINGS,
         sharp=users_heavy_at_once_limit,

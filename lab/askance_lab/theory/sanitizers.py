@@ -14,6 +14,7 @@ from askance_lab.theory.theorem import (
     ERROR,
     FAILURE,
     VC,
+    HoldsFor,
     Kind,
     Parameter,
     Theorem,
@@ -212,6 +213,7 @@ THEOREMS: Final = (
         citation="BNS13, Thm 6",
         says="For some class, every ε-private sanitizer needs c·(1/αε)·VC·log|X| examples.",
         kind=Kind.LIMIT,
+        holds_for=HoldsFor.SANITIZERS,
         gives="examples",
         parameters=(
             VC,

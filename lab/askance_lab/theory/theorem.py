@@ -33,13 +33,27 @@ class Kind(StrEnum):
     ENOUGH = "enough"
     """With this many it works."""
     LIMIT = "limit"
-    """With fewer, or beyond this, nobody can do it."""
+    """With fewer, or beyond this, those for whom it holds (`HoldsFor`) cannot do it."""
     PRICE = "price"
     """What a mechanism costs: noise, error, probability, privacy."""
     FALSE = "false"
     """What the text claims does not hold."""
     SHAPE = "shape"
     """What an algorithm asks for or does: queries, rounds, levels."""
+
+
+class HoldsFor(StrEnum):
+    """Whom a limit binds. Users give one ε-local report each unless the record says otherwise."""
+
+    ONE_REPORT = "any single report"
+    BINARY_REPORT = "a single report by binary response"
+    ONE_ROUND = "learners in one round"
+    """Every question is chosen before the first report. Says nothing about learners in several rounds."""
+    ANY_ROUNDS = "learners in any number of rounds"
+    """Questions may depend on all earlier reports. One round is one of the numbers."""
+    NONADAPTIVE_QUERIES = "learners by nonadaptive statistical queries"
+    QUERIES = "learners by statistical queries, adaptive or not"
+    SANITIZERS = "sanitizers with δ = 0, run by a trusted curator"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +159,25 @@ class Theorem:
     """Pre-conditions, in words."""
     assumes: str = ""
     """What is taken for granted and not proved. Where it is empty, all is proved."""
+    holds_for: HoldsFor | None = None
+    """Whom a limit binds. Every limit says it, and no other kind does."""
     differs: str = ""
     """What is wrong in the text, and why."""
     traps: tuple[int, ...] = ()
     """Numbers of docs/theory.md and docs/errata.md."""
     checked_by: tuple[str, ...] = ()
     """Tests, as module::function below tests/."""
+
+    def __post_init__(self) -> None:
+        """Refuse a limit that does not say for whom it holds."""
+        if (self.kind is Kind.LIMIT) != (self.holds_for is not None):
+            what, remedy = "a limit, and nothing else, says for whom it holds", "set holds_for on each limit"
+            raise ProtocolError(what, where=self.name, remedy=remedy)
+
+    @property
+    def means(self) -> str:
+        """Kind of its number; of a limit also for whom it holds."""
+        return self.kind if self.holds_for is None else f"{self.kind} for {self.holds_for}"
 
     @property
     def forms(self) -> dict[str, Formula]:
