@@ -29,6 +29,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from askance_lab.commands.plan import call_of
 from askance_lab.data.made_up import made_up, split_parameters
 from askance_lab.engines import engine
 from askance_lab.evaluation.error import error_of
@@ -217,7 +218,8 @@ def measured(chosen: argparse.Namespace, terms: Parameters) -> dict[str, Any]:
             reports = case.plan.enrol * chosen.seeds
             if reports > chosen.most:
                 why = f"{chosen.seeds} studies of {case.plan.enrol:,} users are {reports:.2g} reports"
-                left_out.append({"strategy": case.strategy, "parameters": dict(case.parameters), "why": why})
+                asked = {"strategy": case.strategy, "parameters": dict(case.parameters)}
+                left_out.append(asked | {"reports": reports, "why": why})
                 continue
             points = {name: Point(case, users, takes) for name, users in case.numbers.items()}
             begin = time.monotonic()
@@ -243,13 +245,15 @@ def measured(chosen: argparse.Namespace, terms: Parameters) -> dict[str, Any]:
 
 
 def table(result: Mapping[str, Any]) -> list[str]:
-    """The result as docs/plan.md has it: a row for each case, and what was left out."""
+    """The result as docs/plan.md has it: a row for each case, by the call that prints its plan; and what was left out.
+
+    A plan that is not measured has no number here: its call prints it.
+    """
     seeds = result["seeds"]
-    head = ("strategy", "", "rounds", "enrol", f"of {seeds}", "half", "without the spare")
+    head = ("planned by", "rounds", "enrol", f"of {seeds}", "half", "without the spare")
     rows = [
         (
-            each["strategy"] + ("" if each["promise"] else " —"),
-            each["size"],
+            _call(each) + ("" if each["promise"] else " —"),
             str(each["rounds"]),
             f"{each['users']['enrol']:,}",
             str(each["successes"]["enrol"]),
@@ -258,8 +262,15 @@ def table(result: Mapping[str, Any]) -> list[str]:
         )
         for each in result["rows"]
     ]
-    left_out = [f"- {each['strategy']}, {_size(each['parameters'])}: {each['why']}" for each in result["left_out"]]
-    return [*(f"| {' | '.join(row)} |" for row in (head, ("---",) * len(head), *rows)), "", "Left out:", "", *left_out]
+    large = [f"- {_call(each)}" for each in result["left_out"] if "reports" in each]
+    refused = [f"- {_call(each)}: {each['why']}" for each in result["left_out"] if "reports" not in each]
+    lines = [f"| {' | '.join(row)} |" for row in (head, ("---",) * len(head), *rows)]
+    too_many = f"Left out, because {seeds} studies are more than {result['most']:.0e} reports:"
+    return [*lines, "", too_many, "", *large, "", "Refused:", "", *refused]
+
+
+def _call(each: Mapping[str, Any]) -> str:
+    return f"`{call_of(each['strategy'], each['parameters'])}`"
 
 
 def main(given: Sequence[str] | None = None) -> int:

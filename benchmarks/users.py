@@ -32,6 +32,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, cast
 
+from askance_lab.commands.plan import call_of
 from askance_lab.experiments.planned_users import plan_study
 from askance_lab.experiments.separation import users as separation
 from askance_lab.theory.theorem import theorems
@@ -188,6 +189,7 @@ def row(question: Question, rows: Sequence[Mapping[str, Any]], before: Mapping[s
     return {
         "question": question.name,
         "strategy": question.strategy,
+        "call": call_of(question.strategy, question.parameters),
         **plan,
         "measured": found,
         "limit": bound,
@@ -219,7 +221,7 @@ def missed(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 
 HEAD: Final = (
     "question",
-    "strategy",
+    "planned by",
     "before: planned",
     "before: measured",
     "proved",
@@ -242,7 +244,7 @@ def _cells(each: Mapping[str, Any]) -> tuple[str, ...]:
     plan = _users(each["planned"]) + (" ~" if each.get("depends_on_answers") and each["planned"] else "")
     return (
         each["question"],
-        f"`{each['strategy']}`",
+        f"`{each['call']}`",
         _users(before.get("planned")),
         _users(before.get("measured")),
         _users(each["proved"]),

@@ -8,6 +8,8 @@ that users there are can meet; and all of this against ε.
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -50,10 +52,14 @@ from askance_protocol.schema import Schema
 from askance_protocol.text import counted, quoted
 from askance_server.core.study import strategy_named
 from askance_server.strategies.registry import registry
-from askance_server.strategies.shared.survey_asks import gain
+from askance_server.strategies.shared.survey_asks import WIDTH, gain
 from askance_server.strategies.survey import SURVEY
 
 SCHEMA_VERSION: Final = 1
+_OPTIONS: Final = ("d", "alpha", "tolerance", "eta", "width", "epsilon", "beta")
+"""Parameters that have an option of their own."""
+_DEFAULTS: Final = {"epsilon": "1", "beta": "0.05"}
+_NUMBERED: Final = re.compile(r"ask[1-9][0-9]*", re.ASCII)
 PROVED: Final = "KLNRS11, Thm 5.7, with the constants that are proved"
 EXACT: Final = "the server's plan, by exact binomial tails"
 
@@ -88,7 +94,7 @@ def plan(
         str | None,
         typer.Option(
             "--width",
-            help="Of a survey: width that the intervals should have, of a mean as a part of its range.  [default: 0.1]",
+            help="Of a survey: width that the intervals may have, of a mean as a part of its range.  [default: 0.1]",
         ),
     ] = None,
     users: Annotated[
@@ -152,6 +158,37 @@ def plan(
         _echo(answer)
 
 
+def call_of(strategy: str, parameters: Parameters) -> str:
+    """The command that plans this, as a shell takes it."""
+    return f"askance plan {strategy}{_flags(parameters)}"
+
+
+def _flags(parameters: Parameters) -> str:
+    """Options for these parameters, with a blank before each; none for what is the default."""
+    words = list[str]()
+    for name, value in parameters.items():
+        if _DEFAULTS.get(name) == value:
+            continue
+        if name in _OPTIONS:
+            words += [f"--{name}", str(value)]
+        elif _NUMBERED.fullmatch(name):
+            words += ["--ask", str(value)]
+        else:
+            words += ["--set", f"{name}={str(value).lower() if isinstance(value, bool) else value}"]
+    return "".join(f" {_quoted(word)}" for word in words)
+
+
+def _quoted(word: str) -> str:
+    """For a shell: a question that has single quotes in double ones, which a person can read."""
+    return f'"{word}"' if "'" in word and not set(word) & set('"$`\\!') else shlex.quote(word)
+
+
+def _planned_for(answer: Mapping[str, Any]) -> str:
+    """Strategy and parameters, for the title of a table; the questions of a survey have a table of their own."""
+    own: Parameters = answer["parameters"]
+    return answer["strategy"] + _flags({name: own[name] for name in own if not _NUMBERED.fullmatch(name)})
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """What is planned."""
@@ -192,17 +229,15 @@ def _measure(wanted: Wanted, seeds: int, most: int, processes: Engine) -> Measur
         raise
 
 
-def _widths(survey: ExpectedSurvey, width: float, users: int | None, tell: Tell) -> dict[str, Any]:
-    """Users for a width, and the width of each question with so many users: those, unless others are given."""
-    needed = survey.users_for(width, tell)
-    rows = survey.estimates(users or needed)
+def _widths(survey: ExpectedSurvey, width: float, users: int) -> dict[str, Any]:
+    """The width of each question's interval with this many users."""
+    rows = survey.estimates(users)
     return {
         "width": width,
-        "users_for_width": needed,
         "gain": {str(many): gain(survey.micro_epsilon, many) for many in (2, 3)},
         "together": survey.together,
         "widths": {
-            "users": users or needed,
+            "users": users,
             "questions": [
                 {
                     "name": row.name,
@@ -228,7 +263,6 @@ def _echo_widths(answer: dict[str, Any]) -> None:
         f"{name:<{longest}}{reports:>10}{width:>10}{share:>10}" for name, reports, width, share in (columns, *cells)
     ]
     title = f"95 % intervals with {counted(answer['widths']['users'], 'user')}, about"
-    _say(f"Intervals of width {answer['width']:g} need about {counted(answer['users_for_width'], 'user')}.")
     echo_table("\n".join((title, *lines)), columns, cells, title=title)
     for group in answer["together"]:
         _say(_in_one_report(**group))
@@ -284,7 +318,7 @@ def _answer(wanted: Wanted, own: Mapping[str, Any], tell: Tell) -> dict[str, Any
     if wanted.strategy == SURVEY.name:
         tell("working out intervals", 0, 0)
         expected = ExpectedSurvey.of(wanted.terms, wanted.population, wanted.example)
-        answer |= _widths(expected, float(str(wanted.terms.get("width", "0.1"))), wanted.users, tell)
+        answer |= _widths(expected, float(str(wanted.terms.get("width", WIDTH))), wanted.users or planned.enrol)
     elif wanted.users is not None:
         strategy = strategy_named(registry(), wanted.strategy)
         found = accuracy_with(strategy, wanted.terms, wanted.users, wanted.population, tell=tell)
@@ -321,7 +355,7 @@ def _echo_by_epsilon(answers: Sequence[dict[str, Any]]) -> None:
         f"{first:<12}{proved:>19}{exact:>15}{enrol:>15}{''.join(f'   {each}' for each in rest)}"
         for first, proved, exact, enrol, *rest in (columns, *cells)
     ]
-    title = f"{answers[0]['strategy']} at β = {answers[0]['beta']}: users needed"
+    title = f"{_planned_for(answers[0])} at β = {answers[0]['beta']}: users needed"
     echo_table("\n".join((title, *(line.rstrip() for line in lines))), columns, cells, title=title)
 
 
@@ -342,11 +376,12 @@ def _echo(answer: dict[str, Any]) -> None:
         for number, each in enumerate(answer["rounds"], 1)
     ]
     cells.append(["in all", "", "", "", *_users(answer["users"])])
+    wide = max(9, *(len(channel) + 2 for _, _, _, channel, *_ in cells))
     lines = [
-        f"{number:<6}{queries:>8}{tolerance:>11}{channel:>9}{stated:>15}{repaired:>17}{planned:>14}"
+        f"{number:<6}{queries:>8}{tolerance:>11}{channel:>{wide}}{stated:>15}{repaired:>17}{planned:>14}"
         for number, queries, tolerance, channel, stated, repaired, planned in (columns, *cells)
     ]
-    title = f"{answer['strategy']} at ε = {answer['epsilon']}, β = {answer['beta']}: users needed"
+    title = f"{_planned_for(answer)} at ε = {answer['epsilon']}, β = {answer['beta']}: users needed"
     echo_table("\n".join((title, *lines)), columns, cells, title=title)
     _say(_enrol(answer))
     if len(answer["rounds"]) > 1 and answer["typical"] is not None:

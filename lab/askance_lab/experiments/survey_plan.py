@@ -1,4 +1,4 @@
-"""How wide the intervals of a survey come out with so many users, and how many users a width needs.
+"""How wide the intervals of a survey come out with a number of users.
 
 The estimates are those of a study in which every part has exactly the reports that are expected of its share of the
 users, from a population that stands for the real one: made up, or uniform over a schema. An interval is the widest for
@@ -21,7 +21,6 @@ from askance_lab.data.made_up import made_up, split_parameters
 from askance_protocol.arrays import Floats
 from askance_protocol.errors import UsageError
 from askance_protocol.parameters import Parameters
-from askance_protocol.progress import Tell, tell_nobody
 from askance_protocol.rounds import Cohort, PreparedPart, PreparedRound, RoundSpec, StudySpec, prepare_round
 from askance_protocol.schema import Schema
 from askance_protocol.tally import Tally
@@ -37,8 +36,6 @@ from askance_server.strategies.survey import SURVEY
 
 _SAMPLE: Final = 20_000
 _SEED: Final = 1
-_MOST: Final = 10**12
-"""The most users that a width is looked for with."""
 
 
 @dataclass(frozen=True)
@@ -117,23 +114,6 @@ class ExpectedSurvey:
     def widest(self, users: int) -> float:
         """The widest interval, against what its answer ranges over."""
         return max((row.high - row.low) / self.ranges[row.name] for row in self.estimates(users))
-
-    def users_for(self, width: float, tell: Tell = tell_nobody) -> int:
-        """About the least number of users with whom no interval is wider; to one in a thousand."""
-        high = 100 * len(self.round.parts)
-        while self.widest(high) > width:
-            high *= 2
-            tell("trying a number of users", high, 0)
-            if high > _MOST:
-                raise UsageError(
-                    f"{width:g} needs more than {_MOST} users", where="width", remedy="ask for a wider one"
-                )
-        low = high // 2
-        while high - low > max(1, high // 1000):
-            middle = (low + high) // 2
-            low, high = (low, middle) if self.widest(middle) <= width else (middle, high)
-            tell("trying a number of users", high, 0)
-        return high
 
 
 def _likely(part: PreparedPart, population: Population) -> Floats:

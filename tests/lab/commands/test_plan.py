@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
-from askance_lab.experiments.planned_users import planned_rounds
+from askance_lab.cli import app
+from askance_lab.commands.plan import call_of
+from askance_lab.experiments.planned_users import plan_study, planned_rounds
 from askance_lab.theory.local import users_sq_simulation_repaired
 from askance_lab.theory.shuffling import shuffled_epsilon_binary
 from askance_protocol.errors import ProtocolError, UsageError
+from benchmarks import users
 from tests.lab.commands.calls import invoke
 
 
@@ -171,3 +177,61 @@ def test_noise_of_labels_is_planned_for() -> None:
     clean, noisy = (planned("conjunction", "--d", "4", *more)["enrol"] for more in ([], ["--eta", "0.1"]))
     assert noisy > 1.5 * clean
     assert noisy == planned("conjunction", "--d", "4", "--set", "eta=0.1")["enrol"]
+
+
+# ------------------------------------------------------------------------------------------------- tables in documents
+
+DOCS = Path(__file__).parents[3] / "docs"
+ENROL: list[dict[str, Any]] = json.loads((DOCS / "plan" / "enrol.json").read_text("utf-8"))["rows"]
+CALL = re.compile(r"`(askance plan [^`]+)`")
+
+
+def calls(page: str) -> list[str]:
+    """Each call in a table or a list of a page."""
+    lines = (DOCS / page).read_text("utf-8").splitlines()
+    return [call for line in lines if line.startswith(("|", "- ")) for call in CALL.findall(line)]
+
+
+def asked_by(call: str, monkeypatch: pytest.MonkeyPatch) -> tuple[str, dict[str, str]]:
+    """Strategy and parameters that a call plans. Nothing is planned."""
+
+    def stop(strategy: str, terms: dict[str, Any], *_: object) -> None:
+        raise UsageError("is not planned here", where=json.dumps([strategy, {k: str(v) for k, v in terms.items()}]))
+
+    monkeypatch.setattr("askance_lab.commands.plan.plan_study", stop)
+    error = CliRunner().invoke(app, shlex.split(call)[1:]).exception
+    assert isinstance(error, UsageError)
+    strategy, terms = json.loads(str(error.where))
+    return strategy, terms
+
+
+def rows_of(page: str) -> list[tuple[str, dict[str, str]]]:
+    if page == "users.md":
+        return [(each.strategy, {**each.parameters, "epsilon": "1", "beta": "0.05"}) for each in users.QUESTIONS]
+    found = json.loads((DOCS / "plan" / "enrol.json").read_text("utf-8"))
+    too_many = [each for each in found["left_out"] if "reports" in each]
+    refused = [each for each in found["left_out"] if "reports" not in each]
+    return [(each["strategy"], each["parameters"]) for each in [*found["rows"], *too_many, *refused]]
+
+
+@pytest.mark.parametrize("page", ["plan.md", "users.md"])
+def test_every_row_of_a_table_names_the_call_that_plans_it(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [asked_by(call, monkeypatch) for call in calls(page)]
+    rows = [(name, {key: str(value) for key, value in terms.items()}) for name, terms in rows_of(page)]
+
+    assert found == rows
+    # The control: the bare command, as the table of version 1.0 suggested, is another plan.
+    bare = asked_by("askance plan conjunction --d 8", monkeypatch)
+    assert bare not in rows
+    assert "conjunction" in {name for name, _ in rows}
+
+
+@pytest.mark.parametrize("row", ENROL, ids=lambda row: call_of(row["strategy"], row["parameters"]))
+def test_every_row_of_the_page_is_planned_so_today(row: dict[str, Any]) -> None:
+    assert plan_study(row["strategy"], row["parameters"]).enrol == row["users"]["enrol"]
+
+
+def test_a_plan_says_what_it_was_made_with() -> None:
+    said = invoke("plan", "histogram", "--tolerance", "0.1", "--set", "cells=4")
+
+    assert said.startswith("histogram --tolerance 0.1 --set cells=4 at ε = 1, β = 0.05: users needed")

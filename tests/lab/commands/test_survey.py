@@ -136,19 +136,20 @@ def planned(*options: object) -> Any:
     return json.loads(invoke("plan", "survey", *options, "--json"))
 
 
-def test_plan_says_how_many_users_a_width_takes_and_how_wide_the_intervals_of_so_many_users_are() -> None:
+def test_plan_answers_how_many_once_and_says_how_wide_the_intervals_of_these_users_are() -> None:
     asks = ("--ask", "share(dark)", "--ask", "mean(crashes)", "--ask", "mean(minutes)")
     found = planned(*asks, "--width", "0.1")
     rows = found["widths"]["questions"]
 
     assert [row["name"] for row in rows] == ["share(dark)", "mean(crashes)", "mean(minutes)"]
-    assert found["widths"]["users"] == found["users_for_width"]
+    assert found["widths"]["users"] == found["enrol"] == found["exact"]["enrol"]
+    assert "users_for_width" not in found
     assert max(row["share_of_range"] for row in rows) <= 0.1
     # All are about as wide, whatever they range over.
     assert min(row["share_of_range"] for row in rows) > 0.06
     assert rows[1]["width"] == pytest.approx(9 * rows[1]["share_of_range"])
     # A quarter of the users: twice as wide.
-    quarter = planned(*asks, "--width", "0.1", "--users", found["users_for_width"] // 4)["widths"]["questions"]
+    quarter = planned(*asks, "--width", "0.1", "--users", found["enrol"] // 4)["widths"]["questions"]
     for narrow, wide in zip(rows, quarter, strict=True):
         assert wide["share_of_range"] == pytest.approx(2 * narrow["share_of_range"], rel=0.15)
 
@@ -184,7 +185,8 @@ def test_plan_says_what_one_report_answers_together(folder: Path) -> None:
 def test_plan_takes_a_declared_schema_and_reads_as_text(folder: Path) -> None:
     said = invoke("plan", "survey", "--schema", folder / "s.json", "--ask", "share(plan)", "--users", 5000)
 
-    assert "Intervals of width 0.1 need about" in said
+    assert said.count("Enrol") == 1
+    assert "need about" not in said
     assert "95 % intervals with 5,000 users" in said
     assert "share(plan): 'pro'" in said
     assert "Each user answers one question" in said
