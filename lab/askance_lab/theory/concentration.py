@@ -71,7 +71,7 @@ THEOREMS: Final = (
         sharp=laplace_sum_tail_chernoff,
         needs="repaired: δ up to 2√2·λ",
         differs="(1-x)^{-n} < e^{nx} is the wrong way round, and the stated tail is smaller than the true one.",
-        traps=(2,),
+        traps=(2, 24),
         checked_by=(
             "server/core/test_tails.py::test_the_stated_lemma_a3_is_below_the_truth",
             "server/core/test_tails.py::test_the_repaired_lemma_a3_is_above_the_truth",

@@ -108,7 +108,7 @@ THEOREMS: Final = (
         others=(laplace_average_scale,),
         differs='BB-notes calls εn/b the "scale": that is its inverse. KLNRS08, footnote 5 has a standard deviation of '
         "√2/λ; it is √2·λ.",
-        traps=(9,),
+        traps=(9, 21),
         checked_by=("lab/theory/test_mechanisms.py::test_the_laplace_scale_is_not_its_inverse",),
     ),
     Theorem(

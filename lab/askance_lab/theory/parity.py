@@ -312,7 +312,7 @@ THEOREMS: Final = (
         needs="an error up to ½",
         differs="The logarithm is to base ¾, so that k is negative: 4/3 is meant. β' = β/3; ⊥ counts as error 1; stop "
         "below kn'+s, not at it. Sharp: choose by the exponential mechanism (footnote 4).",
-        traps=(7,),
+        traps=(7, 19, 20),
         checked_by=(
             "lab/theory/test_parity.py::test_there_is_no_logarithm_to_base_three_quarters",
             "lab/theory/test_parity.py::test_train_and_test_meets_its_three_claims",

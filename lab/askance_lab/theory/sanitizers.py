@@ -223,7 +223,7 @@ THEOREMS: Final = (
             CONSTANT,
         ),
         stated=examples_sanitizer_lower_bound_stated,
-        needs="the text leaves c open: it is an order, not a number",
+        needs="α and ε up to 1/8, from Thm 5, on which it rests; the text leaves c open: it is an order, not a number",
         checked_by=("lab/theory/test_sanitizers.py::test_stated_sanitizer_bounds_are_their_formulas",),
     ),
 )

@@ -348,7 +348,7 @@ def export(tmp_path: Path) -> Path:
             plan_command,
             ("plan", "survey", "--ask", "share(plan = 'pro')"),
             ["asking rounds", "planning rounds"],
-            {"trying a number of users"},
+            {"working out intervals"},
         ),
         (
             study_command,
