@@ -1,4 +1,4 @@
-"""Users that conjunctions, lists, trees and parities take at ε = 1: planned before and now, and measured.
+"""Users that conjunctions, lists, trees and parities take at ε = 1: planned without checks and now, and measured.
 
 Prints one JSON object; docs/learners.md reads it. Every study is in process, user by user. "measured" is the fewest
 users who enrol, all of whom may be asked, until 95 % of the studies keep their promise; "asked" is how many a study
@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 from tasks import arguments, measured_tasks
 
 from askance_client.simulation.population import synthetic
+from askance_lab.commands.plan import call_of
 from askance_lab.evaluation.error import error_of
 from askance_lab.experiments.planned_users import plan_study
 from askance_lab.experiments.sample_size import PromiseTrial, measure, users_needed
@@ -111,7 +112,8 @@ def main() -> int:
 
 
 def table(learners: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The rows of docs/learners.md."""
+    """The rows of docs/learners.md, each with the call that prints the plan."""
+    asked = {each.name: call_of(each.now, each.parameters) for each in LEARNERS}
 
     def number(value: int | None) -> str:
         return "–" if value is None else f"{value:,}"
@@ -120,7 +122,7 @@ def table(learners: Sequence[Mapping[str, Any]]) -> list[str]:
         "| "
         + " | ".join(
             (
-                each["learner"],
+                f"`{asked[each['learner']]}`",
                 number(each["planned_before"]),
                 number(each["planned"]),
                 number(each["asked"] and each["asked"]["mean_asked"]),
@@ -171,7 +173,7 @@ def ended(task: Task) -> dict[str, Any]:
 
 
 def planned_before(each: Learner) -> int | None:
-    """Users by the plan of the old strategy; of a tree nothing was promised."""
+    """Users to enrol by the plan of the strategy without checks; of a tree nothing is promised."""
     if each.before == "decision-tree":
         return None
     if each.before == "parity":
@@ -180,12 +182,12 @@ def planned_before(each: Learner) -> int | None:
 
 
 def parity_by_tolerances(d: int) -> int:
-    """Users of PARITY when each of its 2^d queries was asked apart, within 1/5."""
+    """Users to enrol for PARITY if each of its 2^d queries is asked apart, within 1/5."""
     strategy = registry()["parity"]
     asks = [
         Ask(BooleanQuery(test=Xor(of=(Label(sign=-1), Parity(field="x", mask=f"{s:x}")))), 0.2) for s in range(2**d)
     ]
-    return planning.demand(study_for(strategy, {"d": d, "epsilon": "1"}, 1), asks, 1).target
+    return planning.with_spare(planning.demand(study_for(strategy, {"d": d, "epsilon": "1"}, 1), asks, 1).target)
 
 
 def planned(each: Learner) -> int:

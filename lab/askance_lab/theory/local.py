@@ -394,8 +394,8 @@ THEOREMS: Final = (
         repaired=expected_tries,
         others=(expected_randomizer_queries,),
         needs="φ of at most 1/3",
-        differs="The text speaks of t·e^ε queries; its proof has 2e^ε tries a report. KLNRS08, Lemmas 4.4 and 4.5 speak "
-        "of t queries: that is e^ε·t.",
+        differs="The text speaks of t·e^ε queries; its proof has 2e^ε tries a report. KLNRS08, Lemmas 4.4 and 4.5 "
+        "speak of t queries: that is e^ε·t.",
         traps=(23,),
         checked_by=("lab/theory/test_local.py::test_tries_are_at_most_2_e_to_the_epsilon",),
     ),

@@ -208,13 +208,21 @@ def asked_by(call: str, monkeypatch: pytest.MonkeyPatch) -> tuple[str, dict[str,
 def rows_of(page: str) -> list[tuple[str, dict[str, str]]]:
     if page == "users.md":
         return [(each.strategy, {**each.parameters, "epsilon": "1", "beta": "0.05"}) for each in users.QUESTIONS]
+    if page == "learners.md":
+        learners = json.loads((DOCS / "learners" / "learners.json").read_text("utf-8"))["learners"]
+        own = [
+            {name: each["measured"][name] for name in ("d", "alpha") if name in each["measured"]} for each in learners
+        ]
+        return [
+            (each["now"], {**mine, "epsilon": "1", "beta": "0.05"}) for each, mine in zip(learners, own, strict=True)
+        ]
     found = json.loads((DOCS / "plan" / "enrol.json").read_text("utf-8"))
     too_many = [each for each in found["left_out"] if "reports" in each]
     refused = [each for each in found["left_out"] if "reports" not in each]
     return [(each["strategy"], each["parameters"]) for each in [*found["rows"], *too_many, *refused]]
 
 
-@pytest.mark.parametrize("page", ["plan.md", "users.md"])
+@pytest.mark.parametrize("page", ["plan.md", "users.md", "learners.md"])
 def test_every_row_of_a_table_names_the_call_that_plans_it(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = [asked_by(call, monkeypatch) for call in calls(page)]
     rows = [(name, {key: str(value) for key, value in terms.items()}) for name, terms in rows_of(page)]
@@ -223,7 +231,7 @@ def test_every_row_of_a_table_names_the_call_that_plans_it(page: str, monkeypatc
     # The control: the bare command, as the table of version 1.0 suggested, is another plan.
     bare = asked_by("askance plan conjunction --d 8", monkeypatch)
     assert bare not in rows
-    assert "conjunction" in {name for name, _ in rows}
+    assert {name for name, _ in rows} & {"conjunction", "conjunction-checked"}
 
 
 @pytest.mark.parametrize("row", ENROL, ids=lambda row: call_of(row["strategy"], row["parameters"]))
