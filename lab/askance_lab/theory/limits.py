@@ -134,18 +134,31 @@ def users_at_once_proved(*, dimension: int, epsilon: float, failure: float) -> i
     """Users below which no learner at once has the mask bit with 1-β, r given for free: 2^d·½ln(1/4β(1-β))/h.
 
     At r the laws of all reports for both mask bits have the Bhattacharyya coefficient e^{-H_r}, so success at r is at
-    most ½(1 + √(1 - e^{-2H_r})). That is concave in H_r: on average over r at most the same of the mean H (Jensen). An
-    output of odds 1 ± t, t <= k/(4+k), has 1 - √(1-t²) <= ct², c = 1/(1 + √(1-t²)) at the largest t. A report's χ² at
-    one r is X = (k²/16)/((1 + k/4)(1 + k/2)) at most, so it adds -ln(1 - cX)/X times its χ² to H_r; summed over r, with
-    V for χ², h = -ln(1 - cX)·V/X at most. Nothing is assumed.
+    most ½(1 + √(1 - e^{-2H_r})). That is concave in H_r: on average over r at most the same of the mean H (Jensen). One
+    report takes y_r from the coefficient at r and adds -ln(1 - y_r) to H_r. `_hellinger` bounds y_r at one r by y and
+    its sum over r by Y, and -ln(1 - y_r) is convex, so h = -ln(1 - y)·Y/y at most. Nothing is assumed.
     """
     checks.count("dimension", dimension)
     checks.between("failure", checks.positive("failure", failure), 0, 0.5)
-    k = _excess(epsilon)
-    factor = 1 / (1 + math.sqrt(1 - (k / (4 + k)) ** 2))
-    most = k**2 / 16 / ((1 + k / 4) * (1 + k / 2))
-    each = -math.log1p(-factor * most) * _summed_chi_squared(epsilon) / most
+    one, all_ = _hellinger(_excess(epsilon))
+    each = -math.log1p(-one) * all_ / one
     return checks.whole(checks.power(2, dimension) * -math.log(4 * failure * (1 - failure)) / 2 / each)
+
+
+def _hellinger(k: float) -> tuple[float, float]:
+    """The most that one report takes from the Bhattacharyya coefficient at one r, and summed over all r.
+
+    An output whose set splits a share σ has odds 1 ± t, t <= u/(4+u) with u = kσ, so that 1 - √(1-t²) <= c(u)t² with
+    c(u) = 1/(1 + √(1-t²)) at that t. By Parseval it takes q·c(u)·(k²/16)σ/(1 + u/4) at most in all, and q·(1 + u/2)
+    sums to 1 at most. With v = √(4 + 2u) that is k(v-2)/(v²(v+2)), largest at v² = 2v + 4, which is u = v = 1 + √5, or
+    at σ = 1 where k is less. At one r there is σ² for σ: (v-2)²/2v², which grows up to σ = 1. So both are the same for
+    k <= 1 + √5, ε up to 1.44.
+    """
+    split = min(k, 1 + math.sqrt(5))
+    v, best = math.sqrt(4 + 2 * k), math.sqrt(4 + 2 * split)
+    # v - 2 is 2u/(v + 2), which has all its digits for a small u, too.
+    one = 2 * (k / (v * (v + 2))) ** 2
+    return checks.attainable("epsilon", one), 2 * k * split / (best * (best + 2)) ** 2
 
 
 def users_at_once_limit(*, dimension: int, epsilon: float, failure: float) -> int:
@@ -300,6 +313,8 @@ THEOREMS: Final = (
         needs="one ε-local report a user; r uniform, and given for free once all have answered",
         checked_by=(
             "lab/theory/test_limits.py::test_what_is_proved_holds_of_exact_laws",
+            "lab/theory/test_limits.py::test_no_channel_takes_more_from_the_coefficients_than_is_proved",
+            "lab/theory/test_limits.py::test_what_is_proved_is_nearly_attained_at_a_large_epsilon",
             "lab/theory/test_limits.py::test_limits_at_once",
         ),
     ),
