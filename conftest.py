@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import hypothesis
 import pytest
+from hypothesis.internal.conjecture import providers
 from sybil import Document, Example, Region, Sybil
 from sybil.integration.pytest import SybilItem
 from sybil.parsers.markdown import PythonCodeBlockParser
@@ -38,6 +39,10 @@ hypothesis.settings.register_profile(
     "askance", derandomize=True, deadline=None, database=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("askance")
+
+# Hypothesis also draws constants that stand in modules of this tree, of those that happen to be imported. Then cases
+# depend on which tests a worker has run before. No setting turns that off, so the pool of these constants stays empty.
+providers._get_local_constants = lambda: providers._local_constants  # noqa: SLF001
 
 # A shell has what runs in the background ignore Ctrl-C, nohup the end of its terminal. Commands that tests start, and
 # interrupt, would inherit that: what is ignored they inherit, what is handled they do not.
