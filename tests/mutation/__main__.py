@@ -5,6 +5,9 @@ mutant it forks; the child puts an importer in front that gives the changed modu
 its exit code is the verdict. So a mutant costs the tests and no start of an interpreter. (Tests that start processes
 of their own see the module as it is: what only they would notice survives here.)
 
+A module in JavaScript is changed likewise: Node is given a loader (`swapped.mjs`) that puts the changed text in
+place of the file, whichever test starts it. Pages in a browser are not reached by that.
+
 Which tests concern which modules: `groups.toml`. What survives and why: `survivors/`, a file a group. Mutants are drawn
 by a digest of what they change, so a sample stays the same while other code changes.
 """
@@ -28,7 +31,7 @@ import time
 import tomllib
 import traceback
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -37,7 +40,8 @@ from typing import Any
 
 import pytest
 
-from tests.mutation.operators import Mutant, diff, edited, mutants_of
+from tests.mutation import javascript, operators
+from tests.mutation.operators import Change, Mutant, edited
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -144,6 +148,8 @@ class Job:
 
 def source_of(module: str) -> Path:
     """The file of a module, found without importing it."""
+    if module.endswith(".mjs"):
+        return ROOT / module
     package, *below = module.split(".")
     spec = importlib.util.find_spec(package)
     assert spec is not None
@@ -154,23 +160,65 @@ def source_of(module: str) -> Path:
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
+class Source:
+    """A module in Python."""
+
+    def __init__(self, module: str) -> None:
+        self.module, self.path = module, source_of(module)
+        self.tree, found = operators.mutants_of(module, self.path.read_text("utf-8"))
+        self.mutants: Sequence[Change] = found
+
+    def diff(self, mutant: Change) -> str:
+        """What a mutant changes, for people."""
+        assert isinstance(mutant, Mutant)
+        return operators.diff(mutant)
+
+    def put(self, mutant: Change | None, folder: Path) -> Callable[[], None]:
+        """What puts the changed module in place, in the child."""
+        with edited(mutant) if isinstance(mutant, Mutant) else contextlib.nullcontext():
+            code = compile(ast.fix_missing_locations(self.tree), str(self.path), "exec", dont_inherit=True)
+        return lambda: sys.meta_path.insert(0, ChangedModule(self.module, str(self.path), code))
+
+
+class ScriptSource(Source):
+    """A module in JavaScript."""
+
+    def __init__(self, module: str) -> None:
+        self.module, self.path = module, source_of(module)
+        self.text = self.path.read_text("utf-8")
+        self.mutants = javascript.mutants_of(module, self.text)
+
+    def diff(self, mutant: Change) -> str:
+        assert isinstance(mutant, javascript.TextMutant)
+        return javascript.diff(mutant, self.text)
+
+    def put(self, mutant: Change | None, folder: Path) -> Callable[[], None]:
+        changed = mutant.applied(self.text) if isinstance(mutant, javascript.TextMutant) else self.text
+        (folder / "changed.mjs").write_text(changed, "utf-8")
+        given = {"MUTANT_URL": self.path.as_uri(), "MUTANT_TEXT": str(folder / "changed.mjs")}
+        return lambda: os.environ.update(given, NODE_OPTIONS=f"--import={(HERE / 'swapped.mjs').as_uri()}")
+
+
+def source(module: str) -> Source:
+    """A module, by its name or by its path."""
+    return ScriptSource(module) if module.endswith(".mjs") else Source(module)
+
+
 class Target:
     """A module and the tests that concern it; how long they take as it stands."""
 
     def __init__(self, module: str, tests: Sequence[str], work: Path) -> None:
-        self.path = source_of(module)
+        self.source = source(module)
         self.module, self.tests, self.work = module, [_absolute(test) for test in tests], work
-        self.tree, self.mutants = mutants_of(module, self.path.read_text("utf-8"))
         self.seconds = dict[str, float]()
         self.limit = 600.0
 
-    def start(self, mutant: Mutant | None) -> tuple[int, Job]:
+    def start(self, mutant: Change | None) -> tuple[int, Job]:
         folder = Path(tempfile.mkdtemp(dir=self.work))
-        with edited(mutant) if mutant else contextlib.nullcontext():
-            code = compile(ast.fix_missing_locations(self.tree), str(self.path), "exec", dont_inherit=True)
+        put = self.source.put(mutant, folder)
 
         def work() -> int:
-            sys.meta_path.insert(0, ChangedModule(self.module, str(self.path), code))
+            put()
             return run_tests(self.tests, folder, self.seconds)
 
         return forked(work, folder), Job(folder, time.monotonic())
@@ -198,9 +246,9 @@ def _absolute(test: str) -> str:
     return str(ROOT / test)
 
 
-def verdicts(targets: Sequence[tuple[Target, Mutant]], jobs: int, say: Callable[[str], None]) -> dict[Mutant, Verdict]:
+def verdicts(targets: Sequence[tuple[Target, Change]], jobs: int, say: Callable[[str], None]) -> dict[Change, Verdict]:
     """Run the tests of each mutant's module against it, some at a time."""
-    waiting, running, found = list(reversed(targets)), dict[int, tuple[Target, Mutant, Job]](), dict[Mutant, Verdict]()
+    waiting, running, found = list(reversed(targets)), dict[int, tuple[Target, Change, Job]](), dict[Change, Verdict]()
     while waiting or running:
         while waiting and len(running) < jobs:
             target, mutant = waiting.pop()
@@ -236,7 +284,7 @@ def listed(folder: Path, group: str) -> dict[tuple[str, str, str, str], dict[str
     return {(entry["module"], entry["function"], entry["line"], entry["change"]): entry for entry in entries}
 
 
-def as_entry(mutant: Mutant) -> str:
+def as_entry(mutant: Change) -> str:
     """A survivor as it is to be listed once somebody knows why it survives."""
     names = ("module", "function", "line", "change")
     values = "\n".join(
@@ -251,6 +299,9 @@ def main() -> int:
     parser.add_argument("only", nargs="*", help="groups, or modules; all groups without")
     parser.add_argument("--all", action="store_true", help="every mutant, not a sample")
     parser.add_argument("--sample", type=int, help="mutants a module")
+    parser.add_argument("--draw", type=int, help="mutants a group, drawn from all of its modules together")
+    parser.add_argument("--seed", default="", help="another drawing")
+    parser.add_argument("--change", help="only mutants whose change has this")
     parser.add_argument("--function", help="only mutants in functions whose name has this")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--groups", type=Path, default=HERE / "groups.toml")
@@ -267,21 +318,30 @@ def main() -> int:
                 for module, tests in group["modules"].items()
                 if not options.only or name in options.only or module in options.only
             }
-            drawn = list[tuple[Target, Mutant]]()
+            drawn = list[tuple[Target, Change]]()
             for module, tests in modules.items():
                 target = Target(module, tests, Path(work))
-                chosen = [mutant for mutant in target.mutants if (options.function or "") in mutant.function]
-                chosen = sorted(chosen, key=lambda mutant: mutant.lot)
-                drawn += [(target, m) for m in (chosen if options.all else chosen[: options.sample or group["sample"]])]
+                chosen = [
+                    mutant
+                    for mutant in target.source.mutants
+                    if (options.function or "") in mutant.function and (options.change or "") in mutant.change
+                ]
+                chosen.sort(key=lambda mutant: mutant.lot(options.seed))
+                whole = options.all or options.draw
+                drawn += [(target, m) for m in (chosen if whole else chosen[: options.sample or group["sample"]])]
+            if options.draw:
+                drawn = sorted(drawn, key=lambda each: each[1].lot(options.seed))[: options.draw]
+                drawn.sort(key=lambda each: each[1].module)
             if options.list:
-                print("\n".join(diff(mutant) for _, mutant in drawn))
+                print("\n".join(target.source.diff(mutant) for target, mutant in drawn))
                 continue
             for target in {target.module: target for target, _ in drawn}.values():
                 if fault := target.stands(options.patience, known):
                     raise SystemExit(fault)
             if drawn:
                 found = verdicts(drawn, options.jobs, lambda line: print(line, file=sys.stderr, flush=True))
-                line, fine = judge(name, found, listed(options.survivors, name))
+                shown = {mutant: target.source.diff(mutant) for target, mutant in drawn}
+                line, fine = judge(name, found, listed(options.survivors, name), shown)
                 table.append(line)
                 failed = failed or not fine
     print(f"{'group':12}{'mutants':>9}{'killed':>9}{'hung':>7}{'survived':>10}{'equivalent':>12}{'share':>8}")
@@ -290,13 +350,16 @@ def main() -> int:
 
 
 def judge(
-    name: str, found: dict[Mutant, Verdict], known: dict[tuple[str, str, str, str], dict[str, Any]]
+    name: str,
+    found: Mapping[Change, Verdict],
+    known: dict[tuple[str, str, str, str], dict[str, Any]],
+    shown: Mapping[Change, str],
 ) -> tuple[str, bool]:
     """A group's line of the table; whether every survivor is listed and few are not equivalent."""
     survivors = [mutant for mutant, verdict in found.items() if verdict is Verdict.SURVIVED]
     strangers = [mutant for mutant in survivors if mutant.key not in known]
     for mutant in strangers:
-        print(f"{diff(mutant)}\n{as_entry(mutant)}")
+        print(f"{shown[mutant]}\n{as_entry(mutant)}")
     for mutant, verdict in found.items():
         if verdict is not Verdict.SURVIVED and mutant.key in known:
             print(f"listed, but {verdict.value} now: {' · '.join(mutant.key)}")

@@ -3,6 +3,9 @@
 A mutant is an edit of the tree: one slot (a field of a node, or a place in a list) gets another node. `edited` puts it
 in, hands out the tree, and puts back what was there, so that thousands of mutants cost one tree.
 
+Loops end early: after two items, or before the last one. A test whose lists have two items, or whose fault is in the
+first of them, does not notice.
+
 Left alone is what no test should pin: documentation, annotations, decorators, the words of an error (a `raise` is only
 deleted whole), `__all__`, what is logged, and what only a type checker runs.
 """
@@ -34,11 +37,18 @@ UNTOUCHED = {
     "ctx", "type_comment", "simple", "conversion", "format_spec", "names",
 }  # fmt: skip
 
+REDUCERS = {"all", "any", "sum", "min", "max", "tuple", "list", "set", "frozenset", "sorted", "dict", "join"}
+EARLY = {
+    "the loop ends after two": "__import__('itertools').islice({}, 2)",
+    "the loop leaves out the last": "map(lambda pair: pair[0], __import__('itertools').pairwise({}))",
+}
+"""What stands in place of an iterable. Both are lazy: what is endless stays so."""
+
 Slot = tuple[Any, str, int | None]  # a node, its field, the place in the field's list
 
 
 @dataclass(frozen=True)
-class Mutant:
+class Change:
     """One change. Module, function, the text of the line and the change name it: they stay when lines move."""
 
     module: str
@@ -46,18 +56,23 @@ class Mutant:
     line: str
     change: str
     lineno: int
-    slot: Slot
-    new: object
-    statement: Slot  # what the diff shows
 
     @property
     def key(self) -> tuple[str, str, str, str]:
         return self.module, self.function, self.line, self.change
 
-    @property
-    def lot(self) -> str:
+    def lot(self, seed: str = "") -> str:
         """The place in the drawing of samples: a digest, so that it does not move when other code changes."""
-        return hashlib.sha256("\0".join(self.key).encode()).hexdigest()
+        return hashlib.sha256("\0".join([*self.key, *filter(None, [seed])]).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Mutant(Change):
+    """A change of a syntax tree."""
+
+    slot: Slot
+    new: object
+    statement: Slot  # what the diff shows
 
 
 def _get(slot: Slot) -> Any:
@@ -156,7 +171,17 @@ def _changes(  # noqa: PLR0912 - a case an operator
         yield f"{type(node).__name__} becomes {other.__name__} in {whole}", slot, other()
     if inside and isinstance(node, DELETED) and not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Yield)):
         yield "deleted", slot, ast.Pass()
+    if (iterated := _iterated(node)) is not None:
+        yield from _early(*iterated)
     match node:
+        case ast.BoolOp(op=op, values=values):
+            for place, each in enumerate(values):
+                rest = [*values[:place], *values[place + 1 :]]
+                yield f"without {ast.unparse(each)}", slot, ast.BoolOp(op, rest) if len(rest) > 1 else rest[0]
+        case ast.BinOp(left=left, op=ast.Mult() | ast.Div()):
+            yield f"{whole} becomes {ast.unparse(left)}", slot, left
+        case ast.Compare(left=ast.Tuple(elts=[one, _, *_]), ops=[op], comparators=[ast.Tuple(elts=[other, _, *_])]):
+            yield f"{whole} compares the first only", slot, ast.Compare(one, [op], [other])
         case ast.Constant(value=bool() as value):
             yield f"{value} becomes {not value}", slot, ast.Constant(not value)
         case ast.Constant(value=int() | float() as value):
@@ -184,3 +209,31 @@ def _changes(  # noqa: PLR0912 - a case an operator
                 yield f"condition {place} becomes True", (node, "ifs", place), ast.Constant(True)
         case _:
             pass
+
+
+def _iterated(node: ast.AST) -> Slot | None:
+    """Where a node holds what it goes through item by item."""
+    match node:
+        case ast.For() | ast.comprehension(is_async=0):
+            return node, "iter", None
+        case ast.Starred(ctx=ast.Load()):
+            return node, "value", None
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[only]) if name in REDUCERS:
+            return None if isinstance(only, ast.GeneratorExp | ast.ListComp | ast.Starred) else (node, "args", 0)
+        case _:
+            return None
+
+
+def _early(*slot: Any) -> Iterator[tuple[str, Slot, object]]:
+    """The ways in which going through these items ends too early."""
+    items = _get(slot)
+    for change, form in EARLY.items():
+        if not (change.endswith("two") and isinstance(items, ast.Tuple | ast.List) and len(items.elts) <= 2):
+            early = ast.parse(form.format("None"), mode="eval").body
+            call = next(each for each in ast.walk(early) if isinstance(each, ast.Call) and _is_none(each.args[0]))
+            call.args[0] = items
+            yield f"{change}: {ast.unparse(items)}", slot, early
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None

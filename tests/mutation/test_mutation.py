@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutation.__main__ import HERE, ROOT, Verdict, judge, listed, source_of
-from tests.mutation.operators import mutants_of
+from tests.mutation.__main__ import HERE, ROOT, Verdict, judge, listed, source, source_of
+from tests.mutation.operators import Change, mutants_of
 
 BOUNDARY = '''"""A module so small that its mutants are known."""
 
@@ -52,8 +52,8 @@ why = "a control"
 def run(folder: Path, patience: int = 60, **sources: tuple[str, str]) -> subprocess.CompletedProcess[str]:
     """Run the tool over some modules, each with its test."""
     groups = "[tiny]\nsample = 99\n[tiny.modules]\n"
-    for module, (source, test) in sources.items():
-        (folder / f"{module}.py").write_text(source, "utf-8")
+    for module, (text, test) in sources.items():
+        (folder / f"{module}.py").write_text(text, "utf-8")
         (folder / f"test_{module}.py").write_text(test, "utf-8")
         groups += f"{module} = [{json.dumps(str(folder / f'test_{module}.py'))}]\n"
     (folder / "groups.toml").write_text(groups, "utf-8")
@@ -97,7 +97,7 @@ def test_a_test_that_fails_without_a_change_says_so(tmp_path: Path) -> None:
 def test_a_survivor_that_is_listed_is_no_surprise_but_counts_unless_it_is_equivalent(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = {
+    found: dict[Change, Verdict] = {
         mutant: Verdict.SURVIVED if mutant.change.startswith("LtE") else Verdict.KILLED
         for mutant in mutants_of("mutated_boundary", BOUNDARY)[1]
     }
@@ -105,7 +105,7 @@ def test_a_survivor_that_is_listed_is_no_surprise_but_counts_unless_it_is_equiva
     def fine(**equivalent: str) -> bool:
         for name, text in equivalent.items():
             (tmp_path / f"{name}.toml").write_text(SURVIVOR.format(equivalent=text), "utf-8")
-        return judge("tiny", found, listed(tmp_path, "tiny"))[1]
+        return judge("tiny", found, listed(tmp_path, "tiny"), dict.fromkeys(found, ""))[1]
 
     assert not fine()
     assert "[[survivor]]" in capsys.readouterr().out
@@ -132,11 +132,7 @@ def test_mutants_leave_words_annotations_and_errors_alone() -> None:
 def gone(group: str, folder: Path) -> list[tuple[str, ...]]:
     """Survivors that are listed and are no mutants any more."""
     known = listed(folder, group)
-    there = {
-        mutant.key
-        for module in {key[0] for key in known}
-        for mutant in mutants_of(module, source_of(module).read_text("utf-8"))[1]
-    }
+    there = {mutant.key for module in {key[0] for key in known} for mutant in source(module).mutants}
     return [key for key in known if key not in there]
 
 
