@@ -1,0 +1,233 @@
+"""The page's wallet and its participant without a page: in Node, over a store in memory and a server in the script.
+
+Wherever something goes through reports, rounds or heads, each of them is once the one that matters.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from askance_client import ReportState
+from askance_protocol import canonical
+from askance_protocol.budget import MICRO
+from tests.client.liar import Liar
+from tests.client.people import HERS, wallet_at
+from tests.harness.tree import ROOT
+from tests.protocol.studies import part, study
+from tests.protocol.web.scripts import WEB, run
+
+PAGE: Final = ROOT / "client" / "askance_client" / "page"
+STATES: Final = [state.value for state in ReportState]
+ROUNDS: Final = 4
+
+
+def bulletin(*charges: int) -> tuple[str, list[str], str]:
+    """A study, its rounds, and its bulletin; a round that charges less than `MICRO` is unsound."""
+    liar = Liar.of(study(simulated=False, cap=100 * MICRO))
+    rounds = [liar.ask(part(charge=charge)) for charge in charges]
+    document = {"head": liar.head, "length": len(liar.entries), "entries": liar.entries}
+    return liar.id, rounds, canonical.dumps(document).decode()
+
+
+STUDY, IDS, SOUND = bulletin(*[MICRO] * ROUNDS)
+BULLETINS: Final = {
+    "sound": SOUND,
+    "none": bulletin(*[MICRO - 1] * ROUNDS)[2],
+    "the last alone": bulletin(*[MICRO - 1] * (ROUNDS - 1), MICRO)[2],
+    "a middle one alone": bulletin(MICRO - 1, MICRO, MICRO - 1, MICRO - 1)[2],
+}
+
+
+def played(folder: Path, *scenes: str, modules: Path = ROOT) -> Any:
+    """What each scene comes to; all of them where none is named."""
+    job = {"study": STUDY, "rounds": IDS, "bulletins": BULLETINS, "values": HERS.record()}
+    return run("../../client/page/parts.mjs", job | ({"scenes": scenes} if scenes else {}), folder, modules=modules)
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """All scenes, played once."""
+    return played(tmp_path_factory.mktemp("scenes"))
+
+
+# ------------------------------------------------------------------------------------------------------- the wallet
+
+
+def settled(path: Path, before: str, now: str) -> list[str]:
+    """The same in Python: the second of three reports is settled, and one that is not there."""
+    ids = [str(number) * 64 for number in (1, 2, 3)]
+    path.mkdir()
+    wallet = wallet_at(path)
+    for id_ in ids:
+        wallet.draw_and_store(STUDY, id_, MICRO, lambda: b"drawn")
+    wallet.settle(ids[1], ReportState(before))
+    wallet.settle(ids[1], ReportState(now))
+    wallet.settle("4" * 64, ReportState(now))
+    states = [wallet.reports[id_].state.value for id_ in ids]
+    wallet.close()
+    return states
+
+
+def test_neither_an_acknowledgement_nor_a_conflict_is_taken_back(seen: Any, tmp_path: Path) -> None:
+    final = {"acknowledged", "conflict"}
+    expected = {f"{one}, {two}": ["kept", one if one in final else two, "kept"] for one in STATES for two in STATES}
+
+    assert seen["settled"] == expected
+    # In Python as in the browser.
+    assert {
+        f"{one}, {two}": settled(tmp_path / f"{one}-{two}", one, two) for one in STATES for two in STATES
+    } == expected
+
+
+def test_a_conflict_costs_twice_for_good_and_the_next_round_is_refused(seen: Any) -> None:
+    assert seen["conflict"] == {
+        "seen": [MICRO, {"state": "conflict"}, 2 * MICRO],
+        "after": 2 * MICRO,
+        "states": ["conflict"],
+        "next": ["refused", "beyond-cap"],
+    }
+
+
+def test_whichever_report_is_in_conflict_is_counted_twice(seen: Any) -> None:
+    assert seen["counted"] == [1111 + 10**place for place in range(4)]
+
+
+def test_whichever_head_is_another_nothing_of_that_history_is_noted(seen: Any) -> None:
+    heads = [f"head {place}" for place in range(4)]
+
+    assert seen["pinned"] == {**dict.fromkeys(["0", "1", "2", "3", "shorter"], heads), "none": [*heads, "head 4"]}
+
+
+def test_what_others_spent_stays_spent_round_by_round(seen: Any) -> None:
+    """The highest figure of each of her rounds; nothing of another's account, or of a round that there is not."""
+
+    def costs(factor: int) -> dict[str, int]:
+        return {round_: factor * (place + 1) for place, round_ in enumerate(IDS)}
+
+    refused, other = ["refused", "heard-already"], ["refused", "other-user"]
+    assert seen["heard"]["looks"] == [refused, refused, other, refused]
+    assert seen["heard"]["seen"] == [[costs(20), 9000], [costs(20), 9000], [costs(20), 9000], [costs(40), 9000]]
+
+
+def test_a_number_and_a_cap_stay_and_a_copy_lets_nobody_answer_in_her_name(seen: Any) -> None:
+    assert seen["kept"] == {
+        "fresh": [True, True, None],
+        "unused": [True, False, False],
+        "refused": ["this browser is number 7, and no other", "a cap is for a lifetime", True],
+        "owner": [7, "two", 5, 1],
+        "again": [7, 5, True],
+        "copy": [["cap", "elsewhere", "user"], ["\x01"]],
+        "anew": [None, True, False],
+    }
+
+
+# --------------------------------------------------------------------------------------------------- the participant
+
+
+def test_whichever_report_was_not_sent_is_shown_first(seen: Any) -> None:
+    assert seen["unsent"] == [["report", id_] for id_ in IDS] + [["report", IDS[-1]]]
+
+
+def test_whichever_round_is_sound_is_asked(seen: Any) -> None:
+    assert seen["sound"] == {
+        "sound": ["question", IDS[0]],
+        "all but the last are answered": ["question", IDS[-1]],
+        "none": ["refused", "unsound-round"],
+        "the last alone": ["question", IDS[-1]],
+        "a middle one alone": ["question", IDS[1]],
+    }
+
+
+def test_two_tabs_draw_one_report(seen: Any) -> None:
+    assert seen["drawn"] == {"drawn": [False, True], "same": True, "reports": 1, "report": [MICRO, "kept", True]}
+
+
+def test_what_the_server_says_settles_the_report_that_was_sent_and_no_other(seen: Any) -> None:
+    declined = ["declined", "declined", "kept", "kept", 3 * MICRO]
+    wrong = ["wrong-receipt", "kept", "kept", "kept", 3 * MICRO]
+
+    assert seen["sent"] == {
+        "receipt": ["acknowledged", "acknowledged", "kept", "kept", 3 * MICRO],
+        **dict.fromkeys(["another user", "another round", "another price"], wrong),
+        "conflict": ["conflict", "conflict", "kept", "kept", 4 * MICRO],
+        **dict.fromkeys(["budget-exceeded", "round-not-open", "not-in-cohort", "invalid-report"], declined),
+        "too-busy": ["kept", "kept", "kept", "kept", 3 * MICRO],
+    }
+
+
+def test_a_bulletin_in_pieces_is_read_to_its_end_and_no_further_than_its_bound(seen: Any) -> None:
+    assert seen["pieces"] == [1 + ROUNDS, "unreadable"]
+
+
+def test_one_who_has_no_number_gets_one_with_her_own_key_or_hears_why_not(seen: Any) -> None:
+    asked = {name: seen["joined"][f"{name}, asked"] for name in ("number", "over", "wrong", "forbidden", "else")}
+    said = {name: seen["joined"][name] for name in (*asked, "none")}
+
+    assert asked == {name: [1, "the code", True, 4 if name == "number" else None] for name in asked}
+    assert said.pop("number") == ["question", IDS[0]]
+    assert {name: (kind, (text or "")[:13]) for name, (kind, text) in said.items()} == {
+        "over": ("join", "This code has"),
+        "wrong": ("join", "This code is "),
+        "forbidden": ("join", "This code is "),
+        "else": ("join", "The server do"),
+        "none": ("join", ""),
+    }
+
+
+# ------------------------------------------------------------------------------------------------------ the controls
+
+FAULTS: Final = {
+    "a conflict is taken back": ("wallet.mjs", ' && report.state !== "conflict"', "", "settled conflict"),
+    "a conflict costs once": ("participant.mjs", 'state === "conflict")', "false)", "conflict counted sent"),
+    "a conflict is a refusal like others": (
+        "participant.mjs",
+        'answer.name === "conflict" ? "conflict" : "declined"',
+        '"declined"',
+        "conflict sent",
+    ),
+    "two heads are compared": ("wallet.mjs", "before.every(", "before.slice(0, 2).every(", "pinned"),
+    "all heads but the last are compared": ("wallet.mjs", "before.every(", "before.slice(0, -1).every(", "pinned"),
+    "two rounds are heard of": (
+        "participant.mjs",
+        "of spending.heard)",
+        "of [...spending.heard].slice(0, 2))",
+        "heard",
+    ),
+    "two rounds are looked at": (
+        "participant.mjs",
+        "for (const id of open)",
+        "for (const id of open.slice(0, 2))",
+        "sound",
+    ),
+    "a receipt of any price is good": (
+        "participant.mjs",
+        "microEpsilon: report.charge",
+        "microEpsilon: answer.charged",
+        "sent",
+    ),
+}
+
+
+def planted(folder: Path, module: str, old: str, new: str) -> Path:
+    """A copy of the page's modules with a fault in one of them."""
+    copied = folder / "planted"
+    shutil.copytree(PAGE, copied / PAGE.relative_to(ROOT), ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    shutil.copytree(WEB, copied / WEB.relative_to(ROOT))
+    path = copied / PAGE.relative_to(ROOT) / module
+    text = path.read_text("utf-8")
+    assert text.count(old) == 1, f"{module} has no such text, or several: {old}"
+    path.write_text(text.replace(old, new), "utf-8")
+    return copied
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_control_a_fault_changes_what_the_scene_comes_to(seen: Any, tmp_path: Path, fault: str) -> None:
+    module, old, new, scenes = FAULTS[fault]
+    for scene in scenes.split():
+        found = played(tmp_path, scene, modules=planted(tmp_path / scene, module, old, new))
+
+        assert found[scene] != seen[scene], scene
