@@ -44,7 +44,8 @@ each = pytest.mark.parametrize("buckets", EVERY, ids=str)
 
 def answers_of(buckets: Buckets) -> list[int]:
     cells = list(range(1, buckets.columns + 1))
-    return [*cells, *([-cell for cell in cells] if buckets.signed else []), *([] if buckets.elsewhere is None else [0])]
+    none = [] if buckets.signed and buckets.elsewhere is None else [0]
+    return [*cells, *([-cell for cell in cells] if buckets.signed else []), *none]
 
 
 def divides(divisor: int, polynomial: int) -> bool:

@@ -99,10 +99,12 @@ class TabulatedChannel(Channel):
         mine = weights[cell]
         named = mine > (mine.min() + mine.max()) / 2
         others = np.delete(weights[:, named].sum(axis=1), cell)
-        own = float(mine[named].sum())
-        if np.ptp(others) > EVEN * (own - others[0]):
+        least = float(others.mean())
+        lead = float(mine[named].sum()) - least
+        # Without a lead the sets are as likely from any cell, and what is asked shows in other outcomes alone.
+        if lead < EVEN or np.ptp(others) > EVEN * lead:
             return shortest
-        return rest[0] + (target[cell] - rest[0]) * (named - others.mean()) / (own - others.mean())
+        return rest[0] + (target[cell] - rest[0]) * (named - least) / lead
 
     def proportions(self, target: Floats) -> tuple[float, float] | None:
         """Where the score of a table takes two values, it is unbiased only if they are this likely."""

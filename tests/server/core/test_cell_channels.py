@@ -104,6 +104,21 @@ def test_the_share_of_a_cell_has_an_unbiased_score_of_two_values_and_the_varianc
     assert table @ channel.scores(both) == pytest.approx(both, abs=1e-9)
 
 
+@pytest.mark.parametrize("shares", [(30, 30, 30, 5, 5), (31, 30, 29, 5, 5), (28, 31, 31, 5, 5)])
+def test_a_table_whose_likely_outcomes_are_as_likely_from_other_cells_has_a_finite_unbiased_score(
+    shares: tuple[int, ...],
+) -> None:
+    """The outcomes that a cell gives often come as often from each other cell: these sets tell nothing about it."""
+    others = (50, 20, 20, 5, 5), (20, 50, 20, 2, 8)
+    rows = [[share * (1 << 64) // 100 for share in row] for row in (shares, *others)]
+    channel = TabulatedChannel(tuple((row[0] + (1 << 64) - sum(row), *row[1:]) for row in rows))
+    target = np.eye(3)[0]
+    score = channel.scores(target)
+
+    assert np.array(channel.rows, float) / 2.0**64 @ score == pytest.approx(target, abs=1e-9)
+    assert channel.proportions(target) is None
+
+
 def test_up_to_67_cells_are_asked_as_well_as_by_optimized_unary_encoding() -> None:
     """Wang et al. 2017: 4e^ε/(e^ε − 1)² and the share itself. Within a fiftieth at ε up to 1; the bit is 27 % above."""
     for micro_epsilon in (500_000, 1_000_000):
