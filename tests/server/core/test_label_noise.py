@@ -271,6 +271,42 @@ def test_a_strategy_is_told_how_sure_an_answer_is_that_was_made_of_others(query:
     assert sum(each.high - each.low for each in wider) > 1.4 * sum(each.high - each.low for each in estimates)
 
 
+def levels_asked(asks: Sequence[Ask], level: float = 0.9) -> tuple[list[float], list[Estimate]]:
+    """How sure the answers have to be that are asked for in place of these, and what a strategy is told of its own."""
+    levels, told = list[float](), list[Estimate]()
+
+    def asking(_: Parameters) -> Asking:
+        told.extend(estimates_in((yield asks), level))
+        return Hypothesis("", {})
+
+    run = corrected(replace(CONJUNCTION, run=asking), ETA, EXAMPLE).run({})
+    instead = next(run)
+    answers = [exact(each, people("+-+-+--+")) for each in instead]
+    intervals = estimating(instead, answers, 0.01)
+
+    def estimates(at: float, sums: SumsOfCells = NO_SUMS) -> Sequence[Estimate]:
+        levels.append(at)
+        return intervals(at, sums)
+
+    with pytest.raises(StopIteration):
+        run.send(ReportedAnswers(answers, estimates))
+    return levels, told
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_an_answer_that_is_made_of_two_may_fail_with_either_half_as_often(place: int) -> None:
+    """Wherever among the questions the one stands of which two are asked."""
+    one, two = asked(QUERIES["real"]), asked(QUERIES["cells by the label"])
+    asks = [two if at == place else one for at in range(4)]
+    levels, told = levels_asked(asks)
+
+    assert levels == [pytest.approx(1 - 0.1 / 2, abs=1e-15)]
+    assert {each.level for each in told} == {0.9}
+    assert len(told) == 3 + 4
+    # The control: where one is asked for each, none is shared.
+    assert levels_asked([one] * 4)[0] == [pytest.approx(0.9, abs=1e-15)]
+
+
 def test_an_answer_outside_of_its_domain_has_the_interval_of_the_nearest_one() -> None:
     ask, far = asked(QUERIES["boolean"]), people("--------")
     # 1 − 2η is what is asked, and −1 the least it can be: below it there is no share.
