@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from askance_client import Reason, Refusal, ReportState, Wallet, WalletError, WalletFile
+from askance_client import Reason, Refusal, ReportState, User, Wallet, WalletError, WalletFile
 from askance_client.consent import AccountStatement, PublicFacts, Spending, decide, refuse_study, undeclared_fields
 from askance_client.history import History
 from askance_client.transport.documents import read_tail
@@ -20,8 +20,8 @@ from askance_protocol import canonical
 from askance_protocol.budget import MICRO
 from askance_protocol.rounds import BinarySpec, Cohort, PreparedRound
 from askance_protocol.schema import BitsField, CategoryField, Schema
-from tests.client.liar import USER, Liar
-from tests.client.people import wallet_at
+from tests.client.liar import URL, USER, Liar
+from tests.client.people import HERS, enrolled, wallet_at
 from tests.protocol.studies import SCHEMA, part, study
 
 STUDY: Final = "a" * 64
@@ -310,7 +310,9 @@ def test_whichever_head_is_another_the_history_is_not_noted(tmp_path: Path, plac
         assert wallet.note_history(STUDY, [*ROUNDS, "e" * 64])
         # What was noted once is compared by its last digest, which names all before it.
         assert not wallet.note_history(STUDY, [*ROUNDS, "d" * 64])
-        assert wallet.heads(STUDY) == dict(enumerate([*ROUNDS, "e" * 64], 1))
+        assert not wallet.note_history(STUDY, ROUNDS)
+        assert wallet.note_history(STUDY, [*ROUNDS, "e" * 64, "c" * 64])
+        assert wallet.heads(STUDY) == dict(enumerate([*ROUNDS, "e" * 64, "c" * 64], 1))
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -323,3 +325,20 @@ def test_whichever_report_is_settled_the_others_stay_as_they_are(tmp_path: Path,
         assert wallet.spending.again == {ROUNDS[place]: MICRO}
         assert wallet.spending.spent == (SEVERAL + 1) * MICRO
         assert [report.state for report in wallet.reports.values()].count(ReportState.STORED) == SEVERAL - 1
+
+
+def test_the_key_of_an_enrolment_is_that_of_the_wallet(tmp_path: Path) -> None:
+    liar = Liar.of(study(simulated=False))
+    with closing(wallet_at(tmp_path)) as wallet:
+        enrolled(User(HERS, wallet), liar)
+        again = wallet.identity
+        [request] = liar.requests
+        sent = canonical.loads(request.content)
+
+        # While it was asked for, the wallet held it; then there is a number in its place.
+        assert isinstance(sent, dict)
+        assert sent["key"]
+        assert again is not None
+        assert wallet.enrolment_key(URL) == ""
+        enrolled(User(HERS, wallet), liar)
+        assert len(liar.requests) == 1

