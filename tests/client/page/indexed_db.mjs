@@ -109,10 +109,14 @@ class Database {
   }
 
   transaction(names, mode) {
+    if (this.isClosed || names.some((name) => !this.stores.has(name))) throw new Error("there is no such store any more");
     return new Transaction(this, names, mode);
   }
 
-  close() {}
+  /** For all who have it open: there is one of each name. */
+  close() {
+    this.isClosed = true;
+  }
 }
 
 function later(work) {
@@ -127,6 +131,7 @@ globalThis.indexedDB = {
       const isNew = !databases.has(name);
       if (isNew) databases.set(name, new Database());
       request.result = databases.get(name);
+      request.result.isClosed = false;
       if (isNew) request.onupgradeneeded?.();
       request.onsuccess?.();
     }),

@@ -4,11 +4,12 @@ import "./indexed_db.mjs";
 import { found, job, module } from "../../protocol/web/job.mjs";
 
 const { isUnused, Wallet, WalletError, USUAL_CAP } = await module("client/askance_client/page/wallet.mjs");
+const { meaningOf } = await module("client/askance_client/page/meaning.mjs");
 const { Participant, spentBy } = await module("client/askance_client/page/participant.mjs");
 const { Problem } = await module("client/askance_client/page/transport.mjs");
-const { readTail } = await module("protocol/web/index.mjs");
+const { GarbledError, readRefusal, readTail } = await module("protocol/web/index.mjs");
 
-const { study, rounds, bulletins, values } = job;
+const { study, rounds, bulletins, values, questions } = job;
 const MICRO = 1_000_000;
 const STATES = ["kept", "acknowledged", "declined", "conflict"];
 const USER = 3;
@@ -216,6 +217,70 @@ const scenes = {
       lengths.push(refusal ? refusal.code : who.history.heads.length);
     }
     return lengths;
+  },
+
+  /** What a person is told where the server says something else than her account, or nothing; and where the bulletin is no good. */
+  async unsaid() {
+    const refusal = readRefusal(new GarbledError("is no document"));
+    const says = {
+      "a problem": { statement: async () => named(403, "forbidden") },
+      "an unknown problem": { statement: async () => named(404, "") },
+      "an account that cannot be read": { statement: async () => refusal },
+      "no bulletin": { entries: async () => named(404, "not-found") },
+      "a bulletin that cannot be read": { entries: async () => refusal },
+      "an empty bulletin": { entries: async () => ({ entries: [], pin: { length: 0, head: "" }, size: 2 }) },
+      "a bulletin of its first entry alone": { entries: async () => ({ ...(await serverOf(bulletins.sound).entries("", -1)), pin: { length: 2, head: "x" } }) },
+    };
+    const seen = {};
+    for (const [name, said] of Object.entries(says)) {
+      const { who } = await participant(said);
+      const first = await who.look();
+      // After a lie nothing is read any more; what may pass is asked for again.
+      who.server = serverOf(bulletins.sound);
+      seen[name] = [...kindOf(first), kindOf(await who.look())[0]];
+    }
+    return seen;
+  },
+
+  /** What a question was about, once it was answered and all is spent; and what is sent by a browser that has lost half of its number. */
+  async answered() {
+    const { who, wallet } = await participant({}, { cap: MICRO });
+    const { asked } = await who.look();
+    const { report } = await who.answer(asked, values, "");
+    const about = await who.askedFor(report);
+    const lost = [];
+    for (const half of [{ user: undefined }, { token: undefined }]) {
+      await wallet.changeAccount(({ owner }, stores) => stores.owner.put({ ...owner, user: USER, token: "t", ...half }, "owner"));
+      lost.push((await who.send(report)).state, (await who.askedFor(report)) === null);
+    }
+    return { next: kindOf(await who.look())[0], about: [about?.round === report.round, about?.microEpsilon], lost, none: await who.askedFor({ ...report, round: roundOf(9) }) };
+  },
+
+  /** What is said where the store is gone, or is none. */
+  async stores() {
+    const wallet = await opened();
+    wallet.db.close();
+    const gone = await refusedBy(wallet.account());
+    const { open } = indexedDB;
+    indexedDB.open = () => { throw new Error("denied"); };
+    const denied = await refusedBy(opened());
+    indexedDB.open = open;
+    return [gone, denied];
+  },
+
+  /** What each question means, by the channel alone. */
+  async meant() {
+    const told = {};
+    for (const [name, { study: id, bulletin }] of Object.entries(questions)) {
+      const wallet = await opened();
+      await wallet.limit(100 * MICRO);
+      await wallet.enrolled({ user: USER, token: "t" });
+      const who = new Participant(serverOf(bulletin), wallet, id, "");
+      const { asked } = await who.look();
+      const { answers, isWhole, outcomes, odds, isBit, fields } = meaningOf(asked, who.history.study.example);
+      told[name] = { answers: answers.map(({ label, isGap, shares }) => [label, isGap, shares]), isWhole, outcomes, odds, isBit, fields: fields.map((field) => field.name) };
+    }
+    return told;
   },
 
   /** Who has no number yet gets one, or is told why not. */

@@ -6,6 +6,8 @@ Wherever something goes through reports, rounds or heads, each of them is once t
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +16,13 @@ import pytest
 from askance_client import ReportState
 from askance_protocol import canonical
 from askance_protocol.budget import MICRO
+from askance_protocol.examples import Example
+from askance_protocol.queries import BooleanQuery, RealQuery, prepare
+from askance_protocol.queries.language import Bit, FieldValue, Label
+from askance_protocol.rounds import Part, StudySpec
+from askance_protocol.schema import BitsField, IntegerField, LabelField
 from tests.client.liar import Liar
+from tests.client.page.questions import one_of, room, scale, yes_or_no
 from tests.client.people import HERS, wallet_at
 from tests.harness.tree import ROOT
 from tests.protocol.studies import part, study
@@ -42,9 +50,32 @@ BULLETINS: Final = {
 }
 
 
+def asked(question: tuple[StudySpec, Part]) -> dict[str, str]:
+    """A question as a room asks it, on its bulletin."""
+    liar = Liar.of(question[0])
+    liar.ask(question[1])
+    document = {"head": liar.head, "length": len(liar.entries), "entries": liar.entries}
+    return {"study": liar.id, "bulletin": canonical.dumps(document).decode()}
+
+
+FIELD_SIGN: Final = room(LabelField(name="answer"), "Yes?")
+FIELD_BIT: Final = room(BitsField(name="answer", width=1), "Set?")
+FIELD_WIDE: Final = room(IntegerField(name="answer", low=0, high=99), "How many?")
+QUESTIONS: Final[dict[str, tuple[StudySpec, Part]]] = {
+    "yes or no": yes_or_no(),
+    "one of five": one_of(["a", "b", "c", "d", "e"]),
+    "one of two": one_of(["never", "ever"]),
+    "a scale": scale(),
+    "a sign": (FIELD_SIGN, part(BooleanQuery(test=Label(sign=1)))),
+    "a bit": (FIELD_BIT, part(BooleanQuery(test=Bit(field="answer", index=0)))),
+    "a hundred numbers": (FIELD_WIDE, part(RealQuery(numerator=FieldValue(field="answer"), denominator=99))),
+}
+
+
 def played(folder: Path, *scenes: str, modules: Path = ROOT) -> Any:
     """What each scene comes to; all of them where none is named."""
     job = {"study": STUDY, "rounds": IDS, "bulletins": BULLETINS, "values": HERS.record()}
+    job |= {"questions": {name: asked(question) for name, question in QUESTIONS.items()}}
     return run("../../client/page/parts.mjs", job | ({"scenes": scenes} if scenes else {}), folder, modules=modules)
 
 
@@ -175,6 +206,90 @@ def test_one_who_has_no_number_gets_one_with_her_own_key_or_hears_why_not(seen: 
         "forbidden": ("join", "This code is "),
         "else": ("join", "The server do"),
         "none": ("join", ""),
+    }
+
+
+def test_what_is_no_answer_is_refused_and_a_lie_ends_it_for_good(seen: Any) -> None:
+    passing, final = ["refused", "unreadable", "question"], ["refused", "two-histories", "refused"]
+
+    assert seen["unsaid"] == {
+        "a problem": passing,
+        "an unknown problem": passing,
+        "an account that cannot be read": passing,
+        "no bulletin": ["refused", "unreadable", "refused"],
+        "a bulletin that cannot be read": passing,
+        "an empty bulletin": passing,
+        "a bulletin of its first entry alone": final,
+    }
+
+
+def test_a_question_is_known_after_it_was_answered_and_half_a_number_sends_nothing(seen: Any) -> None:
+    assert seen["answered"] == {
+        "next": "report",
+        "about": [True, MICRO],
+        "lost": ["kept", True, "kept", False],
+        "none": None,
+    }
+
+
+def test_a_store_that_is_gone_or_denied_is_said_to_be(seen: Any) -> None:
+    gone, denied = seen["stores"]
+
+    assert "was forgotten, or taken over by a newer version" in gone
+    assert denied == "this browser stores nothing: denied"
+
+
+# ------------------------------------------------------------------------------------------------ what a question means
+
+
+def test_each_answer_is_shown_with_the_chances_that_its_channel_gives_it(seen: Any) -> None:
+    labels = {
+        "yes or no": ["yes", "no", "nothing"],
+        "one of five": ["a", "b", "c", "d", "e"],
+        "one of two": ["never", "ever"],
+        "a scale": [*map(str, range(1, 11)), "nothing"],
+        "a sign": ["yes (+1)", "no (−1)"],
+        "a bit": ["yes", "no"],
+        "a hundred numbers": ["the most", "the least"],
+    }
+    values: dict[str, Callable[[str], Any]] = {
+        "a scale": lambda label: None if label == "nothing" else int(label),
+        "a sign": lambda label: 1 if label.startswith("yes") else -1,
+        "a bit": lambda label: "1" if label == "yes" else "0",
+        "a hundred numbers": lambda label: 99 if label == "the most" else 0,
+    }
+    for name, (spec, asked_) in QUESTIONS.items():
+        told, channel = seen["meant"][name], asked_.channel.build(asked_.query, spec.example)
+        prepared = prepare(asked_.query, spec.example)
+        rows = channel.table()
+        assert [label for label, _, _ in told["answers"]] == labels[name]
+        assert [label for label, is_gap, _ in told["answers"] if is_gap] == [
+            each for each in labels[name] if each == "nothing"
+        ]
+        for label, is_gap, shares in told["answers"]:
+            value = values[name](label) if name in values else None if is_gap else label
+            example = Example.of(spec.example, {"answer": value})
+            row = rows[int(asked_.query.input_of(prepared.answer(example)))]
+            if name == "a hundred numbers":
+                row = rows[-1 if label == "the most" else 0]
+            assert shares == pytest.approx([weight / 2**64 for weight in row], abs=1e-15)
+        most = max(Fraction(max(column), min(column)) for column in zip(*rows, strict=True))
+        assert told["odds"] == pytest.approx(float(most), rel=1e-8)
+        assert told["odds"] >= most
+        assert (told["isBit"], told["isWhole"]) == (channel.outcomes == 2, name != "a hundred numbers")
+        assert told["fields"] == ["answer"]
+
+
+def test_an_outcome_is_said_by_the_answers_that_give_it_most_often(seen: Any) -> None:
+    assert {name: told["outcomes"] for name, told in seen["meant"].items()} == {
+        "yes or no": ["no", "yes"],
+        "one of five": ["a", "b", "c", "d", "e"],
+        "one of two": ["never", "ever"],
+        # A bit that is likelier the larger a number is says no single answer.
+        "a scale": ["0", "1"],
+        "a sign": ["no (−1)", "yes (+1)"],
+        "a bit": ["no", "yes"],
+        "a hundred numbers": ["the least", "the most"],
     }
 
 
