@@ -20,7 +20,8 @@ from askance_protocol.examples import Columns
 from askance_protocol.queries import BooleanQuery, prepare
 from askance_protocol.schema import BitsField, LabelField, Schema
 from askance_server.core.adapted import adapted, reasked
-from askance_server.core.bounded_noise import chosen, sharper
+from askance_server.core.bounded_noise import GRID, _Rates, chosen, sharper
+from askance_server.core.label_noise import LabelNoise
 from askance_server.core.run import Run, StrategyError
 from askance_server.core.strategy import Answer, Ask, Asking, Hypothesis, Parameters, Strategy
 from askance_server.core.study import check_answerable
@@ -95,6 +96,35 @@ def test_what_does_not_ask_for_the_label_is_asked_once_and_what_scales_too() -> 
     counts = {name: asks(name) for name in QUERIES}
     assert counts["boolean, no label"] == counts["cells, of which the label is the sign"] == 1
     assert set(counts.values()) == {1, 2}
+
+
+@pytest.mark.parametrize("eta", [Fraction(1, 20), Fraction(1, 7), Fraction(1, 4), Fraction(2, 5)])
+def test_the_rates_reach_from_none_to_the_bound_and_are_as_near_to_each_other_as_is_said(eta: Fraction) -> None:
+    """Of a rate η the answer goes by η/(1 − 2η): every one up to the bound is within `reach` of that of the grid."""
+    tolerance = 0.1
+    rates = _Rates.of(asking_once(QUERIES["boolean"], [], tolerance), {}, LabelNoise(eta, "y"))
+    most = float(eta / (1 - 2 * eta))
+    grid = [most * step for step in rates.steps]
+
+    assert (grid[0], grid[-1]) == (0, pytest.approx(most))
+    gaps = np.diff(grid)
+    assert gaps == pytest.approx([2 * rates.reach] * (len(grid) - 1))
+    assert rates.reach <= GRID * tolerance
+    # One rate fewer would leave them further apart than that.
+    assert len(grid) == 2 or most / (len(grid) - 2) / 2 > GRID * tolerance
+
+
+@pytest.mark.parametrize("eta", [Fraction(number, 40) for number in range(1, 19)])
+def test_noise_is_undone_the_cheaper_way(eta: Fraction) -> None:
+    """Users go as 1/τ² of each question; the question itself is asked in either way."""
+    noise, ask = LabelNoise(eta, "y"), Ask(QUERIES["boolean"], 0.1)
+    rates = _Rates.of(asking_once(QUERIES["boolean"], [], 0.5), {}, noise)
+    (joined, _), (apart, _) = noise.undone(ask), noise.apart(ask)
+    # A question about a value on [−1, 1] is as dear as a share at half the tolerance.
+    both = sum(each.tolerance**-2 for each in apart)
+    one = ask.tolerance**-2 + 4 * sum(each.tolerance**-2 for each in joined)
+    if abs(both - one) > 1e-6 * one:
+        assert len(rates._undo(ask)[0]) == (2 if both < one else 1)
 
 
 # --------------------------------------------------------------------------------------------------------- strategies

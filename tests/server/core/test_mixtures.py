@@ -231,6 +231,21 @@ def test_scores_of_several_questions_at_once_have_the_intervals_of_each() -> Non
         assert ends == pytest.approx((alone[0].item(), alone[1].item()), abs=1e-9)
 
 
+@pytest.mark.parametrize("several", [1, 2, 3])
+def test_some_rows_are_those_rows_and_repeated_ones_come_in_their_order(several: int) -> None:
+    table, _, _ = named(2, (-1, 0, 1))
+    wanted = np.array([(-1, 0, 1), (0, 0, 1), (1, 0.5, 0)])[:several]
+    every = mixtures(table, np.linalg.solve(table, wanted.T).T.astype(np.float64), wanted)
+    last = every.rows(np.array([several - 1]))
+    thrice = every.repeated(3)
+
+    assert every.repeated(1) is every
+    assert last.scores.tolist() == every.scores[-1:].tolist()
+    assert last.domain[1].tolist() == every.domain[1][-1:].tolist()
+    # One for all stays one for all.
+    assert thrice.scores.tolist() == (every.scores.tolist() * 3 if several > 1 else every.scores.tolist())
+
+
 @pytest.mark.parametrize("reports", [1, 5, 30, 1000, 10**6])
 def test_two_values_have_nearly_the_interval_of_clopper_and_pearson(reports: int) -> None:
     """The same question, whose answer is exact there."""

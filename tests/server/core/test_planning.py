@@ -298,6 +298,11 @@ def test_users_without_any_margin_are_enough() -> None:
     assert spec.target == need
 
 
+def test_the_number_of_slots_stays_what_it_was() -> None:
+    """A study that runs over an upgrade counts on it."""
+    assert planning.SLOTS == 65_536
+
+
 @pytest.mark.parametrize("users", ["needed", "all"])
 @pytest.mark.parametrize(("enrolled", "first_slot"), [(0, 0), (1000, planning.SLOTS)])
 def test_where_nobody_is_left_no_round_opens(users: str, enrolled: int, first_slot: int) -> None:

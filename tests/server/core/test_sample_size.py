@@ -10,13 +10,14 @@ import pytest
 from scipy import stats
 
 from askance_protocol.arrays import Floats, Integers
+from askance_protocol.budget import MICRO
 from askance_protocol.channels import BinaryResponse
 from askance_protocol.rounds import PreparedPart
 from askance_protocol.tally import Tally
-from askance_server.core import tails
+from askance_server.core import planners, tails
 from askance_server.core.estimators import estimate, estimated
-from askance_server.core.sample_size import reports_needed
-from tests.protocol.studies import PARTS
+from askance_server.core.sample_size import reports_for_row, reports_needed, reports_suffice
+from tests.protocol.studies import PARTS, prepared
 from tests.server.core.test_estimators import (
     ALL,
     answers_of,
@@ -128,3 +129,22 @@ def test_exact_tails_need_fewer_than_hoeffding(name: str) -> None:
     width = 2 * float(one.channel.scale) / (2 if "boolean" in name else 1)
     generous = tails.users_hoeffding(deviation=TOLERANCE, width=width, failure=FAILURE / estimates)
     assert reports_needed(one, TOLERANCE, FAILURE) < 0.9 * generous
+
+
+@pytest.mark.parametrize("name", ["boolean, binary", "real, binary", "cell, kary", "cell, Hadamard", "cell, hash"])
+def test_as_many_as_are_needed_suffice_and_one_fewer_does_not(name: str) -> None:
+    """Where the tails are exact."""
+    one = prepared(PARTS[name]).parts[0]
+    needed = reports_needed(one, TOLERANCE, FAILURE)
+
+    assert reports_suffice(one, needed, TOLERANCE, FAILURE)
+    assert not reports_suffice(one, needed - 1, TOLERANCE, FAILURE)
+    assert not reports_suffice(one, needed, 0.9 * TOLERANCE, FAILURE)
+    assert not reports_suffice(one, needed, TOLERANCE, 0.5 * FAILURE)
+
+
+def test_a_row_leads_with_as_many_reports_as_its_channel_needs() -> None:
+    one = prepared(PARTS["cell, Hadamard"]).parts[0]
+    kept = 1 / BinaryResponse(MICRO).scale
+
+    assert reports_for_row(one, 1, FAILURE) == planners.users_for_leading_row(float(kept), one.rows, 1, FAILURE)
