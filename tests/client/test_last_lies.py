@@ -5,6 +5,7 @@ The client and the page's judgement are told the same. Each lie has its innocent
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +28,7 @@ from askance_protocol.queries.language import (
     Integer,
     Lookup,
     Or,
+    Slice,
     Term,
     Xor,
 )
@@ -176,8 +178,13 @@ def bounded(place: int) -> Iterator[tuple[str, Any, int]]:
     yield "a term", Affine(terms=put(place, one, zero, D)), D - 1
     downwards = Term(weight=-1, of=index)
     yield "a term below 0", Affine(constant=D - 1, terms=put(place, downwards, zero, D)), D - 1
-    yield "an entry", Lookup(index=index, table=put(place, most, 0, D), default=0), most
-    yield "an entry below others", Lookup(index=index, table=put(place, 0, most, D), default=most), most
+    # No index lies beside these tables, so their default says nothing.
+    yield "an entry", Lookup(index=index, table=put(place, most, 0, D), default=999), most
+    yield "an entry below others", Lookup(index=index, table=put(place, 0, most, D), default=-999), most
+    for beside in (-1, 1):
+        moved = Affine(constant=beside, terms=(Term(weight=1, of=index),))
+        yield f"an index {beside} beside a table", Lookup(index=moved, table=(0,) * D, default=most), most
+    yield "a slice", Slice(field="x", first=min(place, D - 2), width=2), 3
     deep = Affine(terms=put(place, Term(weight=2, of=Clamp(of=index, low=-9, high=3)), zero, D))
     yield "a clamped number", deep, 6
     either = If(test=Bit(field="b", index=0), then=deep, otherwise=Affine(terms=put(place, one, zero, D)))
@@ -315,6 +322,69 @@ def spoiled() -> Iterator[tuple[str, Lie]]:
             for name in held:
                 without = lambda said, a=at, n=name: list(objects(said))[a].pop(n)  # noqa: E731
                 yield f"no {name} in object {at} of a {kind}", Lie("", None, plant(without))
+
+
+def numbers(document: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Where the numbers of a document are."""
+    inner = (
+        document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
+    )
+    for key, each in inner:
+        yield from numbers(each, (*path, key))
+    if type(document) is int:
+        yield path
+
+
+def at_its_end(said: Json, path: Sequence[str | int], value: object) -> None:
+    """Put a value in a place."""
+    holder: Any = said
+    for step in path[:-1]:
+        holder = holder[step]
+    holder[path[-1]] = value
+
+
+def out_of_range() -> Iterator[tuple[str, Lie]]:
+    """Each number of a round at the ends of what it may be, and beyond; and lists that are too short or too long."""
+    whole = Liar.of(study(simulated=False))
+    dot = below(Dot(field="x", weights=(1,) * D))
+    whole.ask(part(dot), part(CellQuery(cells=4, cell=Slice(field="x", first=0, width=2))))
+    document = whole.entries[1]["notice"]["round"]
+    edits: list[tuple[tuple[str | int, ...], object]] = [
+        (path, value)
+        for path in numbers(document)
+        for value in (-1, 0, 2, 65_536, 65_537, MAX_CHOICES + 1, FAR, "1", True)
+    ]
+    weights = ("parts", 0, "query", "test", "left", "weights")
+    edits += [(weights, [1] * count) for count in (0, 1, D - 1, D + 1, 4096, 4097)]
+    edits += [(("parts",), [document["parts"][0]] * count) for count in (0, 1, 2)]
+    for path, value in edits:
+
+        def plant(liar: Liar, path: Sequence[str | int] = path, value: object = value) -> None:
+            liar.publish(copy.deepcopy(whole.entries[1]["notice"]))
+            liar.rewrite(1, lambda notice: at_its_end(notice["round"], path, value))
+
+        yield f"{'.'.join(map(str, path))} is {str(value)[:20]}", Lie("", None, plant)
+
+
+def test_numbers_and_lists_are_taken_to_the_same_ends(tmp_path: Path) -> None:
+    told = list(out_of_range())
+    python = in_python(tmp_path, [lie for _, lie in told])
+    # By a clock that is past all these deadlines but the far one, as that of this machine is.
+    javascript = in_javascript(tmp_path, [lie for _, lie in told], now=1_700_000_000)
+
+    assert {name: (p, j) for (name, _), p, j in zip(told, python, javascript, strict=True) if p != j} == {}
+    # The control: some are taken, some are no documents, and some are unsound.
+    assert {None, UNREADABLE.value, UNSOUND.value} <= set(python)
+
+
+def test_a_label_is_asked_for_where_there_is_one(tmp_path: Path) -> None:
+    unlabelled = [field.to_json() for field in SCHEMA.fields[:-1]]
+    asks = Lie("", None, of_study(lambda said: said["example"].update(fields=unlabelled)))
+    schema = {**SCHEMA.to_json(), "fields": unlabelled}
+
+    assert in_javascript(tmp_path, [asks], schema=schema) == [UNSOUND.value]
+    # The control: with a label it is answered.
+    assert in_javascript(tmp_path, [Lie("", None, of_study(nothing))]) == [None]
 
 
 def test_a_member_more_or_fewer_anywhere_is_refused_or_read_alike(tmp_path: Path) -> None:

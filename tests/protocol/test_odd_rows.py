@@ -12,6 +12,7 @@ from askance_protocol.channels import tabulated
 from askance_protocol.channels.channel import extremes
 from askance_protocol.channels.tabulated import TabulatedChannel
 from askance_protocol.errors import ProtocolError
+from askance_protocol.hadamard import rows_for
 from tests.protocol.odd_rows import LIMIT, OddRow, faults, leaks
 from tests.protocol.web.scripts import planted, run
 
@@ -123,3 +124,9 @@ def test_control_javascript_that_looks_no_further_is_found(tmp_path: Path, looks
     found = in_javascript(tmp_path, formed, PLANTED[looks])
 
     assert [table for table, what in zip(formed, found, strict=True) if what != table.expected]
+
+
+def test_both_languages_have_as_many_rows_for_as_many_cells(tmp_path: Path) -> None:
+    counts = [*range(1, 70), *(2**power + more for power in range(7, 16) for more in (-1, 0, 1)), 1 << 16]
+
+    assert run("rows.mjs", counts, tmp_path) == [rows_for(cells) for cells in counts]
