@@ -17,10 +17,10 @@ from askance_client import ReportState
 from askance_protocol import canonical
 from askance_protocol.budget import MICRO
 from askance_protocol.examples import Example
-from askance_protocol.queries import BooleanQuery, RealQuery, prepare
-from askance_protocol.queries.language import Bit, FieldValue, Label
-from askance_protocol.rounds import Part, StudySpec
-from askance_protocol.schema import BitsField, IntegerField, LabelField
+from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery, prepare
+from askance_protocol.queries.language import Bit, FieldValue, Is, Label
+from askance_protocol.rounds import KarySpec, Part, StudySpec
+from askance_protocol.schema import BitsField, CategoryField, IntegerField, LabelField
 from tests.client.liar import Liar
 from tests.client.page.questions import one_of, room, scale, yes_or_no
 from tests.client.people import HERS, wallet_at
@@ -60,6 +60,8 @@ def asked(question: tuple[StudySpec, Part]) -> dict[str, str]:
 
 FIELD_SIGN: Final = room(LabelField(name="answer"), "Yes?")
 FIELD_BIT: Final = room(BitsField(name="answer", width=1), "Set?")
+FIELD_NAMED: Final = room(CategoryField(name="answer", values=("a", "b", "c")), "Which?")
+SIGNED: Final = CellQuery(cells=3, cell=FieldValue(field="answer"), negative=Is(field="answer", category="b"))
 FIELD_WIDE: Final = room(IntegerField(name="answer", low=0, high=99), "How many?")
 QUESTIONS: Final[dict[str, tuple[StudySpec, Part]]] = {
     "yes or no": yes_or_no(),
@@ -67,6 +69,7 @@ QUESTIONS: Final[dict[str, tuple[StudySpec, Part]]] = {
     "one of two": one_of(["never", "ever"]),
     "a scale": scale(),
     "a sign": (FIELD_SIGN, part(BooleanQuery(test=Label(sign=1)))),
+    "signed": (FIELD_NAMED, part(SIGNED, KarySpec(micro_epsilon=MICRO))),
     "a bit": (FIELD_BIT, part(BooleanQuery(test=Bit(field="answer", index=0)))),
     "a hundred numbers": (FIELD_WIDE, part(RealQuery(numerator=FieldValue(field="answer"), denominator=99))),
 }
@@ -249,6 +252,7 @@ def test_each_answer_is_shown_with_the_chances_that_its_channel_gives_it(seen: A
         "one of two": ["never", "ever"],
         "a scale": [*map(str, range(1, 11)), "nothing"],
         "a sign": ["yes (+1)", "no (−1)"],
+        "signed": ["a", "b", "c"],
         "a bit": ["yes", "no"],
         "a hundred numbers": ["the most", "the least"],
     }
@@ -288,6 +292,8 @@ def test_an_outcome_is_said_by_the_answers_that_give_it_most_often(seen: Any) ->
         # A bit that is likelier the larger a number is says no single answer.
         "a scale": ["0", "1"],
         "a sign": ["no (−1)", "yes (+1)"],
+        # A cell with a sign that no answer has is said by its number.
+        "signed": ["a", "1", "2", "b", "c", "5"],
         "a bit": ["no", "yes"],
         "a hundred numbers": ["the least", "the most"],
     }
