@@ -216,6 +216,14 @@ const scenes = {
       const refusal = await who.refresh();
       lengths.push(refusal ? refusal.code : who.history.heads.length);
     }
+    // A piece that does not go on with the one before ends it, however many would follow.
+    const broken = { entries: async (id, after) => {
+      const tail = await serverOf(bulletins.sound).entries(id, after);
+      const [entry] = tail.entries;
+      return { entries: [after < 1 ? entry : { ...entry, sequence: 9 }], pin: { length: after + 2, head: tail.entries[1]?.previous ?? tail.pin.head }, size: 1 << 20 };
+    } };
+    const who = new Participant(serverOf(bulletins.sound, broken), await opened(), study, "");
+    lengths.push((await who.refresh()).code, (await who.refresh()).code);
     return lengths;
   },
 

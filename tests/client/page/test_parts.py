@@ -194,7 +194,7 @@ def test_what_the_server_says_settles_the_report_that_was_sent_and_no_other(seen
 
 
 def test_a_bulletin_in_pieces_is_read_to_its_end_and_no_further_than_its_bound(seen: Any) -> None:
-    assert seen["pieces"] == [1 + ROUNDS, "unreadable"]
+    assert seen["pieces"] == [1 + ROUNDS, "unreadable", "broken-chain", "broken-chain"]
 
 
 def test_one_who_has_no_number_gets_one_with_her_own_key_or_hears_why_not(seen: Any) -> None:
