@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,14 +21,25 @@ TABLES: Final = [*leaks(), *faults()]
 Found = list[int | str]
 
 
+def is_cut(channel: TabulatedChannel, given: int) -> bool:
+    """Whether the words of an input are cut where the weights of its row say."""
+    ends = [0, *accumulate(channel.rows[given])]
+    return all(
+        channel.choose(given, begin) == channel.choose(given, end - 1) == outcome
+        for outcome, (begin, end) in enumerate(pairwise(ends))
+    )
+
+
 def in_python(tables: Sequence[OddRow]) -> Found:
     """What each costs, or where it is refused."""
 
     def found(table: OddRow) -> int | str:
         try:
-            return TabulatedChannel(table.table).certified_micro_epsilon
+            channel = TabulatedChannel(table.table)
         except ProtocolError as error:
             return error.where
+        by_rows = all(is_cut(channel, given) for given in (0, table.odd, table.rows - 1))
+        return channel.certified_micro_epsilon if by_rows else "it draws otherwise"
 
     return list(map(found, tables))
 
@@ -110,6 +122,7 @@ PLANTED: Final = {
     "    weights: (/** @type {number} */ input) => {\n      return rows[input];"},
     "at the maximum alone": {"column.reduce((a, b) => (b < a ? b : a))": "column[0]"},
     "at the minimum alone": {"column.reduce((a, b) => (b > a ? b : a))": "column[0]"},
+    "where it cuts the first two rows": {"rows.flatMap((row) => {": "rows.slice(0, 2).flatMap((row) => {"},
     "for whole rows among the first two": {
         _CHECKED: "const rows = weights.map((row, input) => "
         "input < 2 ? checkedRow(row, outcomes, `weights[${input}]`) : row.map(BigInt));"
