@@ -5,15 +5,12 @@
 // exact ε is at most what she pays. Everything that is refused here is refused from public data.
 
 import { digest } from "./canonical.mjs";
-import { binary, geometric, kary, laplace, tabulated } from "./channels.mjs";
 import { Coin, choice, rowFromOne, rowOf } from "./coins.mjs";
 import { ProtocolError, refuse } from "./errors.mjs";
-import { encode, rowsFor } from "./hadamard.mjs";
-import { MAX_COLUMNS, hasher, outcomesOf as bucketsIn, rowsOf as rowsOfBuckets } from "./hashing.mjs";
-import { alwaysInside, inputsOf, measure, prepare } from "./queries.mjs";
+import { kindOf } from "./kinds.mjs";
+import { measure, prepare } from "./queries.mjs";
 
 /** @typedef {import("./channels.mjs").Channel} Channel */
-/** @typedef {import("./channels.mjs").ChannelSpec} ChannelSpec */
 /** @typedef {import("./examples.mjs").Example} Example */
 /** @typedef {import("./queries.mjs").PreparedQuery} PreparedQuery */
 /** @typedef {import("./queries.mjs").Query} Query */
@@ -37,7 +34,6 @@ import { alwaysInside, inputsOf, measure, prepare } from "./queries.mjs";
 
 /** Microseconds, about, that it takes to prepare all parts of a round in the reference implementation. */
 export const MAX_WORK = 1 << 23;
-const WEIGHT_WORK = 16;
 
 /** A round that may be answered. Only `openRound` and `prepareRound` should make one. */
 export class PreparedRound {
@@ -60,7 +56,10 @@ export class PreparedRound {
 
   /** The largest number of outcomes of a part: every report of the round is as long as that needs. */
   get outcomes() {
-    return this.spec.parts.reduce((most, part) => Math.max(most, outcomesOf(part, this.study.example)), 0);
+    return this.spec.parts.reduce(
+      (most, { query, channel }) => Math.max(most, kindOf(channel).outcomes(channel, query, this.study.example)),
+      0,
+    );
   }
 
   /**
@@ -141,16 +140,15 @@ export function checkWork(spec) {
 /** @param {Part} part */
 function workOf({ query, channel }) {
   const { nodes, entries } = measure(query);
-  if (channel.kind === "table") return nodes + entries + channel.weights.reduce((sum, row) => sum + row.length, 0);
-  const steps = query.kind !== "real" ? 0 : channel.kind === "geometric" ? 2 : channel.kind === "laplace" ? 6 : 0;
-  return nodes + entries + (query.kind === "real" && steps ? WEIGHT_WORK * steps * query.denominator : 1);
+  return nodes + entries + (kindOf(channel).work?.(channel, query) ?? 1);
 }
 
 /**
- * @param {ChannelSpec} channel
- * @param {Query} query
+ * How a public row turns an answer into an input; null where a part needs no row.
+ * @param {Part} part
+ * @param {Schema} schema
  */
-const pools = (channel, query) => channel.kind === "binary" && query.kind === "cell";
+const poolingOf = ({ query, channel }, schema) => kindOf(channel).pooling?.(channel, query, schema) ?? null;
 
 /**
  * How many public rows a part has, one where it needs none, and the least that is dealt.
@@ -158,10 +156,7 @@ const pools = (channel, query) => channel.kind === "binary" && query.kind === "c
  * @param {Schema} schema
  * @returns {{readonly rows: number, readonly first: number}}
  */
-function rowsOf({ query, channel }, schema) {
-  if (channel.kind === "hash") return rowsOfBuckets(bucketsOf(channel, query, schema));
-  return { rows: query.kind === "cell" && pools(channel, query) ? rowsFor(query.cells) : 1, first: 0 };
-}
+const rowsOf = (part, schema) => poolingOf(part, schema) ?? { rows: 1, first: 0 };
 
 /**
  * The same; a part that is unsound has no rows: whoever is dealt it refuses it, and others go on.
@@ -178,90 +173,14 @@ function rowsOrNone(part, schema) {
 }
 
 /**
- * The buckets of a query's cells.
- * @param {import("./channels.mjs").HashSpec} channel
- * @param {Query} query
- * @param {Schema} schema
- * @returns {import("./hashing.mjs").Buckets}
- */
-function bucketsOf(channel, query, schema) {
-  if (query.kind !== "cell") return notAnswered(channel, query);
-  const [outside, signed] = [!alwaysInside(query, schema), query.negative !== undefined];
-  const columns = query.cells + Number(outside && !signed);
-  if (columns > MAX_COLUMNS) refuse("", `has ${columns} columns, one for examples in no cell`, "use a binary channel");
-  return { bits: channel.bits, columns, signed, apart: outside && signed };
-}
-
-/**
- * @param {ChannelSpec} channel
- * @param {Query} query
- * @returns {never}
- */
-const notAnswered = (channel, query) =>
-  refuse("", `a ${channel.kind} channel does not answer a ${query.kind} query`, "binary answers every query");
-
-/**
- * The number of outcomes of a part's channel, which is not built for it.
- * @param {Part} part
- * @param {Schema} schema
- */
-function outcomesOf({ query, channel }, schema) {
-  switch (channel.kind) {
-    case "binary":
-      return 2;
-    case "kary":
-      return query.kind === "cell" ? inputsOf(query, schema) : notAnswered(channel, query);
-    case "hash":
-      return bucketsIn(bucketsOf(channel, query, schema));
-    case "geometric":
-      return query.kind === "real" ? 2 * query.denominator + 1 : notAnswered(channel, query);
-    case "laplace":
-      return query.kind === "real" ? 6 * query.denominator + 1 : notAnswered(channel, query);
-    case "table":
-      return channel.weights[0].length;
-  }
-}
-
-/**
- * The channel that randomizes the answers of a query.
- * @param {ChannelSpec} spec
- * @param {Query} query
- * @param {Schema} schema
- * @returns {Channel}
- */
-export function buildChannel(spec, query, schema) {
-  switch (spec.kind) {
-    case "binary":
-      return binary(
-        spec.micro_epsilon,
-        query.kind === "boolean" ? 1 : query.kind === "cell" ? 2 : 2 * query.denominator,
-      );
-    case "kary":
-      return query.kind === "cell" ? kary(spec.micro_epsilon, inputsOf(query, schema)) : notAnswered(spec, query);
-    case "hash":
-      return kary(spec.micro_epsilon, bucketsIn(bucketsOf(spec, query, schema)));
-    case "geometric":
-      return query.kind === "real" ? geometric(spec.micro_epsilon, 2 * query.denominator) : notAnswered(spec, query);
-    case "laplace":
-      return query.kind === "real" ? laplace(spec.micro_epsilon, 2 * query.denominator) : notAnswered(spec, query);
-    case "table": {
-      const [channel, inputs] = [tabulated(spec.weights), inputsOf(query, schema)];
-      return channel.inputs === inputs
-        ? channel
-        : refuse("weights", `has ${channel.inputs} rows, the query ${inputs} answers`);
-    }
-  }
-}
-
-/**
  * How an answer becomes an input: by the same steps for each.
  * @param {Part} part
  * @param {Schema} schema
  * @returns {(answer: number, row: number) => number}
  */
-function encoder({ query, channel }, schema) {
-  if (channel.kind === "hash") return hasher(bucketsOf(channel, query, schema));
-  if (pools(channel, query)) return encode;
+function encoder(part, schema) {
+  const [{ query }, pooling] = [part, poolingOf(part, schema)];
+  if (pooling !== null) return pooling.encode;
   if (query.kind === "boolean") return (answer) => answer;
   if (query.kind === "real") return (answer) => answer + query.denominator;
   if (query.negative === undefined) return (answer) => answer - 1;
@@ -304,7 +223,7 @@ function within(where, work) {
  */
 function preparePart(part, schema) {
   const query = within("query", () => prepare(part.query, schema));
-  const channel = within("channel", () => buildChannel(part.channel, part.query, schema));
+  const channel = within("channel", () => kindOf(part.channel).build(part.channel, part.query, schema));
   if (part.charge < channel.certified) {
     refuse(
       "charge",

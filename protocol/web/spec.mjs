@@ -1,8 +1,8 @@
 // What is published: a study, and a round of it. Both are named by the digest of their canonical form.
 
 import { loads } from "./canonical.mjs";
-import { CHANNEL } from "./channels.mjs";
 import { refuse, under } from "./errors.mjs";
+import { CHANNEL } from "./kinds.mjs";
 import { QUERY } from "./queries.mjs";
 import { SCHEMA } from "./schema.mjs";
 import {
@@ -41,7 +41,7 @@ import {
  * One question of a round.
  * @typedef {object} Part
  * @property {import("./queries.mjs").Query} query
- * @property {import("./channels.mjs").ChannelSpec} channel
+ * @property {import("./kinds.mjs").ChannelSpec} channel
  * @property {number} charge micro-ε: what a user who answers pays
  * @property {number} share
  */

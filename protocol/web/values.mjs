@@ -3,6 +3,7 @@
 
 import { isList } from "./canonical.mjs";
 import { refuse, under } from "./errors.mjs";
+import { quoted } from "./text.mjs";
 
 /** @typedef {import("./canonical.mjs").Json} Json */
 /** @typedef {import("./canonical.mjs").JsonObject} JsonObject */
@@ -121,7 +122,8 @@ export const kinds = (tag, choices) => (value, place) => {
   if (!Object.hasOwn(value, tag)) return refuse(under(place, tag), "is missing");
   const kind = value[tag];
   if (typeof kind !== "string" || !Object.hasOwn(choices, kind)) {
-    return refuse(under(place, tag), "is unknown", `use one of ${Object.keys(choices).join(", ")}`);
+    const what = typeof kind === "string" ? `is ${quoted(kind)}, which is not known here` : "is no name";
+    return refuse(under(place, tag), what, `use one of ${Object.keys(choices).join(", ")}`);
   }
   return choices[kind](value, place);
 };

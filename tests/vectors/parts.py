@@ -14,6 +14,7 @@ import numpy as np
 from askance_protocol import canonical, hadamard
 from askance_protocol.budget import MICRO
 from askance_protocol.channels import (
+    CHANNELS,
     BinaryResponse,
     Channel,
     DiscreteLaplace,
@@ -351,6 +352,17 @@ GOOD_CHANNELS: list[tuple[dict[str, Any], Channel]] = [
     *(({"micro_epsilon": asked, "range": r}, DiscreteLaplace(asked, r)) for asked in (100_000, MICRO, 8 * MICRO) for r in (1, 3)),
 ]  # fmt: skip
 
+
+def other_channels() -> Iterator[tuple[dict[str, Any], Channel]]:
+    """Each kind that is found beside those above, if its published form says all of it: with the defaults of its options."""
+    listed = {channel.kind for _, channel in GOOD_CHANNELS}
+    for name, kind in CHANNELS.items():
+        options = {option: default for option, (default, _) in kind.options.items()}
+        if name not in listed and kind.build is not None and options.keys() <= kind.spec.model_fields.keys():
+            for asked in (100_000, MICRO, 8 * MICRO):
+                yield {"micro_epsilon": asked, **options}, kind.build(asked, **options)
+
+
 HALF = 1 << 63
 BAD_CHANNELS: list[tuple[str, dict[str, Any], Callable[[], Channel]]] = [
     ("ε of zero", {"kind": "binary", "micro_epsilon": 0}, lambda: BinaryResponse(0)),
@@ -374,7 +386,7 @@ BAD_CHANNELS: list[tuple[str, dict[str, Any], Callable[[], Channel]]] = [
 
 def channels() -> Iterator[Vector]:
     """Each table with what some words choose: around every cut-point of the first and the last input."""
-    for parameters, channel in GOOD_CHANNELS:
+    for parameters, channel in [*GOOD_CHANNELS, *other_channels()]:
         chosen = [
             {"input": given, "word": str(word), "outcome": channel.choose(given, word)}
             for given in (0, channel.inputs - 1)

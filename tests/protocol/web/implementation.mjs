@@ -9,6 +9,7 @@ import { Example } from "../../../protocol/web/examples.mjs";
 import { encode } from "../../../protocol/web/hadamard.mjs";
 import { hasher } from "../../../protocol/web/hashing.mjs";
 import { hypothesisValue } from "../../../protocol/web/hypothesis.mjs";
+import { CHANNEL, kindOf } from "../../../protocol/web/kinds.mjs";
 import { measure, prepare, readQuery } from "../../../protocol/web/queries.mjs";
 import { wordOf } from "../../../protocol/web/randomness.mjs";
 import { decodeColumns as columns, decodeRaw, decodeReport, encodeReport } from "../../../protocol/web/reports.mjs";
@@ -46,8 +47,14 @@ const KINDS = {
   table: ({ weights }) => tabulated(weights),
 };
 
+/** A kind that is not above: its parameters are its published form, and a bit is what it is asked. */
+function published(parameters) {
+  const spec = CHANNEL(parameters, "");
+  return kindOf(spec).build(spec, { kind: "boolean" }, null);
+}
+
 export function channel(parameters) {
-  const built = KINDS[parameters.kind](parameters);
+  const built = (KINDS[parameters.kind] ?? published)(parameters);
   return {
     table: Array.from({ length: built.inputs }, (_, input) => [...built.weights(input)]),
     certified: built.certified,
