@@ -2,7 +2,7 @@
 
 A charge, a cap and a sum are Python integers of micro-ε, so that Σ charges ≤ cap (KLNRS11, Def. 5.3:
 ε₁ + … + ε_k ≤ ε) is decided exactly. No float enters: text is read as a decimal fraction, and a float is
-refused. Rounding always favours the user: what is *charged* is rounded up, what is *allowed* is rounded down.
+refused. Nothing is rounded: an ε with more than six decimals is refused.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class BudgetExceededError(ProtocolError):
 
 
 def charge_from_text(text: str) -> int:
-    """Micro-ε of an ε that will be charged, rounded up: `"0.1234567"` is 123 457."""
-    return _in_range(-(-_parse(text) // 1), text)
+    """Micro-ε of an ε as people write it, exact: `"0.25"` is 250 000. More than six decimals are refused."""
+    return _whole(text)
 
 
 def limit_from_text(text: str) -> int:
-    """Micro-ε of an ε that must not be exceeded, rounded down: `"0.1234567"` is 123 456."""
-    return _in_range(_parse(text) // 1, text)
+    """Micro-ε of an ε that must not be exceeded: read as one that is charged."""
+    return _whole(text)
 
 
 def to_text(micro_epsilon: int) -> str:
@@ -106,9 +106,15 @@ def _parse(text: str) -> Fraction:
     return digits * Fraction(10) ** int(match["exponent"] or 0) * MICRO
 
 
-def _in_range(micro_epsilon: int, text: str) -> int:
+def _whole(text: str) -> int:
+    micro_epsilon = _parse(text)
     if micro_epsilon < 1:
         raise ProtocolError(f"{text} is below one micro-ε", where="ε", remedy='the smallest ε is "0.000001"')
     if micro_epsilon > LARGEST:
         raise ProtocolError(f"{text} is out of range", where="ε", remedy=f'the largest ε is "{to_text(LARGEST)}"')
-    return micro_epsilon
+    if micro_epsilon.denominator != 1:
+        near = to_text(int(micro_epsilon))
+        raise ProtocolError(
+            f"{text} has more than six decimals", where="ε", remedy=f'ε is counted in millionths: write "{near}"'
+        )
+    return int(micro_epsilon)

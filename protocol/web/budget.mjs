@@ -1,5 +1,5 @@
-// Privacy budgets: ε is counted in whole millionths, and summed exactly. Rounding favours the user: what is charged
-// is rounded up, what is allowed is rounded down.
+// Privacy budgets: ε is counted in whole millionths, and summed exactly. Nothing is rounded: an ε with more than six
+// decimals is refused.
 
 import { refuse } from "./errors.mjs";
 import { quoted } from "./text.mjs";
@@ -37,38 +37,23 @@ export function toText(microEpsilon) {
 }
 
 /**
- * Micro-ε of an ε that will be charged, rounded up.
+ * Micro-ε of an ε as people write it, exact; more than six decimals are refused.
  * @param {string} text
  */
-export const chargeFromText = (text) => inRange(parsed(text, true), text);
-
-/**
- * Micro-ε of an ε that must not be exceeded, rounded down.
- * @param {string} text
- */
-export const limitFromText = (text) => inRange(parsed(text, false), text);
-
-/**
- * @param {string} text
- * @param {boolean} up
- */
-function parsed(text, up) {
+export function chargeFromText(text) {
   const [, whole, part = "", exponent = "0"] =
     (text.length <= 64 && DECIMAL.exec(text)) ||
     refuse("ε", `${quoted(text)} is not a positive decimal number`, 'write ε as "1", "0.25" or "1e-3"');
   const power = Number(exponent) - part.length + 6;
-  const digits = BigInt(whole + part);
-  if (power >= 0) return digits * 10n ** BigInt(power);
-  const divisor = 10n ** BigInt(-power);
-  return (digits + (up ? divisor - 1n : 0n)) / divisor;
+  const [digits, most] = [BigInt(whole + part), BigInt(LARGEST)];
+  const [scaled, divisor] = power >= 0 ? [digits * 10n ** BigInt(power), 1n] : [digits, 10n ** BigInt(-power)];
+  if (scaled < divisor) refuse("ε", `${text} is below one micro-ε`, 'the smallest ε is "0.000001"');
+  if (scaled > most * divisor) refuse("ε", `${text} is out of range`, `the largest ε is "${toText(LARGEST)}"`);
+  const near = Number(scaled / divisor);
+  if (scaled % divisor)
+    refuse("ε", `${text} has more than six decimals`, `ε is counted in millionths: write "${toText(near)}"`);
+  return near;
 }
 
-/**
- * @param {bigint} microEpsilon
- * @param {string} text
- */
-function inRange(microEpsilon, text) {
-  if (microEpsilon < 1n) refuse("ε", `${text} is below one micro-ε`, 'the smallest ε is "0.000001"');
-  if (microEpsilon > BigInt(LARGEST)) refuse("ε", `${text} is out of range`, `the largest ε is "${toText(LARGEST)}"`);
-  return Number(microEpsilon);
-}
+/** Micro-ε of an ε that must not be exceeded: read as one that is charged. */
+export const limitFromText = chargeFromText;

@@ -33,6 +33,7 @@ from pydantic import (
 
 from askance_protocol import budget
 from askance_protocol.errors import AskanceError, Code, ProtocolError
+from askance_protocol.rounds import LEAST_CHARGE
 from askance_server import auth
 from askance_server.logs import LogFormat, LogLevel, scrub
 
@@ -61,8 +62,13 @@ class SettingsError(ProtocolError):
 
 
 def _micro_epsilon(value: object) -> object:
-    """Text is ε; an integer is micro-ε, as everywhere in Python."""
-    return budget.limit_from_text(value) if isinstance(value, str) else budget.whole_micro(value)
+    """Text is ε; an integer is micro-ε, as everywhere in Python, and no less than a round costs: `1` is meant as ε."""
+    if isinstance(value, str):
+        return budget.limit_from_text(value)
+    micro_epsilon = budget.whole_micro(value)
+    if micro_epsilon < LEAST_CHARGE:
+        raise ValueError(f'is {budget.to_text(micro_epsilon)}, less than any round costs: write ε as text, such as "1"')
+    return micro_epsilon
 
 
 def _key(value: object) -> object:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+import re
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -30,16 +31,40 @@ def test_text_and_micro_epsilon_are_two_ways_to_write_one_number(micro: int) -> 
 
 
 @given(st.decimals(min_value="0.000001", max_value="1000000", allow_nan=False, allow_infinity=False))
-def test_charges_round_up_and_limits_round_down(value: Decimal) -> None:
+def test_an_epsilon_is_read_exactly_or_refused(value: Decimal) -> None:
     exact = value * MICRO
+    for read in (charge_from_text, limit_from_text):
+        if exact == exact.to_integral_value():
+            assert read(str(value)) == exact
+        else:
+            with pytest.raises(ProtocolError, match="has more than six decimals"):
+                read(str(value))
 
-    assert charge_from_text(str(value)) == exact.to_integral_value(ROUND_CEILING)
-    assert limit_from_text(str(value)) == exact.to_integral_value(ROUND_FLOOR)
+
+@pytest.mark.parametrize(
+    ("text", "near"),
+    [("0.12345678", "0.123456"), ("1.0000001", "1"), ("1.9999999", "1.999999"), ("12345678e-8", "0.123456")],
+)
+def test_an_epsilon_of_more_than_millionths_is_refused_with_the_next_below(text: str, near: str) -> None:
+    with pytest.raises(
+        ProtocolError,
+        match=re.escape(f'ε: {text} has more than six decimals (ε is counted in millionths: write "{near}")'),
+    ):
+        limit_from_text(text)
+    assert limit_from_text(near) <= Decimal(text) * MICRO
 
 
 @pytest.mark.parametrize(
     ("text", "micro"),
-    [("1", MICRO), ("0.5", 500_000), ("1e-3", 1000), ("+2", 2 * MICRO), ("1.000000", MICRO), ("0.1234561", 123_457)],
+    [
+        ("1", MICRO),
+        ("0.5", 500_000),
+        ("1e-3", 1000),
+        ("+2", 2 * MICRO),
+        ("1.000000", MICRO),
+        ("0.12345600", 123_456),
+        ("12345600e-8", 123_456),
+    ],
 )
 def test_charges_are_read_from_decimal_text(text: str, micro: int) -> None:
     assert charge_from_text(text) == micro

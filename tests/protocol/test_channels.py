@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -16,6 +20,7 @@ from askance_lab.experiments.audit import AuditVerdict, audit_channel
 from askance_protocol.budget import MICRO
 from askance_protocol.channels import (
     BinaryResponse,
+    BinarySpec,
     Channel,
     DiscreteLaplace,
     KaryResponse,
@@ -38,7 +43,7 @@ from askance_protocol.errors import ProtocolError
 from askance_protocol.queries import RealQuery
 from askance_protocol.queries.language import FieldValue
 from askance_protocol.randomness import LEAD_BITS, Leads, OsRandom, Positions, SimulatedRandom, Words
-from tests.protocol.studies import PARTS, SCHEMA
+from tests.protocol.studies import MASKED_BIT, PARTS, SCHEMA
 
 EPSILONS = [100_000, 500_000, MICRO, 2 * MICRO, 4 * MICRO, 8 * MICRO]
 
@@ -339,6 +344,33 @@ def test_inputs_and_outcomes_outside_the_table_are_refused() -> None:
     for inputs in (np.array([0, 3]), np.array([-1]), np.array([0.0]), np.array([[0]])):
         with pytest.raises(ProtocolError, match=r"^inputs: "):
             channel.sample(inputs, SimulatedRandom(0))
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        BinaryResponse,
+        partial(KaryResponse, k=4),
+        partial(TwoSidedGeometric, range=4),
+        partial(DiscreteLaplace, range=4),
+    ],
+    ids=["binary", "kary", "geometric", "laplace"],
+)
+@pytest.mark.parametrize("meant", [1, 2, 24, 999])
+def test_a_whole_epsilon_in_place_of_millionths_is_refused(build: Builder, meant: int) -> None:
+    """`BinaryResponse(1)` would be ε = 0.000001: so little is given by name."""
+    says = f"{meant} stands for ε = 0.{meant:06d} (write {meant}000000 for ε = {meant}, or micro_epsilon={meant} "
+    with pytest.raises(ProtocolError, match=re.escape(says)):
+        build(meant)
+
+
+def test_a_small_epsilon_is_given_by_its_name_and_travels() -> None:
+    """The control; and a published form, which has the name, builds it."""
+    channel = BinaryResponse(micro_epsilon=1)
+    assert (channel.certified_micro_epsilon, pickle.loads(pickle.dumps(channel))) == (1, channel)
+    assert replace(channel, steps=2).micro_epsilon == 1
+    assert BinarySpec(micro_epsilon=1).build(MASKED_BIT, SCHEMA) == channel
+    assert BinaryResponse(1000).micro_epsilon == 1000
 
 
 # ---------------------------------------------------------------------------------- controls: these must be caught

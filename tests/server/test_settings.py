@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from askance_protocol.rounds import LEAST_CHARGE
 from askance_server.auth import KeyFileError
 from askance_server.settings import Settings, SettingsError, bind, read_settings, unknown_variables, url_of
 
@@ -57,13 +58,21 @@ def test_a_flag_that_is_none_and_an_empty_variable_were_not_given() -> None:
     assert read({"ASKANCE_PORT": ""}, port=None).port == 1
 
 
-@pytest.mark.parametrize("text", ["0.123456", "0.1234569"])
-def test_the_cap_is_exact_and_rounded_down_from_every_source(text: str) -> None:
+def test_the_cap_is_exact_from_every_source() -> None:
+    text = "0.123456"
     assert read(cap=text).cap == 123_456
     assert read({"ASKANCE_CAP": text}).cap == 123_456
     write(f"cap = {text}")
     assert read().cap == 123_456
     assert Settings(cap=123_456).cap == 123_456, "an integer in Python is micro-ε"
+
+
+@pytest.mark.parametrize("cap", [1, 8, LEAST_CHARGE - 1])
+def test_an_integer_that_was_meant_as_epsilon_is_refused(cap: int) -> None:
+    """No round costs so little: `Settings(cap=1)` would be a server that never asks anybody."""
+    with pytest.raises(ValidationError, match='less than any round costs: write ε as text, such as "1"'):
+        Settings(cap=cap)
+    assert Settings(cap=LEAST_CHARGE).cap == LEAST_CHARGE
 
 
 @pytest.mark.parametrize(
@@ -75,6 +84,7 @@ def test_the_cap_is_exact_and_rounded_down_from_every_source(text: str) -> None:
         ("port", "80.5", "integer"),
         ("cap", "-1", "decimal"),
         ("cap", "nan", "decimal"),
+        ("cap", "0.1234569", "six decimals"),
         ("log_level", "loud", "debug"),
         ("queue_limit", "0", "1"),
         ("database", "mysql://a@b/c", "PostgreSQL"),

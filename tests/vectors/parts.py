@@ -346,7 +346,7 @@ def coins() -> Iterator[Vector]:
 # ---------------------------------------------------------------------------------------------------- channels
 
 GOOD_CHANNELS: list[tuple[dict[str, Any], Channel]] = [
-    *(({"micro_epsilon": asked, "steps": steps}, BinaryResponse(asked, steps)) for asked in (1, 100_000, MICRO, 8 * MICRO) for steps in (1, 2, 5)),
+    *(({"micro_epsilon": asked, "steps": steps}, BinaryResponse(micro_epsilon=asked, steps=steps)) for asked in (1, 100_000, MICRO, 8 * MICRO) for steps in (1, 2, 5)),
     *(({"micro_epsilon": asked, "k": k}, KaryResponse(asked, k)) for asked in (100_000, MICRO, 8 * MICRO) for k in (2, 3, 7)),
     *(({"micro_epsilon": asked, "range": r}, TwoSidedGeometric(asked, r)) for asked in (100_000, MICRO, 8 * MICRO) for r in (1, 4)),
     *(({"micro_epsilon": asked, "range": r}, DiscreteLaplace(asked, r)) for asked in (100_000, MICRO, 8 * MICRO) for r in (1, 3)),

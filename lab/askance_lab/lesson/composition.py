@@ -48,7 +48,7 @@ class AskedAgain(Picture):
 
 def asked_again(epsilon: str = "1", times: int = 21) -> AskedAgain:
     """Work out exactly how often the majority of 1, 3, 5, … reports is the truth."""
-    truth = float(BinaryResponse(charge_from_text(epsilon)).probability(1, 1))
+    truth = float(BinaryResponse(micro_epsilon=charge_from_text(epsilon)).probability(1, 1))
     odd = range(1, checks.count("times", times) + 1, 2)
     guessed = tuple(_majority(truth, number) for number in odd)
     most = tuple(1 / (1 + math.exp(-number * float(epsilon))) for number in odd)
@@ -149,4 +149,4 @@ def split_or_shared(questions: Sequence[int], people: int = 10_000, epsilon: str
 
 def _error(micro_epsilon: int, reports: float) -> float:
     """C/(2√n): the most that the standard error of a share can be, reports saying yes half of the time."""
-    return float(BinaryResponse(micro_epsilon).scale) / (2 * math.sqrt(reports))
+    return float(BinaryResponse(micro_epsilon=micro_epsilon).scale) / (2 * math.sqrt(reports))

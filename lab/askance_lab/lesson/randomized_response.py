@@ -50,7 +50,7 @@ class BeliefAfterReport(Picture):
 
 def belief_after_report(epsilon: str = "1", points: int = 21) -> BeliefAfterReport:
     """Work out by Bayes' rule what one report does to a belief, for beliefs from 0 to 1."""
-    channel = BinaryResponse(charge_from_text(epsilon))
+    channel = BinaryResponse(micro_epsilon=charge_from_text(epsilon))
     factor = float(channel.probability(1, 1) / channel.probability(1, 0))
     before = np.linspace(0, 1, 1 + checks.count("points", points - 1))
     after = [before * odds / (before * odds + 1 - before) for odds in (1 / factor, factor)]
@@ -96,7 +96,7 @@ class ShareTold(Picture):
 
 def share_told(share: float, people: Sequence[int], epsilon: str = "1", seed: int = 0) -> ShareTold:
     """Let crowds of these sizes report, this share of whom would say yes, and estimate the share from each crowd."""
-    channel = BinaryResponse(charge_from_text(epsilon))
+    channel = BinaryResponse(micro_epsilon=charge_from_text(epsilon))
     checks.between("share", share, 0, 1)
     told: list[tuple[float, float, float]] = []
     for number, size in enumerate(people):
@@ -148,7 +148,7 @@ class PrivacyByEpsilon(Picture):
 
 def privacy_by_epsilon(epsilons: Sequence[str]) -> PrivacyByEpsilon:
     """Look up in the channel of each ε how often it tells the truth, and how much its reports say."""
-    channels = [BinaryResponse(charge_from_text(each)) for each in epsilons]
+    channels = [BinaryResponse(micro_epsilon=charge_from_text(each)) for each in epsilons]
     truth = tuple(float(channel.probability(1, 1)) for channel in channels)
     odds = tuple(float(channel.probability(1, 1) / channel.probability(1, 0)) for channel in channels)
     # The variance of a report's score is C² (KLNRS11, p. 4), that of an open answer, ±1 with chances of one half, is 1.

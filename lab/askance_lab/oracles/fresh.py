@@ -148,14 +148,14 @@ def steps_of(query: BooleanQuery | RealQuery | CellQuery, counts: Integers, cell
 @lru_cache(maxsize=64)
 def _channel(randomizer: Randomizer, micro_epsilon: int, steps: int) -> Channel:
     if randomizer is Randomizer.BINARY:
-        return BinaryResponse(micro_epsilon, steps)
+        return BinaryResponse(micro_epsilon=micro_epsilon, steps=steps)
     if steps > MAX_RANGE:
         raise ProtocolError(
             f"has {steps} steps, over {MAX_RANGE}",
             where="query.denominator",
             remedy="use a denominator of 511 at most, or binary response",
         )
-    return DiscreteLaplace(micro_epsilon, steps)
+    return DiscreteLaplace(micro_epsilon=micro_epsilon, range=steps)
 
 
 def _pieces(users: int) -> Iterator[int]:

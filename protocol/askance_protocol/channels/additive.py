@@ -184,7 +184,7 @@ class AdditiveSpec(EpsilonSpec):
 @lru_cache(maxsize=128)
 def _built(noise: type[AdditiveNoise], micro_epsilon: int, range_: int) -> AdditiveNoise:
     # Kept: certifying a large table takes a moment, and a round is prepared more often than its channels change.
-    return noise(micro_epsilon, range_)
+    return noise(micro_epsilon=micro_epsilon, range=range_)
 
 
 def window_extremes(values: Sequence[int], width: int) -> Iterator[tuple[int, int]]:

@@ -182,7 +182,7 @@ class BinarySpec(EpsilonSpec):
                 steps = 2 * denominator
             case CellQuery():
                 steps = 2
-        return _response(self.micro_epsilon, steps)
+        return _response(micro_epsilon=self.micro_epsilon, steps=steps)
 
     def outcomes(self, query: Query, schema: Schema) -> int:  # noqa: ARG002 - one bit answers them all
         """Two, whatever is asked."""

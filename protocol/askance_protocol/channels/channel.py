@@ -17,13 +17,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from askance_protocol.arrays import Floats, Whole
-from askance_protocol.channels.ratio import WORD
+from askance_protocol.channels.ratio import WORD, meant_as_micro
 from askance_protocol.errors import ProtocolError
 from askance_protocol.hadamard import Answers, PublicRows
 from askance_protocol.queries import Query
@@ -57,6 +57,12 @@ class Channel(ABC):
     """An ε-local randomizer (KLNRS11, Def. 5.1) on inputs 0 .. inputs − 1, given by its table."""
 
     kind: ClassVar[str]
+
+    def __new__(cls, *given: object, **_named: object) -> Self:
+        """Refuse a first argument that looks like a whole ε: `BinaryResponse(1)` would be ε = 0.000001."""
+        if given and type(given[0]) is int:
+            meant_as_micro(given[0])
+        return super().__new__(cls)
 
     @property
     @abstractmethod
@@ -260,7 +266,7 @@ class ChannelKind:
     options: Mapping[str, tuple[int, str]] = field(default_factory=dict[str, tuple[int, str]])
     """Whole numbers that `build` takes besides the micro-ε, each with its default and its help text."""
     build: Callable[..., Channel] | None = None
-    """Called as `build(micro_epsilon, **options)`. None: the command line does not offer this kind."""
+    """Called as `build(micro_epsilon=…, **options)`. None: the command line does not offer this kind."""
 
 
 def is_linear(target: Floats) -> bool:

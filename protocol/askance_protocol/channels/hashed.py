@@ -38,7 +38,7 @@ class HashSpec(EpsilonSpec):
 
     def build(self, query: Query, schema: Schema) -> HashedResponse:
         """One input and one outcome for each bucket, and for an example in no cell if it could not have a sign."""
-        return _response(self.micro_epsilon, self.pooling(query, schema).outcomes)
+        return _response(micro_epsilon=self.micro_epsilon, k=self.pooling(query, schema).outcomes)
 
     def outcomes(self, query: Query, schema: Schema) -> int:
         """As many as there are inputs."""

@@ -149,7 +149,7 @@ class KarySpec(EpsilonSpec):
         """One input and one outcome for each cell, or for each cell and sign."""
         if not isinstance(query, CellQuery):
             raise self.refuse(query)
-        return _response(self.micro_epsilon, query.inputs(schema))
+        return _response(micro_epsilon=self.micro_epsilon, k=query.inputs(schema))
 
     def outcomes(self, query: Query, schema: Schema) -> int:
         """As many as there are inputs."""

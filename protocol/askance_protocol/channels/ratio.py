@@ -26,6 +26,8 @@ WORD: Final = 1 << 64
 MIN_WEIGHT: Final = 1 << 30
 """No channel built here has a smaller weight, so rounding moves a ratio by less than 2⁻²⁹, far below one micro-ε."""
 
+LEAST_UNNAMED: Final = 1000
+"""The least number of micro-ε that a channel takes without the name of its parameter: ε = 0.001."""
 MAX_MICRO_EPSILON: Final = 24 * MICRO
 """2⁶⁴ / e²⁴ < MIN_WEIGHT: no channel built here can be asked for more."""
 
@@ -101,6 +103,16 @@ def whole_epsilon(micro_epsilon: object) -> int:
     if micro_epsilon > MAX_MICRO_EPSILON:
         raise too_large(micro_epsilon)
     return micro_epsilon
+
+
+def meant_as_micro(value: int) -> None:
+    """Refuse a bare number that was meant as ε: nobody asks for a channel of so little without its name."""
+    if 1 <= value < LEAST_UNNAMED:
+        raise ProtocolError(
+            f"{value} stands for ε = {to_text(value)}",
+            where="micro_epsilon",
+            remedy=f"write {value * MICRO} for ε = {value}, or micro_epsilon={value} if you mean so little",
+        )
 
 
 def too_large(micro_epsilon: int) -> ProtocolError:

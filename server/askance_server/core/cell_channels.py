@@ -81,7 +81,7 @@ def channel_for(
     if query.negative is None and query.always_inside(example):
         return _best(query.cells, epsilon, most, counts)
     # Of an example in no cell, or that counts against its own, only a bit or a bucket tells.
-    bit = float(BinaryResponse(epsilon).scale) ** 2
+    bit = float(BinaryResponse(micro_epsilon=epsilon).scale) ** 2
     laws = [(law.variance(1 / query.cells), spec) for spec, law in hash_laws(query, example, epsilon, counts)]
     variance, spec = min(laws, key=lambda each: each[0], default=(math.inf, None))
     return BinarySpec(micro_epsilon=epsilon) if spec is None or CLEARLY * bit <= variance else spec
@@ -178,7 +178,7 @@ def _is_first(point: Sequence[int]) -> bool:
 def cell_variance(cells: int, sets: Sets | None, epsilon: int, share: float | None = None) -> float:
     """Variance of this share of a cell, times the number of reports, or of an even one; None: of the pooled bit."""
     if sets is None:
-        return float(BinaryResponse(epsilon).scale) ** 2 - (cells**-2 if share is None else share**2)
+        return float(BinaryResponse(micro_epsilon=epsilon).scale) ** 2 - (cells**-2 if share is None else share**2)
     mine, other = inclusion(cells, sets, epsilon)
     named = (mine + (cells - 1) * other) / cells if share is None else other + (mine - other) * share
     return named * (1 - named) / (mine - other) ** 2

@@ -145,7 +145,7 @@ def _offered(cells: int, epsilon: int, most: int, counts: int) -> Iterator[_Cand
 
     With no weights at all an example may be in no cell, which only a bit or a bucket tells.
     """
-    keep = BinaryResponse(epsilon).keep / 2.0**64
+    keep = BinaryResponse(micro_epsilon=epsilon).keep / 2.0**64
     bit = TwoValued(1 - keep, keep, 2)
     yield _Candidate("one bit", "Warner 1965", bit, lambda: BinarySpec(micro_epsilon=epsilon))
     named = list(all_sets(cells, most)) if most else []
@@ -171,7 +171,7 @@ def _same(spec: ChannelSpec) -> ChannelSpec:
 
 
 def _kary(cells: int, epsilon: int) -> KarySpec:
-    return KarySpec(micro_epsilon=KaryResponse(epsilon, cells).micro_epsilon)
+    return KarySpec(micro_epsilon=KaryResponse(micro_epsilon=epsilon, k=cells).micro_epsilon)
 
 
 def _named(sets: Sets, cells: int) -> str:

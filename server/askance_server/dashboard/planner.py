@@ -134,7 +134,7 @@ def plan_of(aggregator: Aggregator, new: NewStudy) -> Planned:
 def new_page(aggregator: Aggregator) -> bytes:
     """The form. For a thread."""
     strategies = sorted((name, each.summary) for name, each in aggregator.strategies.items())
-    channels = {epsilon: BinaryResponse(charge_from_text(epsilon)) for epsilon in _EPSILONS}
+    channels = {epsilon: BinaryResponse(micro_epsilon=charge_from_text(epsilon)) for epsilon in _EPSILONS}
     truths = [(epsilon, f"{100 * float(channel.probability(1, 1)):.0f}") for epsilon, channel in channels.items()]
     return rendered("new.html", strategies=strategies, truths=truths)
 

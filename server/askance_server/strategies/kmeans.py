@@ -74,7 +74,7 @@ def run(parameters: Parameters, scale: float = math.inf) -> Asking:
 
 def at(reports: Reports) -> Strategy:
     """The same strategy, which can say how sure it is."""
-    scale = float(BinaryResponse(reports.micro_epsilon).scale)
+    scale = float(BinaryResponse(micro_epsilon=reports.micro_epsilon).scale)
     return replace(KMEANS, at=None, run=partial(run, scale=scale), estimates=partial(estimates, scale))
 
 

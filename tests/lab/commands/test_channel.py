@@ -22,7 +22,7 @@ from tests.lab.commands.calls import COMMAND
 
 CHANNELS: list[tuple[list[str], Channel]] = [
     (["--kind", "binary", "--epsilon", "1"], BinaryResponse(MICRO)),
-    (["--kind", "binary", "--epsilon", "0.1234567"], BinaryResponse(123_456)),
+    (["--kind", "binary", "--epsilon", "0.123456"], BinaryResponse(123_456)),
     (["--kind", "kary", "--epsilon", "2", "--k", "5"], KaryResponse(2 * MICRO, 5)),
     (["--kind", "geometric", "--epsilon", "1", "--range", "7"], TwoSidedGeometric(MICRO, 7)),
     (["--kind", "laplace", "--epsilon", "4", "--range", "3"], DiscreteLaplace(4 * MICRO, 3)),

@@ -66,7 +66,7 @@ def test_the_defaults_are_those_of_the_documents() -> None:
 
 
 def test_parameters_are_read() -> None:
-    given = {"epsilon": "0.2500009", "beta": "0.1", "users": "all", "deadline_seconds": 5, "d": 4, "alpha": "0.2"}
+    given = {"epsilon": "0.25", "beta": "0.1", "users": "all", "deadline_seconds": 5, "d": 4, "alpha": "0.2"}
     terms = planning.terms_of(given)
 
     assert (terms.epsilon, terms.beta, terms.users, terms.deadline_seconds) == (250_000, 0.1, "all", 5)
@@ -80,6 +80,7 @@ def test_parameters_are_read() -> None:
         ("epsilon", "0"),
         ("epsilon", "-1"),
         ("epsilon", "much"),
+        ("epsilon", "0.2500009"),
         ("beta", "0"),
         ("beta", "1"),
         ("beta", "5%"),

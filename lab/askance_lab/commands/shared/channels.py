@@ -22,7 +22,7 @@ KindOption: TypeAlias = Annotated[
     typer.Option("--kind", metavar="KIND", help=f"Which randomizer: {', '.join(KINDS)}.", autocompletion=words(*KINDS)),
 ]
 ChannelEpsilonOption: TypeAlias = Annotated[
-    str, typer.Option("--epsilon", help="Privacy parameter ε of the channel, in decimal; six digits of it count.")
+    str, typer.Option("--epsilon", help="Privacy parameter ε of the channel, in decimal.")
 ]
 KOption: TypeAlias = Annotated[
     int | None,
@@ -55,4 +55,4 @@ def build(kind: str, epsilon: str, k: int | None, range_: int | None, more: Sequ
                 f"a {kind} channel has no {shown}", where=f"--{shown}", remedy=f"leave it out: it has {has}"
             )
     defaults = {name: default for name, (default, _) in known.items()}
-    return make(limit_from_text(epsilon), **(defaults | given))
+    return make(micro_epsilon=limit_from_text(epsilon), **(defaults | given))
