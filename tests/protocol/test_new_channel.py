@@ -113,7 +113,7 @@ def test_a_channel_is_added_by_one_file_and_removed_with_it(copied: Path) -> Non
     assert "abstain" not in CHANNELS
 
 
-SUITE = ("tests/protocol/test_channel_contract.py", "tests/protocol/test_steps.py")
+SUITE = tuple(f"tests/protocol/test_{name}.py" for name in ("channel_contract", "steps", "prepared"))
 
 
 def held(package: Path, *more: str) -> subprocess.CompletedProcess[str]:

@@ -33,6 +33,7 @@ from askance_protocol.rounds import (
 )
 from askance_protocol.rounds import prepared as module
 from tests.protocol.studies import PARTS, part, round_of, study
+from tests.protocol.test_channel_contract import answered, spec_of
 from tests.protocol.test_rounds import population
 
 UNSOUND = part(charge=MICRO - 1)
@@ -174,7 +175,8 @@ def test_what_strategies_ask_is_far_below_the_limit() -> None:
 
 @pytest.mark.parametrize("kind", CHANNELS)
 def test_every_channel_says_what_it_takes_without_being_built(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = [one for one in PARTS.values() if one.channel.kind == kind]
+    spec = spec_of(CHANNELS[kind])
+    parts = [Part(query=query, channel=spec, charge=MICRO) for _, query, _ in answered(spec)]
     for each in CHANNELS.values():
         monkeypatch.setattr(each.spec, "build", None)
 
@@ -236,7 +238,7 @@ def test_windows_are_looked_through_in_steps_that_do_not_depend_on_their_width()
     ("epsilon", "steps"), [(1, 1), (1, 60), (MICRO, 7), (MICRO, 60), (3 * MICRO, 60), (8 * MICRO, 5)]
 )
 def test_a_certificate_by_windows_is_that_of_the_whole_table(kind: Any, epsilon: int, steps: int) -> None:
-    channel = kind(epsilon, steps)
+    channel = kind(micro_epsilon=epsilon, range=steps)
     table = np.array(channel.table(), object)
     columns = [(min(column), max(column)) for column in table.T.tolist()]
 

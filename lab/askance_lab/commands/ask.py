@@ -37,6 +37,7 @@ from askance_lab.commands.shared.exit_codes import Exit, exit_of_cause, say
 from askance_lab.commands.shared.export_files import write_export
 from askance_lab.commands.shared.operator_token import operator_token
 from askance_lab.commands.shared.options import (
+    MOST_USERS,
     CertificateOption,
     EpsilonOption,
     JsonOption,
@@ -142,7 +143,7 @@ def ask(
         typer.Option("--codes", metavar="N", min=1, max=10_000, help="Make a sheet of N codes, one for each person."),
     ] = None,
     live: Annotated[
-        int, typer.Option("--live", metavar="K", min=2, help="Tell the answers so far in steps of K.")
+        int, typer.Option("--live", metavar="K", min=2, max=MOST_USERS, help="Tell the answers so far in steps of K.")
     ] = LIVE,
     public: Annotated[bool, typer.Option("--public", help="Let the other devices of this network take part.")] = False,
     certificate: CertificateOption = None,

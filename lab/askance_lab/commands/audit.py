@@ -12,7 +12,7 @@ import typer
 from askance_lab.commands.shared.channels import KINDS, KOption, RangeOption, build
 from askance_lab.commands.shared.completion import words
 from askance_lab.commands.shared.exit_codes import Exit
-from askance_lab.commands.shared.options import JsonOption, examples, read_limit
+from askance_lab.commands.shared.options import MOST_REPORTS, JsonOption, examples, read_limit
 from askance_lab.commands.shared.progress import ProgressBar
 from askance_lab.experiments.audit import FAILURE, Audit, AuditVerdict, Sampler, audit_channel, sampler_of
 from askance_lab.experiments.float_laplace import witness_samplers
@@ -73,9 +73,9 @@ def audit(
         str | None,
         typer.Option("--inputs", metavar="U,V", help="Two inputs to tell apart.  [default: the first and the last]"),
     ] = None,
-    samples: Annotated[int, typer.Option("--samples", min=2, help="Number of reports to draw under each input.")] = (
-        200_000
-    ),
+    samples: Annotated[
+        int, typer.Option("--samples", min=2, max=MOST_REPORTS, help="Number of reports to draw under each input.")
+    ] = (200_000),
     failure: Annotated[
         float, typer.Option("--failure", help="Probability with which the bound may be wrong.")
     ] = FAILURE,

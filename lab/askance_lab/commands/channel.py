@@ -17,7 +17,7 @@ from askance_lab.commands.shared.channels import (
     RangeOption,
     build,
 )
-from askance_lab.commands.shared.options import JsonOption, examples
+from askance_lab.commands.shared.options import MOST_USERS, JsonOption, examples
 from askance_lab.commands.shared.tables import echo_table
 from askance_protocol import budget, checks
 from askance_protocol.budget import limit_from_text
@@ -81,7 +81,7 @@ def sample(
     given: Annotated[
         int, typer.Option("--input", help="The true value that is randomized: an input of the channel, from 0.")
     ],
-    count: Annotated[int, typer.Option("--n", min=0, help="Number of outcomes to draw.")],
+    count: Annotated[int, typer.Option("--n", min=0, max=MOST_USERS, help="Number of outcomes to draw.")],
     k: KOption = None,
     range_: RangeOption = None,
     more: ChannelSetOption = None,

@@ -47,7 +47,9 @@ from askance_client.news import late_rounds
 from askance_lab.commands.shared.consent_text import consent_text
 from askance_lab.commands.shared.exit_codes import Exit, say
 from askance_lab.commands.shared.options import (
+    A_YEAR,
     DEFAULT_SERVER,
+    MOST_USERS,
     EnrolmentOption,
     JsonOption,
     ServerOption,
@@ -110,7 +112,9 @@ def client(
     data: Annotated[
         Path, typer.Option("--data", metavar="FILE", help="CSV, Parquet or NumPy file that has your example in a row.")
     ],
-    row: Annotated[int, typer.Option("--row", min=1, help="Row of the file that is yours; 1 is the first.")] = 1,
+    row: Annotated[
+        int, typer.Option("--row", min=1, max=MOST_USERS, help="Row of the file that is yours; 1 is the first.")
+    ] = 1,
     server: ServerOption = DEFAULT_SERVER,
     study: Annotated[
         str, typer.Option("--study", metavar="ID", help="Study to take part in.  [default: the next one that is open]")
@@ -146,7 +150,9 @@ def client(
     moved: Annotated[
         bool, typer.Option("--moved", help="Let the wallet accept that its server is now found at --server.")
     ] = False,
-    wait: Annotated[float, typer.Option("--wait", min=0, help="Seconds to wait for a study to appear.")] = 600,
+    wait: Annotated[
+        float, typer.Option("--wait", min=0, max=A_YEAR, help="Seconds to wait for a study to appear.")
+    ] = 600,
     as_json: JsonOption = False,
 ) -> None:
     """Take part in a study as one person: your example stays in its file, your spending in your wallet.

@@ -12,7 +12,7 @@ import typer
 from askance_lab.commands.shared.channels import ChannelEpsilonOption, KindOption, KOption, RangeOption, build
 from askance_lab.commands.shared.completion import words
 from askance_lab.commands.shared.exit_codes import Exit
-from askance_lab.commands.shared.options import JsonOption, examples
+from askance_lab.commands.shared.options import MOST_REPORTS, MOST_RUNS, JsonOption, examples
 from askance_lab.commands.shared.progress import ProgressBar
 from askance_lab.experiments.converse import (
     LIE_SCHEDULES,
@@ -47,7 +47,9 @@ def converse(
     epsilon: ChannelEpsilonOption,
     k: KOption = None,
     range_: RangeOption = None,
-    t: Annotated[int, typer.Option("--t", min=1, help="Number of reports that the local algorithm asks for.")] = 1,
+    t: Annotated[
+        int, typer.Option("--t", min=1, max=MOST_RUNS, help="Number of reports that the local algorithm asks for.")
+    ] = 1,
     beta: Annotated[
         float, typer.Option("--beta", help="Statistical distance that all of its reports together may be off.")
     ] = 0.1,
@@ -66,7 +68,10 @@ def converse(
         ),
     ] = "up-down",
     reports: Annotated[
-        int, typer.Option("--reports", min=0, help="Number of reports to draw as well; 0: only the exact figures.")
+        int,
+        typer.Option(
+            "--reports", min=0, max=MOST_REPORTS, help="Number of reports to draw as well; 0: only the exact figures."
+        ),
     ] = 0,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the shares and of the reports drawn.")] = 1,
     as_json: JsonOption = False,

@@ -17,7 +17,11 @@ from askance_client.simulation.fleet import FleetProgress, FleetShard, enrol_sha
 from askance_client.tables import column_names, count_rows
 from askance_lab.commands.shared.exit_codes import Exit, say
 from askance_lab.commands.shared.options import (
+    A_YEAR,
     DEFAULT_SERVER,
+    MOST_REPORTS,
+    MOST_RUNS,
+    MOST_USERS,
     ConnectionsOption,
     DataOption,
     EnrolmentOption,
@@ -72,14 +76,17 @@ app = typer.Typer()
     )
 )
 def fleet(
-    users: Annotated[int, typer.Option("--users", min=1, help="Number of users to run.")],
+    users: Annotated[int, typer.Option("--users", min=1, max=MOST_USERS, help="Number of users to run.")],
     server: ServerOption = DEFAULT_SERVER,
     enrolment: EnrolmentOption = None,
     wallets: Annotated[
         Path, typer.Option("--wallets", metavar="DIR", help="Directory that keeps the users' wallets between runs.")
     ] = Path("askance-fleet"),
     first: Annotated[
-        int, typer.Option("--first", min=0, help="Row of the population at which these users begin, counted from 0.")
+        int,
+        typer.Option(
+            "--first", min=0, max=MOST_USERS, help="Row of the population at which these users begin, counted from 0."
+        ),
     ] = 0,
     share: Annotated[
         str,
@@ -103,14 +110,21 @@ def fleet(
     ] = None,
     studies: Annotated[
         int | None,
-        typer.Option("--studies", min=1, help="Number of studies to take part in, before it stops.  [default: 1]"),
+        typer.Option(
+            "--studies", min=1, max=MOST_RUNS, help="Number of studies to take part in, before it stops.  [default: 1]"
+        ),
     ] = None,
     processes: ProcessesOption = 1,
     connections: ConnectionsOption = 32,
     rate: Annotated[
-        float, typer.Option("--rate", min=0, help="Users that visit the server in a second; 0: as many as possible.")
+        float,
+        typer.Option(
+            "--rate", min=0, max=MOST_REPORTS, help="Users that visit the server in a second; 0: as many as possible."
+        ),
     ] = 0,
-    wait: Annotated[float, typer.Option("--wait", min=0, help="Seconds to wait for a study to appear.")] = 600,
+    wait: Annotated[
+        float, typer.Option("--wait", min=0, max=A_YEAR, help="Seconds to wait for a study to appear.")
+    ] = 600,
     as_json: JsonOption = False,
 ) -> None:
     """Let many users take part in the next studies of a server, each with a wallet of her own.

@@ -10,7 +10,7 @@ import typer
 
 from askance_lab.commands.shared.ask_server import NotWellError, ServerState, ask_server
 from askance_lab.commands.shared.exit_codes import Exit, say
-from askance_lab.commands.shared.options import DEFAULT_SERVER, JsonOption, ServerOption, examples
+from askance_lab.commands.shared.options import A_YEAR, DEFAULT_SERVER, JsonOption, ServerOption, examples
 from askance_lab.commands.shared.urls import without_password
 
 SCHEMA_VERSION: Final = 1
@@ -35,7 +35,9 @@ _EXIT_OF_STATE: Final = {
 )
 def health(
     server: ServerOption = DEFAULT_SERVER,
-    timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait for an answer.")] = 5.0,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0.1, max=A_YEAR, help="Seconds to wait for an answer.")
+    ] = 5.0,
     as_json: JsonOption = False,
 ) -> None:
     """Ask a server whether it is alive and ready.

@@ -11,12 +11,7 @@ import typer
 
 from askance_lab.commands.shared.engine_options import ClusterOption, EngineOption, WorkersOption, shared_work
 from askance_lab.commands.shared.extras import require
-from askance_lab.commands.shared.options import (
-    JsonOption,
-    ResumeOption,
-    examples,
-    read_numbers,
-)
+from askance_lab.commands.shared.options import MOST_RUNS, JsonOption, ResumeOption, examples, read_numbers
 from askance_lab.commands.shared.resuming import measuring
 from askance_lab.commands.shared.targets import read_targets
 from askance_lab.experiments.landscape import report
@@ -49,7 +44,9 @@ def landscape(
     ] = "1e-6",
     alpha: Annotated[float, typer.Option("--alpha", help="Largest error that a hypothesis may have.")] = 0.1,
     beta: Annotated[float, typer.Option("--beta", help="Probability with which a learner may fail.")] = 0.1,
-    seeds: Annotated[int, typer.Option("--seeds", min=10, help="Number of runs at each number of users.")] = 100,
+    seeds: Annotated[
+        int, typer.Option("--seeds", min=10, max=MOST_RUNS, help="Number of runs at each number of users.")
+    ] = 100,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory for the results and the plots.")] = Path(
         "askance-landscape"
     ),

@@ -22,6 +22,8 @@ from askance_client.simulation.population import synthetic
 from askance_lab.commands.shared.exit_codes import Exit, say
 from askance_lab.commands.shared.options import (
     DEFAULT_SERVER,
+    MOST_REPORTS,
+    MOST_USERS,
     ConnectionsOption,
     EnrolmentOption,
     EpsilonOption,
@@ -79,7 +81,7 @@ class LoadOutcome:
     )
 )
 def load(
-    users: Annotated[int, typer.Option("--users", min=1, help="Number of simulated users who report.")],
+    users: Annotated[int, typer.Option("--users", min=1, max=MOST_USERS, help="Number of simulated users who report.")],
     server: ServerOption = DEFAULT_SERVER,
     batch: Annotated[
         int,
@@ -91,7 +93,8 @@ def load(
         ),
     ] = 0,
     rate: Annotated[
-        float, typer.Option("--rate", min=0, help="Users that report in a second; 0: as many as possible.")
+        float,
+        typer.Option("--rate", min=0, max=MOST_REPORTS, help="Users that report in a second; 0: as many as possible."),
     ] = 0,
     processes: ProcessesOption = 1,
     connections: ConnectionsOption = 32,

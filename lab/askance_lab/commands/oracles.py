@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from askance_lab.commands.shared.options import EpsilonOption, JsonOption, SeedOption, examples
+from askance_lab.commands.shared.options import MOST_USERS, EpsilonOption, JsonOption, SeedOption, examples
 from askance_lab.commands.shared.progress import ProgressBar
 from askance_lab.commands.shared.tables import echo_table
 from askance_lab.experiments.oracle_table import COLUMNS, TableEntry, rows
@@ -24,7 +24,9 @@ app = typer.Typer()
     epilog=examples("askance oracles", "askance oracles --users 20000 --epsilon 0.5", "askance oracles --http --json")
 )
 def oracles(
-    users: Annotated[int, typer.Option("--users", min=1, help="Number of users that each run asks.")] = 200_000,
+    users: Annotated[
+        int, typer.Option("--users", min=1, max=MOST_USERS, help="Number of users that each run asks.")
+    ] = 200_000,
     epsilon: EpsilonOption = "1",
     seed: SeedOption = 1,
     over_http: Annotated[

@@ -21,6 +21,8 @@ from askance_client.tables import read_schema
 from askance_lab.commands.shared.engine_options import ClusterOption, EngineOption, WorkersOption, shared_work
 from askance_lab.commands.shared.exit_codes import say
 from askance_lab.commands.shared.options import (
+    MOST_RUNS,
+    MOST_USERS,
     AlphaOption,
     AskOption,
     CountsOption,
@@ -99,7 +101,12 @@ def plan(
     ] = None,
     users: Annotated[
         int | None,
-        typer.Option("--users", min=1, help="Say what so many users can meet: the best accuracy; of a survey, widths."),
+        typer.Option(
+            "--users",
+            min=1,
+            max=MOST_USERS,
+            help="Say what so many users can meet: the best accuracy; of a survey, widths.",
+        ),
     ] = None,
     schema: Annotated[
         Path | None,
@@ -115,7 +122,9 @@ def plan(
     measure: Annotated[
         bool, typer.Option("--measure", help="Search by simulation for the number of users that suffice: no bound.")
     ] = False,
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Number of simulated studies with --measure.")] = 40,
+    seeds: Annotated[
+        int, typer.Option("--seeds", min=1, max=MOST_RUNS, help="Number of simulated studies with --measure.")
+    ] = 40,
     counts: CountsOption = False,
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Folder that keeps what --measure has found, and goes on with.")

@@ -19,6 +19,7 @@ from askance_lab.commands.shared.engine_options import ClusterOption, EngineOpti
 from askance_lab.commands.shared.estimates_text import estimate_lines, most_estimates
 from askance_lab.commands.shared.exit_codes import EXIT_OF, Exit, say
 from askance_lab.commands.shared.options import (
+    MOST_USERS,
     AlphaOption,
     AskOption,
     BetaOption,
@@ -150,7 +151,9 @@ def run(
     strategy: StrategyArgument,
     users: Annotated[
         int | None,
-        typer.Option("--users", min=1, help="Number of users to ask.  [default with --data: four rows in five]"),
+        typer.Option(
+            "--users", min=1, max=MOST_USERS, help="Number of users to ask.  [default with --data: four rows in five]"
+        ),
     ] = None,
     d: DimensionOption = None,
     epsilon: EpsilonOption = "1",

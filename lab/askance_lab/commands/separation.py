@@ -13,6 +13,7 @@ from askance_lab.commands.shared.completion import STRATEGIES
 from askance_lab.commands.shared.engine_options import ClusterOption, EngineOption, WorkersOption, shared_work
 from askance_lab.commands.shared.extras import require
 from askance_lab.commands.shared.options import (
+    MOST_RUNS,
     CountsOption,
     EpsilonOption,
     JsonOption,
@@ -67,7 +68,7 @@ def separation(
         ),
     ] = "",
     seeds: Annotated[
-        int, typer.Option("--seeds", min=1, help="Number of runs at each dimension and number of users.")
+        int, typer.Option("--seeds", min=1, max=MOST_RUNS, help="Number of runs at each dimension and number of users.")
     ] = 20,
     learner: Annotated[
         list[str] | None,

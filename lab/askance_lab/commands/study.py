@@ -26,6 +26,7 @@ from askance_lab.commands.shared.export_files import read_export, write_export
 from askance_lab.commands.shared.operator_token import operator_token
 from askance_lab.commands.shared.options import (
     DEFAULT_SERVER,
+    MOST_USERS,
     AlphaOption,
     AskOption,
     BetaOption,
@@ -161,6 +162,7 @@ def create(
             "--live",
             metavar="K",
             min=2,
+            max=MOST_USERS,
             help="Tell counts of open rounds in steps of K reports.  [default: not at all]",
         ),
     ] = None,

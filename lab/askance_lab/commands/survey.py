@@ -8,6 +8,7 @@ import typer
 
 from askance_lab.commands.run import run
 from askance_lab.commands.shared.options import (
+    MOST_USERS,
     AskOption,
     DataOption,
     EnrolmentOption,
@@ -35,7 +36,7 @@ def survey(
     ask: AskOption = None,
     users: Annotated[
         int | None,
-        typer.Option("--users", min=1, help="Number of users to ask.  [default with --data: all rows]"),
+        typer.Option("--users", min=1, max=MOST_USERS, help="Number of users to ask.  [default with --data: all rows]"),
     ] = None,
     epsilon: EpsilonOption = "1",
     width: Annotated[

@@ -171,6 +171,11 @@ separation --d 4,,x → --d
 separation --d '' → --d
 separation --d 4 --users 0 → --users
 separation --d 4 --users 1e6 → --users
+separation --d 4 --users 100000000000000000000 → --users | 100000000000000
+run mean --users 100000000000000000000 → --users | 100000000000000
+run mean --users 10 --epsilon 0.12345678 → --epsilon | 0.12345678 has more than six decimals | write "0.123456"
+channel describe --kind binary --epsilon 0.12345678 → --epsilon | six decimals
+serve --cap 1.0000001 → --cap | six decimals
 separation --d 4 --seeds 0 → --seeds
 separation --d 4 --workers 0 → --workers
 separation --d 4 --workers 100000 → --workers

@@ -15,7 +15,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Annotated, Any, Final, NoReturn, get_args
 
 import pytest
 import typer
@@ -282,6 +282,10 @@ def planted() -> typer.Typer:
     def helpless() -> None:  # pyright: ignore[reportUnusedFunction]
         raise LedgerError("is wrong", where="--cap")
 
+    @group.command()
+    def many(users: Annotated[int, typer.Option()]) -> None:  # pyright: ignore[reportUnusedFunction]
+        len(range(users))
+
     return group
 
 
@@ -296,6 +300,8 @@ def planted() -> typer.Typer:
         ("loud", ["something on standard output"]),
         ("untidy", ["left left"]),
         ("helpless", ["ended with 1, not 2", "no remedy"]),
+        ("many --users 1", ["ended with 0, not 2", "0 lines", "no remedy", "no name of ours in front", "not '--cap'"]),
+        (f"many --users {10**20}", ["ended with 1, not 2", "not '--cap'", "'fault of this program'"]),
     ],
 )
 def test_control_a_bad_answer_is_found(
@@ -334,3 +340,84 @@ def test_streams_and_surroundings_of_every_kind(line: str, code: int, out: str, 
     assert re.fullmatch(out, run.stdout.decode())
     assert re.fullmatch(err, run.stderr.decode()), run.stderr.decode()
     assert not list(tmp_path.iterdir())
+
+
+# -------------------------------------------------------------------------------------------------- numbers of any size
+
+SOUND = """
+ask Tea? --choices yes,no
+audit --kind kary --epsilon 1
+channel compare --cells 4 --epsilon 1
+channel describe --kind kary --epsilon 1
+channel sample --kind kary --epsilon 1 --input 0 --n 1
+client {mine} --server {server}
+converse --kind kary --epsilon 1
+curator parity
+demo
+fleet --users 1 {entering} --wallets {scratch}
+health --server {server}
+landscape
+load --users 1 --server {server} {tokens}
+oracles
+plan masked-parity
+refutation
+run masked-parity --users 100
+schema good.csv
+separation
+serve
+study create masked-parity {operated}
+survey --data good.csv --ask mean(minutes,0,100)
+users codes 1 {entering}
+users invite 1 --out invitations --server {server} --enrolment-token {enrolment}
+"""
+"""A call of each command that has a number, as somebody may type it before that."""
+
+ANY: Final = frozenset({"--seed", "--low", "--high"})
+"""Numbers that may be of any size: the seed of a simulation. Bounds of a column are held by what the column takes."""
+
+
+def numbers(name: str) -> Iterator[tuple[str, Any]]:
+    """Each number of a command, off its own list of parameters, with the call that it is put into."""
+    calls = [line for line in SOUND.splitlines() if line]
+    for words, command in leaves(name):
+        for each in command.params:
+            if {int, float} & {each.type_descriptor.annotation, *get_args(each.type_descriptor.annotation)}:
+                [call] = [call for call in calls if f"{call} ".startswith(f"{' '.join(words)} ")]
+                yield call, each
+
+
+def silly(parameter: Any) -> list[str]:
+    """Values that are no number of this parameter. That no text is a whole number holds for all of them alike."""
+    whole = float not in {parameter.type_descriptor.annotation, *get_args(parameter.type_descriptor.annotation)}
+    least = [] if parameter.min is None else [str(parameter.min - 1)]
+    beyond = [] if parameter.opts[0] in ANY else [str(10**20)]
+    return [*least, *beyond, "1e400", *([] if whole else ["nan", "inf", "''"])]
+
+
+def with_number(call: str, parameter: Any, value: str) -> str:
+    """The call with this value, in place of one that it has."""
+    words, option = call.split(), parameter.opts[0]
+    if not option.startswith("-"):
+        return re.sub(r"(?<= )1(?= )", value, call, count=1)
+    if option in words:
+        at = words.index(option)
+        del words[at : at + 2]
+    return f"{' '.join(words)} {option} {value}"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_number_of_any_size_is_answered_in_one_line(
+    command: str,
+    place: tuple[Path, dict[str, str]],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wrong = list[str]()
+    for call, parameter in numbers(command):
+        for value in silly(parameter):
+            typed = with_number(call, parameter, value)
+            ended = called(typed, place, capsys, monkeypatch)
+            if found := faults((typed, Exit.USAGE, ()), ended, place[1]):
+                wrong.append(f"askance {typed}\n    {'; '.join(found)}\n    {ended.err[:400]}{ended.out[:200]}")
+
+    assert not wrong, "\n".join(wrong)

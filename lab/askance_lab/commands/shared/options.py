@@ -14,6 +14,14 @@ from askance_protocol.budget import limit_from_text
 from askance_protocol.errors import DataError, ProtocolError, UsageError
 from askance_protocol.text import quoted
 
+MOST_USERS: Final = 10**14
+"""The largest number of users, and of a row: fewer than a round can have."""
+MOST_REPORTS: Final = 10**9
+"""The largest number of reports that one call draws, or sends in a second."""
+MOST_RUNS: Final = 10**6
+"""The largest number of runs of one thing."""
+A_YEAR: Final = 366 * 24 * 3600
+"""The longest wait, in seconds."""
 DEFAULT_SERVER: Final = "http://127.0.0.1:8080"
 _LONGEST_EXAMPLE: Final = 76
 """Columns of a line of a help's examples, which are indented by four."""
@@ -232,6 +240,9 @@ def sound_token(text: str, where: str, what: str) -> str:
 def read_numbers(text: str, option: str, *, least: int = 0) -> list[int]:
     """Whole numbers with commas between them, in the order given; none for the empty text."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
-    if not all(part.isascii() and part.isdigit() and int(part) >= least for part in parts):
-        raise UsageError(f"{quoted(text)} is not a list of whole numbers", where=option, remedy="write it as 8,16,32")
+    if not all(
+        part.isascii() and part.isdigit() and len(part) < 16 and least <= int(part) <= MOST_USERS for part in parts
+    ):
+        what = f"{quoted(text)} is not a list of whole numbers from {least} to {MOST_USERS}"
+        raise UsageError(what, where=option, remedy="write it as 8,16,32")
     return [int(part) for part in parts]
