@@ -4,12 +4,15 @@ from askance_client.tables.file import (
     FORMATS,
     FromFile,
     Inferred,
+    bounds_nothing,
     chosen,
     column_names,
     count_rows,
     from_file,
     infer_schema,
+    own_names,
     repaired,
+    values_of,
 )
 from askance_client.tables.reading import AS_IT_IS, Repairs
 from askance_client.tables.schema_file import read_schema, written_schema
@@ -20,12 +23,15 @@ __all__ = [
     "FromFile",
     "Inferred",
     "Repairs",
+    "bounds_nothing",
     "chosen",
     "column_names",
     "count_rows",
     "from_file",
     "infer_schema",
+    "own_names",
     "read_schema",
     "repaired",
+    "values_of",
     "written_schema",
 ]

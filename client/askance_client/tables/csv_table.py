@@ -33,7 +33,15 @@ class CsvTable:
     @classmethod
     def open(cls, path: Path) -> CsvTable:
         """Read the header. What separates its names best is what separates all cells; of several alike the comma."""
-        headers = [(delimiter, header) for delimiter in _DELIMITERS if (header := _header(path, delimiter))]
+        headers, faults = list[tuple[str, list[str]]](), list[DataError]()
+        for delimiter in _DELIMITERS:
+            # A quoted name is followed by the file's own delimiter, and is no CSV by another one.
+            try:
+                headers += [(delimiter, header)] if (header := _header(path, delimiter)) else []
+            except DataError as error:
+                faults.append(error)
+        if faults and not headers:
+            raise faults[0]
         if not headers:
             raise DataError(
                 "is empty", where=str(path), remedy="give a first line with the columns' names, and then a line a user"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
+from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from dataclasses import field as member
 from pathlib import Path
 from typing import Final
 
@@ -35,8 +39,8 @@ _NAME: Final = TypeAdapter[str](Name)
 _SHOWN: Final = 6
 _LONGEST_NAME: Final = 40
 _NAMES_FIRST: Final = (
-    "begin the file with a row of names, separated by commas, each of up to 64 lower-case letters, digits and _, and "
-    "beginning with a letter"
+    "begin the file with a row of names, separated by commas, each of up to 64 letters and digits, and beginning "
+    "with a letter"
 )
 
 
@@ -45,6 +49,8 @@ class FromFile(Population):
     """A population from a file: its rows, held as columns of integers."""
 
     rows: Columns
+    clamped: Mapping[str, int] = member(default_factory=dict[str, int])
+    """How many numbers of a column are beyond its range and count as the nearer end. For simulations only."""
 
     def columns(self, users: range) -> Columns:
         """The rows of these users, as a view. User 0 is the first."""
@@ -112,8 +118,63 @@ class _WatchedTable:
             self.tell(part, before + batch.read, self.times * size)
 
 
+@dataclass(frozen=True, slots=True)
+class _NamedTable:
+    """A table whose columns are called as fields can be: "Movie Rating" is `movie_rating`. Others keep their names."""
+
+    table: Table
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, table: Table) -> _NamedTable:
+        """The same table. A name that another column has already is not given to a second one."""
+        own = table.names
+        made = [name if _is_name(name) else field_name(name) for name in own]
+        return cls(
+            table,
+            tuple(
+                new if new is not None and (new == old or (new not in own and made.count(new) == 1)) else old
+                for old, new in zip(own, made, strict=True)
+            ),
+        )
+
+    @property
+    def path(self) -> Path:
+        return self.table.path
+
+    @property
+    def size(self) -> int:
+        return self.table.size
+
+    @property
+    def own(self) -> Mapping[str, str]:
+        """The columns that are called otherwise: by what they are called here, how the file calls them."""
+        pairs = zip(self.names, self.table.names, strict=True)
+        return {name: own for name, own in pairs if name != own}
+
+    def batches(self, names: Sequence[str]) -> Iterator[Batch]:
+        """Read all rows, with these columns only."""
+        own = self.own
+        for batch in self.table.batches([own.get(name, name) for name in names]):
+            columns = {name: batch.columns[own.get(name, name)] for name in names}
+            yield Batch(batch.first, columns, batch.lines, batch.read)
+
+
+def field_name(name: str) -> str | None:
+    """What a column is called as a field: lower-case letters, digits and _; None where nothing of its name is left."""
+    plain = unicodedata.normalize("NFKD", name.casefold()).encode("ascii", "ignore").decode()
+    made = re.sub(r"[^a-z0-9]+", "_", plain).strip("_")
+    return made if _is_name(made) else None
+
+
+def own_names(path: str | Path) -> Mapping[str, str]:
+    """The columns that are called otherwise than in the file: by what they are called here, their own names."""
+    with opened(path) as table:
+        return table.own
+
+
 @contextmanager
-def opened(path: str | Path) -> Generator[Table]:
+def opened(path: str | Path) -> Generator[_NamedTable]:
     """A table in a file of a known format. What cannot be read of it is an error that names the file."""
     path = Path(path)
     if path.suffix.lower() not in FORMATS:
@@ -121,7 +182,7 @@ def opened(path: str | Path) -> Generator[Table]:
     try:
         # Tried here, because the libraries word it differently if there is no such file.
         path.open("rb").close()
-        yield FORMATS[path.suffix.lower()](path)
+        yield _NamedTable.of(FORMATS[path.suffix.lower()](path))
     except OSError as error:
         reason = (error.strerror or "it seems damaged").lower()
         raise DataError(f"cannot be read: {reason}", where=str(path), remedy="check the file") from None
@@ -131,6 +192,18 @@ def column_names(path: str | Path) -> tuple[str, ...]:
     """Names of a table's columns, as they are written; no row is read."""
     with opened(path) as table:
         return table.names
+
+
+def values_of(path: str | Path, name: str, *, most: int = _SHOWN) -> tuple[str, ...]:
+    """The different values of a column, as they are written, and "…" where there are more than so many."""
+    with opened(path) as table:
+        seen = dict[str, None]()
+        for batch in table.batches([name]):
+            cells = batch.columns[name]
+            seen |= dict.fromkeys(cells if isinstance(cells, list) else map(str, cells.tolist()))
+            if len(seen) > most:
+                return (*sorted(seen)[:most], "…")
+        return tuple(sorted(seen))
 
 
 def count_rows(path: str | Path, tell: Tell = tell_nobody) -> int:
@@ -216,9 +289,12 @@ def _read(
     else:
         fitting = repaired(schema, repairs)
         signs = _declared(table, schema, label, positive)
-    rows = read_columns(table, fitting, signs, repairs)
+    clamped = Counter[str]()
+    rows = read_columns(table, fitting, signs, repairs, clamped)
     summary = _summary(table, fitting, signs, len(rows), inferred=schema is None)
-    return FromFile(table.path.name, fitting, len(rows), {}, summary, rows)
+    return FromFile(
+        table.path.name, fitting, len(rows), {}, summary, rows, {name: n for name, n in clamped.items() if n}
+    )
 
 
 def chosen(schema: Schema, columns: Sequence[str]) -> Schema:
@@ -236,6 +312,14 @@ def repaired(schema: Schema, repairs: Repairs) -> Schema:
         if repairs.missing is not None and isinstance(field, CategoryField | IntegerField | RealField) and field.gap:
             _check_stand_in(repairs.of(field), repairs.missing)
     return Schema(fields=tuple(map(repairs.of, schema.fields)))
+
+
+def bounds_nothing(schema: Schema, repairs: Repairs) -> bool:
+    """Whether the bounds of these repairs lie beyond the range of each number: they would silently mean nothing."""
+    numbers = [each for each in schema.fields if isinstance(each, IntegerField | RealField)]
+    low, high = repairs.low, repairs.high
+    beyond = [(low is None or low <= each.low) and (high is None or high >= each.high) for each in numbers]
+    return repairs.bounded and all(beyond)
 
 
 def _check_stand_in(field: AnyField, value: str) -> None:
@@ -285,19 +369,25 @@ def _check_names(table: Table, wanted: Collection[str]) -> None:
             _check_name(name, place)
 
 
-def _check_name(name: str, place: str) -> None:
+def _is_name(name: str) -> bool:
     try:
         _NAME.validate_python(name)
     except ValidationError:
+        return False
+    return True
+
+
+def _check_name(name: str, place: str) -> None:
+    if not _is_name(name):
         raise DataError(
             "has a name that no field can have" if name.strip() else "has no name", where=place, remedy=_NAMES_FIRST
-        ) from None
+        )
 
 
 def _no_column(table: Table, name: str) -> DataError:
-    return DataError(
-        f"has no column {quoted(name)}", where=str(table.path), remedy="name a column as the first row of the file does"
-    )
+    here = field_name(name)
+    remedy = f"it is called {here} here" if here in table.names else "name a column as the first row of the file does"
+    return DataError(f"has no column {quoted(name)}", where=str(table.path), remedy=remedy)
 
 
 def _summary(table: Table, schema: Schema, signs: Signs, count: int, *, inferred: bool) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -53,10 +54,12 @@ class Repairs:
         """Whether numbers are clamped."""
         return self.low is not None or self.high is not None
 
-    def of(self, field: AnyField) -> AnyField:
-        """The field as it is after these repairs."""
+    def of(self, field: AnyField, *, alone: bool = False) -> AnyField:
+        """The field as it is after these repairs. `alone`: the bounds are its range; else they narrow it."""
         if isinstance(field, IntegerField | RealField) and self.bounded:
             low, high = (own if end is None else end for own, end in ((field.low, self.low), (field.high, self.high)))
+            if not alone:
+                low, high = max(low, field.low), min(high, field.high)
             if low + isinstance(field, RealField) > high:
                 raise UsageError(f"leave {field.name!r} no range", where="low, high", remedy="give low below high")
             field = field.model_copy(update={"low": low, "high": high})
@@ -68,15 +71,18 @@ class Repairs:
 AS_IT_IS: Final = Repairs()
 
 
-def read_columns(table: Table, schema: Schema, signs: Signs, repairs: Repairs = AS_IT_IS) -> Columns:
-    """Read all rows, checked. The schema is that of the repaired fields."""
+def read_columns(
+    table: Table, schema: Schema, signs: Signs, repairs: Repairs = AS_IT_IS, clamped: Counter[str] | None = None
+) -> Columns:
+    """Read all rows, checked. The schema is that of the repaired fields; `clamped` counts what is beyond a range."""
+    clamped = Counter[str]() if clamped is None else clamped
     parts: dict[str, list[Column]] = {field.name: [] for field in schema.fields}
     count = 0
     for batch in table.batches(tuple(parts)):
         arrays: dict[str, NDArray[Any]] = {}
         for field in schema.fields:
             try:
-                arrays[field.name] = _read(field, batch.columns[field.name], signs, repairs)
+                arrays[field.name] = _read(field, batch.columns[field.name], signs, repairs, clamped)
             except CellError as error:
                 raise error.at(table.path, batch, field.name) from None
         packed = Columns.of(schema, _whole_rows(arrays) if repairs.skip else arrays)
@@ -112,28 +118,28 @@ def _whole_rows(arrays: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]
     return {name: np.asarray(array)[whole] for name, array in arrays.items()}
 
 
-def _read(field: AnyField, cells: Cells, signs: Signs, repairs: Repairs) -> NDArray[Any]:
+def _read(field: AnyField, cells: Cells, signs: Signs, repairs: Repairs, clamped: Counter[str]) -> NDArray[Any]:
     """Convert cells to the values that `Columns.of` takes for this field; gaps are masked."""
     gaps = read.gaps(cells, field.index if isinstance(field, CategoryField) else ())
     if gaps is None:
-        return _values(field, cells, signs, repairs)
+        return _values(field, cells, signs, clamped)
     if repairs.missing is not None:
-        return _values(field, read.filled(cells, gaps, repairs.missing), signs, repairs)
+        return _values(field, read.filled(cells, gaps, repairs.missing), signs, clamped)
     if isinstance(field, BitsField | LabelField) or not (repairs.skip or field.gap):
-        return _values(field, cells, signs, repairs)
+        return _values(field, cells, signs, clamped)
     stand_in = field.values[0] if isinstance(field, CategoryField) else str(field.low)
-    values = _values(field, read.filled(cells, gaps, stand_in), signs, repairs)
+    values = _values(field, read.filled(cells, gaps, stand_in), signs, clamped)
     return cast("NDArray[Any]", np.ma.array(values, mask=gaps))
 
 
-def _values(field: AnyField, cells: Cells, signs: Signs, repairs: Repairs) -> NDArray[Any]:
+def _values(field: AnyField, cells: Cells, signs: Signs, clamped: Counter[str]) -> NDArray[Any]:
     match field:
         case BitsField():
             return _bits(field, cells)
         case CategoryField():
             return _categories(field, cells)
         case IntegerField() | RealField():
-            return _numbers(field, cells, clamped=repairs.bounded)
+            return _numbers(field, cells, clamped)
         case LabelField():
             return _labels(cells, signs)
 
@@ -175,15 +181,11 @@ def _categories(field: CategoryField, cells: Cells) -> NDArray[Any]:
     return found
 
 
-def _numbers(field: IntegerField | RealField, cells: Cells, *, clamped: bool) -> NDArray[Any]:
-    found = read.numbers(cells)
-    if clamped:
-        found = found.clip(field.low, field.high)
-    read.refuse_rows(
-        (found < field.low) | (found > field.high),
-        "is out of range",
-        f"the schema declares {field.low} to {field.high}: declare another range, or clamp by --low and --high",
-    )
+def _numbers(field: IntegerField | RealField, cells: Cells, clamped: Counter[str]) -> NDArray[Any]:
+    """Beyond the range a number counts as the nearer end: a refusal would tell that somebody has one."""
+    written = read.numbers(cells)
+    found = written.clip(field.low, field.high)
+    clamped[field.name] += int(np.count_nonzero(found != written))
     if isinstance(field, RealField):
         return found.astype(np.float64)
     read.refuse_rows(found != np.floor(found), "is not a whole number", _DECLARED)

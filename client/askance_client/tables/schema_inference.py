@@ -74,11 +74,12 @@ def infer(
     only = [name for name in observed if label is None and observed[name].signs]
     if len(only) == 1:
         label = only[0]
+    alone = _alone(observed, label)
     fields = [
         field
         for name in names
         if (name in observed or name not in looked_at)
-        and (field := _field(table, name, observed.get(name), label, repairs, left_out)) is not None
+        and (field := _field(table, name, observed.get(name), label, repairs, left_out, alone)) is not None
     ]
     if not 0 < len(fields) <= MAX_FIELDS:
         what, remedy = (
@@ -91,6 +92,17 @@ def infer(
     if positive is not None:
         return schema, Signs(None, positive)
     return schema, PLAIN if label is None or label not in observed else _signs(table, label, observed[label])
+
+
+def _alone(observed: Mapping[str, _Column], label: str | None) -> str | None:
+    """The one column of numbers, whose range the bounds then are; with several, they narrow that of each."""
+    numbers = {
+        name: column.observer
+        for name, column in observed.items()
+        if name != label and isinstance(column.observer, _Numbers)
+    }
+    wide = [name for name, numbers_ in numbers.items() if not numbers_.is_bit] or [*numbers]
+    return wide[0] if len(wide) == 1 else None
 
 
 def infer_signs(table: Table, label: str) -> Signs:
@@ -125,9 +137,12 @@ def _field(
     label: str | None,
     repairs: Repairs,
     left_out: dict[str, DataError] | None,
+    alone: str | None,
 ) -> AnyField | None:
     try:
-        return LabelField(name=name) if column is None or name == label else repairs.of(column.field(name, repairs))
+        if column is None or name == label:
+            return LabelField(name=name)
+        return repairs.of(column.field(name, repairs, alone=name == alone), alone=name == alone)
     except CellError as error:
         wrong = error.at(table.path, _NOWHERE, name)
     except DataError as error:
@@ -193,10 +208,10 @@ class _Column:
         """Whether −1 and 1 are all that is in it, and both."""
         return isinstance(self.observer, _Numbers) and self.observer.signs
 
-    def field(self, name: str, repairs: Repairs) -> AnyField:
+    def field(self, name: str, repairs: Repairs, *, alone: bool) -> AnyField:
         if self.observer is None:
             raise CellError(None, "has nothing in any row", "leave it out, or declare a schema")
-        bounded = repairs.bounded and isinstance(self.observer, _Numbers)
+        bounded = alone and repairs.bounded and isinstance(self.observer, _Numbers)
         if self.strings is not None and self.strings.sure and not bounded:
             if self.gap and not repairs.gapless:
                 raise CellError(None, "has bits in some rows and nothing in others", "say what is meant by --missing")
@@ -206,7 +221,8 @@ class _Column:
         if isinstance(self.observer, _Numbers):
             if self.gap:
                 self.observer.gaps()
-            self.observer.bound(repairs)
+            if alone:
+                self.observer.bound(repairs)
         found = self.observer.field(name)
         if not self.gap or repairs.gapless:
             return found
@@ -298,6 +314,11 @@ class _Numbers:
             self.grain *= 10
 
     @property
+    def is_bit(self) -> bool:
+        """Whether these are 0 and 1."""
+        return self.whole and self.low >= 0 and self.high <= 1
+
+    @property
     def signs(self) -> bool:
         return self.whole and (self.low, self.high) == (-1, 1) and not self.zero
 
@@ -312,7 +333,7 @@ class _Numbers:
         if not self.whole:
             low = min(math.floor(self.low), _MAX_REAL - 1)
             return RealField(name=name, low=low, high=max(math.ceil(self.high), low + 1), denominator=self.grain)
-        if self.low >= 0 and self.high <= 1 and not self.bounded:
+        if self.is_bit and not self.bounded:
             return _bits(name, 1)
         return IntegerField(name=name, low=int(self.low), high=int(self.high))
 

@@ -365,6 +365,10 @@ def _setting(options: RunOptions, processes: Engine, tell: Tell) -> tuple[Oracle
         ), None
     mine = planning.strategy_parameters(options.parameters)
     table = table_population(options.table.table(tell), strategy, mine, options.number)
+    for name, count in table.clamped.items():
+        are, count_as = ("is", "counts") if count == 1 else ("are", "count")
+        what = f"{counted(count, 'number')} of {name} {are} beyond its range, and {count_as} as the nearer end"
+        say(f"{what}: no ε covers what this says")
     parameters, size = {**options.parameters, **table.parameters}, table.population.size or 1
     # Of who only asks, no error can be measured: then all rows are asked.
     kept = size // _KEPT if strategy.error or strategy.cost or strategy.predict else 0

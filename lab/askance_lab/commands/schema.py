@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from askance_client.tables import infer_schema, written_schema
+from askance_client.tables import infer_schema, own_names, written_schema
 from askance_lab.commands.shared.options import JsonOption, LabelOption, examples
 from askance_lab.commands.shared.progress import ProgressBar
 from askance_lab.commands.shared.table_options import (
@@ -19,6 +19,7 @@ from askance_lab.commands.shared.table_options import (
     TableOptions,
 )
 from askance_protocol.errors import DataError
+from askance_protocol.text import quoted
 
 SCHEMA_VERSION: Final = 1
 OUTSIDE: Final = "inferred from the rows, so no ε covers what it says: edit it to what is publicly known"
@@ -63,6 +64,8 @@ def schema(
         typer.echo(json.dumps(answer, ensure_ascii=False))
     elif out is None:
         typer.echo(text, nl=False)
+    for name, own in own_names(data).items():
+        typer.echo(f"askance: column {quoted(own)} is called {name} here", err=True)
     for number, reason in found.left_out.items():
         typer.echo(f"askance: column {number} is left out: it {reason}", err=True)
     typer.echo(f"askance: {OUTSIDE}", err=True)

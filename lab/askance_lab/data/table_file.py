@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from askance_client.population import Population
-from askance_client.tables import AS_IT_IS, Repairs, column_names, from_file, read_schema, repaired
+from askance_client.tables import AS_IT_IS, FromFile, Repairs, column_names, from_file, read_schema, repaired, values_of
 from askance_protocol.errors import UsageError
 from askance_protocol.progress import Tell, tell_nobody
 from askance_protocol.schema import Schema
-from askance_protocol.text import quoted
+from askance_protocol.text import QUOTED, printable, quoted
 
 _UNLABELLED: Final[Mapping[str, None]] = {"label": None, "positive": None}
 
@@ -78,7 +80,7 @@ class TableFile:
     def rows(self) -> Population:
         """Read all rows."""
         label = self.label if self.schema is None or self.positive is not None else None
-        return from_file(
+        rows = from_file(
             self.path,
             schema=self.schema,
             label=label,
@@ -87,6 +89,7 @@ class TableFile:
             repairs=self.repairs,
             tell=self.tell,
         )
+        return self._with_both_labels(rows, self.positive)
 
     def rows_as(self, schema: Schema, label: str | None) -> Population:
         """Read the columns of another schema; without a label's name its values are −1 and 1."""
@@ -94,4 +97,16 @@ class TableFile:
             what = "is not the range that is asked about"
             raise UsageError(what, where="--low, --high", remedy="leave them out")
         positive = self.positive if label else None
-        return from_file(self.path, schema=schema, label=label, positive=positive, repairs=self.repairs, tell=self.tell)
+        rows = from_file(self.path, schema=schema, label=label, positive=positive, repairs=self.repairs, tell=self.tell)
+        return self._with_both_labels(rows, positive)
+
+    def _with_both_labels(self, rows: Population, positive: str | None) -> Population:
+        """The rows, if some have the value that counts as +1. This looks at the rows, as a simulation may."""
+        field = rows.schema.label
+        if positive is None or field is None or not isinstance(rows, FromFile):
+            return rows
+        if not (np.asarray(rows.rows.arrays[field.name]) > 0).any():
+            values = ", ".join(printable(value, QUOTED) for value in values_of(self.path, field.name))
+            what = f"{quoted(positive)} is no value of column {quoted(field.name)}"
+            raise UsageError(what, where="--positive", remedy=f"give one of {values}")
+        return rows

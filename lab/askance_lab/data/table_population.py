@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -29,6 +29,8 @@ class OwnTable:
     """Bit by bit, or real by real; empty where the table was taken as it is."""
     read: Callable[[str], str] = str
     """What the strategy says, in the names of the table."""
+    clamped: Mapping[str, int] = field(default_factory=dict[str, int])
+    """How many numbers of a column are beyond its range. It tells about the rows: of a simulation only."""
 
 
 def table_population(table: TableFile, strategy: Strategy, parameters: Parameters, seed: int) -> OwnTable:
@@ -40,8 +42,10 @@ def table_population(table: TableFile, strategy: Strategy, parameters: Parameter
         if table.schema is not None and table.positive is None:
             same = None
         looked = same is not None and table.positive is None
-        return OwnTable(shuffled(table.rows_as(schema, same), seed), looked, parameters)
-    made = featured(strategy, shuffled(table.rows(), seed), parameters)
+        rows = table.rows_as(schema, same)
+        return OwnTable(shuffled(rows, seed), looked, parameters, clamped=_clamped(rows))
+    rows = table.rows()
+    made = featured(strategy, shuffled(rows, seed), parameters)
     for name, value in made.parameters.items():
         if parameters.get(name, value) != value:
             raise ProtocolError(
@@ -54,7 +58,8 @@ def table_population(table: TableFile, strategy: Strategy, parameters: Parameter
             where=str(table.path),
             remedy="use another strategy",
         )
-    return OwnTable(made, table.schema is None, whole, tuple(feature.name for feature in made.features), made.read)
+    names = tuple(feature.name for feature in made.features)
+    return OwnTable(made, table.schema is None, whole, names, made.read, _clamped(rows))
 
 
 def _is_plain(table: TableFile, strategy: Strategy, parameters: Parameters) -> bool:
@@ -73,7 +78,11 @@ def _as_asked(table: TableFile, strategy: Strategy, parameters: Parameters, seed
     if strategy.on(rows.schema).schema(parameters) != rows.schema:
         what = f"declares other examples than {strategy.name!r} has with these parameters"
         raise ProtocolError(what, where=str(table.path), remedy="give its parameters by --set, or rename the column")
-    return OwnTable(shuffled(rows, seed), table.schema is None, parameters)
+    return OwnTable(shuffled(rows, seed), table.schema is None, parameters, clamped=_clamped(rows))
+
+
+def _clamped(population: Population) -> Mapping[str, int]:
+    return population.clamped if isinstance(population, FromFile) else {}
 
 
 def shuffled(population: Population, seed: int) -> Population:
@@ -82,7 +91,7 @@ def shuffled(population: Population, seed: int) -> Population:
         return population
     order = np.random.default_rng([seed, 4]).permutation(len(population.rows))
     rows = population.rows.take(order)
-    return FromFile(population.name, population.schema, len(rows), population.truth, population.summary, rows)
+    return replace(population, size=len(rows), rows=rows)
 
 
 def _asked(strategy: Strategy, parameters: Parameters) -> Schema | None:

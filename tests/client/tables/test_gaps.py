@@ -10,7 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from askance_client.tables import Repairs, chosen, from_file, infer_schema, read_schema, repaired, written_schema
+from askance_client.tables import (
+    FromFile,
+    Repairs,
+    bounds_nothing,
+    chosen,
+    from_file,
+    infer_schema,
+    read_schema,
+    repaired,
+    written_schema,
+)
 from askance_protocol.errors import AskanceError, DataError, UsageError
 from askance_protocol.schema import (
     AnyField,
@@ -161,6 +171,8 @@ def test_numbers_beyond_a_given_range_count_as_its_end(tmp_path: Path) -> None:
     path = text(tmp_path / "t.csv", "minutes,plan", "500,pro", "-3,free", "60,free", ",pro")
     for schema in (Schema(fields=(MINUTES,)), None):
         found = from_file(path, schema=schema, columns=["minutes"], repairs=Repairs(low=10, high=90))
+        assert isinstance(found, FromFile)
+        assert found.clamped == {"minutes": 2}
         assert found.schema.fields == (IntegerField(name="minutes", low=10, high=90, gap=True),)
         assert [found.example(row).record()["minutes"] for row in range(4)] == [90, 10, 60, None]
 
@@ -172,6 +184,34 @@ def test_a_range_that_is_given_is_declared_whatever_the_rows_hold(tmp_path: Path
 
     assert from_file(bits, repairs=bound).schema == from_file(huge, repairs=bound).schema
     assert from_file(bits, repairs=bound).schema.fields == (IntegerField(name="a", low=0, high=9),)
+
+
+def test_several_columns_keep_their_ranges_within_the_bounds(tmp_path: Path) -> None:
+    """Bounds for one made the noise of the other that of their range: they narrow, and never widen."""
+    path = text(tmp_path / "t.csv", "minutes,rating,on", "500,2,0", "20,5,1", "60,4,0")
+    ranges = [
+        IntegerField(name="minutes", low=20, high=120),
+        IntegerField(name="rating", low=2, high=5),
+        BitsField(name="on", width=1),
+    ]
+    assert [*from_file(path, repairs=Repairs(low=0, high=120)).schema.fields] == ranges
+    assert bounds_nothing(Schema(fields=tuple(ranges)), Repairs(low=0, high=120))
+    assert not bounds_nothing(Schema(fields=tuple(ranges)), Repairs(low=0, high=100))
+
+
+def test_a_number_beyond_a_declared_range_counts_as_the_nearer_end(tmp_path: Path) -> None:
+    """Column by column, and unasked: a refusal would tell that somebody has one."""
+    path = text(tmp_path / "t.csv", "minutes,rating", "500,2", "-3,9", "60,4")
+    schema = Schema(fields=(IntegerField(name="minutes", low=0, high=90), IntegerField(name="rating", low=1, high=5)))
+    found = from_file(path, schema=schema)
+
+    assert [found.example(row).record() for row in range(3)] == [
+        {"minutes": 90, "rating": 2},
+        {"minutes": 0, "rating": 5},
+        {"minutes": 60, "rating": 4},
+    ]
+    assert isinstance(found, FromFile)
+    assert (found.schema, found.clamped) == (schema, {"minutes": 2, "rating": 1})
 
 
 def test_a_range_without_anything_in_it_is_refused() -> None:
@@ -289,7 +329,7 @@ def test_a_schema_is_inferred_as_a_document_that_reads_back(tmp_path: Path) -> N
 
 
 def test_columns_that_no_field_can_hold_are_left_out_with_the_reason(tmp_path: Path) -> None:
-    head = ["Full Name,id,n,same,n2,mixed,twice,twice,void,y"]
+    head = ["2020,id,n,same,n2,mixed,twice,twice,void,y"]
     rows = [
         f"{SECRET} x,u{SECRET}{row},{row},k,{row}.5,{row if row != 9 else SECRET + 'x'},1,2,,{row % 2}"
         for row in range(4200)
@@ -322,7 +362,7 @@ def test_a_column_that_was_named_is_an_error_instead(tmp_path: Path) -> None:
     [
         ([], "is empty"),
         (["a,b"], "has no rows"),
-        (["A B,C", "1,2"], "has no column with a name that a field can have"),
+        (["1 B,2", "1,2"], "has no column with a name that a field can have"),
         (["a,b", "x,y", "x,y"], "has no column that a field can hold"),
     ],
 )

@@ -10,11 +10,11 @@ import pytest
 
 from askance_client.tables import from_file, read_schema
 from askance_lab.commands.shared.table_options import TableOptions
-from askance_protocol.errors import AskanceError, UsageError
+from askance_protocol.errors import AskanceError, DataError, UsageError
 from askance_protocol.schema import CategoryField, IntegerField, RealField, Schema
 from tests.lab.commands.calls import askance, invoke
 
-ROWS = "minutes,plan,Full Name\n7,pro,Secret Ann\n,free,Secret Bob\n120,,Secret Cid\n"
+ROWS = "minutes,plan,2020\n7,pro,Secret Ann\n,free,Secret Bob\n120,,Secret Cid\n"
 FIELDS = (
     IntegerField(name="minutes", low=7, high=120, gap=True),
     CategoryField(name="plan", values=("free", "pro"), gap=True),
@@ -55,6 +55,30 @@ def test_as_json_it_is_one_object(table: Path) -> None:
     assert Schema.model_validate_json(json.dumps({"fields": found["fields"]})).fields == FIELDS
     assert found["left_out"] == [{"column": 3, "reason": "has a name that no field can have"}]
     assert "no ε" in found["not_private"][0]
+
+
+def test_a_column_with_a_name_of_its_own_is_kept_and_its_name_is_said(table: Path) -> None:
+    table.write_text('"Movie Rating",plan,Straße,minutes,Plan,Ünits (€)\n3,pro,a,7,x,4\n4,free,b,9,y,5\n')
+    run = askance("schema", table)
+
+    assert [field["name"] for field in json.loads(run.stdout)["fields"]] == [
+        "movie_rating",
+        "plan",
+        "strasse",
+        "minutes",
+        "units",
+    ]
+    assert run.stderr.splitlines()[:4] == [
+        "askance: column 'Movie Rating' is called movie_rating here",
+        "askance: column 'Straße' is called strasse here",
+        "askance: column 'Ünits (€)' is called units here",
+        # Another column has that name.
+        "askance: column 5 is left out: it has a name that no field can have",
+    ]
+    with pytest.raises(DataError, match=r"has no column 'Movie Rating' \(it is called movie_rating here\)"):
+        invoke("schema", table, "--column", "Movie Rating")
+    answer = json.loads(invoke("run", "survey", "--data", table, "--ask", "mean(movie_rating)", "--json"))
+    assert answer["estimates"][0]["name"] == "mean(movie_rating)"
 
 
 def test_columns_ranges_and_gaps_are_declared_by_options(table: Path) -> None:
@@ -123,7 +147,7 @@ def test_a_declared_schema_is_that_of_the_columns_after_the_repairs(tmp_path: Pa
     assert options(tmp_path, "score", "minutes", high=60, missing="0").declared() == Schema(
         fields=(
             IntegerField(name="minutes", low=0, high=60),
-            RealField(name="score", low=0, high=60, denominator=10),
+            RealField(name="score", low=0, high=1, denominator=10),
         )
     )
 
@@ -133,6 +157,8 @@ def test_what_cannot_be_declared_is_refused_by_its_option(tmp_path: Path) -> Non
         (options(tmp_path, "hours"), "--column"),
         (options(tmp_path, "plan", low=1), "--low"),
         (options(tmp_path, "plan", missing="basic"), "missing"),
+        (options(tmp_path, "minutes", low=-5, high=120), "--low, --high: lie beyond what the schema declares"),
+        (options(tmp_path, "minutes", high=600), "--low, --high: lie beyond what the schema declares"),
     ):
         with pytest.raises(UsageError, match=said):
             wrong.declared()

@@ -11,9 +11,12 @@ from typing import Any, Final
 import pytest
 
 from askance_client.tables import written_schema
+from askance_lab.commands.shared import estimates_text
+from askance_lab.commands.shared.estimates_text import estimate_lines
 from askance_protocol.errors import AskanceError, DataError, MissingExtraError, UsageError
 from askance_protocol.schema import CategoryField, IntegerField, Schema
-from tests.lab.commands.calls import invoke
+from askance_server.core.strategy import Estimate
+from tests.lab.commands.calls import at_home, invoke
 
 USERS: Final = 3000
 PEOPLE: Final = Schema(
@@ -71,6 +74,50 @@ def test_a_gap_counts_as_what_is_said(folder: Path) -> None:
 def test_numbers_beyond_a_range_count_as_its_ends(folder: Path) -> None:
     bounded = survey(folder, "--ask", "mean(minutes)", "--low", "0", "--high", "60")
     assert estimated(bounded)["mean(minutes)"] == pytest.approx(55, abs=3)
+
+
+def test_bounds_of_one_column_are_not_those_of_another(folder: Path) -> None:
+    """`--high 60` for the minutes: the noise of crashes from 0 to 9 stays as it is."""
+    asks = ("--ask", "mean(minutes)", "--ask", "mean(crashes)")
+    own, bounded = (survey(folder, *asks, *more)["estimates"][1] for more in ((), ("--high", "60")))
+
+    assert bounded["name"] == "mean(crashes)"
+    assert bounded["high"] - bounded["low"] == pytest.approx(own["high"] - own["low"], rel=0.1)
+    with pytest.raises(UsageError, match="lie beyond what the schema declares, and change nothing"):
+        survey(folder, *asks, "--low", "0", "--high", "120")
+
+
+def test_how_many_numbers_count_as_the_end_of_their_range_is_said(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = at_home(
+        capsys,
+        "survey",
+        "--data",
+        folder / "t.csv",
+        "--schema",
+        folder / "s.json",
+        "--high",
+        "60",
+        "--ask",
+        "mean(minutes)",
+    )
+
+    assert code == 0
+    assert "askance: 1,000 numbers of minutes are beyond its range, and count as the nearer end" in err
+    assert (
+        "beyond its range"
+        not in at_home(
+            capsys, "survey", "--data", folder / "t.csv", "--schema", folder / "s.json", "--ask", "mean(minutes)"
+        )[2]
+    )
+
+
+def test_a_label_has_to_have_the_value_that_counts_as_positive(folder: Path) -> None:
+    table = ("run", "conjunction", "--data", folder / "t.csv", "--label", "plan", "--column", "crashes")
+    with pytest.raises(UsageError, match=r"--positive: 'maybe' is no value of column 'plan' \(give one of free, pro\)"):
+        invoke(*table, "--positive", "maybe")
+    invoke(*table, "--positive", "pro")
 
 
 @pytest.mark.parametrize("schema", [True, False])
@@ -207,3 +254,40 @@ def test_plan_takes_a_declared_schema_and_reads_as_text(folder: Path) -> None:
 def test_what_cannot_be_planned_is_refused(options: tuple[str, ...], said: str) -> None:
     with pytest.raises(AskanceError, match=said.replace("(", r"\(")):
         invoke("plan", *options)
+
+
+# ------------------------------------------------------------------------------------------------------- as a table
+
+
+def table_of(*names: str, width: int = 80) -> list[str]:
+    return estimate_lines([Estimate(name, 0.5, 0.4, 0.6, 0.95, 100) for name in names], width=width)[1:]
+
+
+LONG: Final = "share(plan = 'pro' and minutes > 30 and crashes >= 1 and country = 'at')"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("share", "shade"), ("30", "31"), (">= 1", ">= 2"), ("'at'", "'de'"), ("minutes", "seconds")],
+)
+def test_rows_of_a_table_differ_where_their_questions_do(old: str, new: str) -> None:
+    lines = table_of(LONG, LONG.replace(old, new))
+
+    assert len(set(lines)) == 2
+    assert max(map(len, lines)) <= 80
+
+
+def test_questions_that_differ_in_several_places_are_shown_whole() -> None:
+    """No single cut tells all three apart: those that would be alike go on in the next line."""
+    names = [LONG, LONG.replace("30", "31"), LONG.replace("'at'", "'de'"), "share(dark)"]
+    lines = table_of(*names, width=50)
+    shown = "".join(line.partition(" 0.500 ")[0] for line in lines).replace(" ", "")
+
+    assert max(map(len, lines)) <= 50
+    assert [name for name in names if name.replace(" ", "") not in shown] == []
+
+
+def test_control_a_cut_at_the_end_makes_rows_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimates_text, "_within", lambda names, room: [[name[: room - 1] + "…"] for name in names])
+
+    assert len(set(table_of(LONG, LONG.replace("'at'", "'de'")))) == 1

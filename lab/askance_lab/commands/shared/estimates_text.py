@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import Final
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len, chop_cells, set_cell_size
 
 from askance_protocol.queries.notation import CUT
 from askance_server.core.estimates import MOST_ESTIMATES
@@ -53,7 +54,12 @@ def estimate_lines(
     room = max(width - sum(widths) - 2 * len(widths), _LEAST_OF_A_NAME)
     left = min(room, max(cell_len(row[0]) for row in rows))
     lines = [
-        "  ".join([set_cell_size(_cut(name, room), left), *map(str.rjust, cells, widths)]) for name, *cells in rows
+        line
+        for names, (_, *cells) in zip(_within([row[0] for row in rows], room), rows, strict=True)
+        for line in (
+            "  ".join([set_cell_size(names[0], left), *map(str.rjust, cells, widths)]),
+            *names[1:],
+        )
     ]
     more = max(0, len(estimates) - most) + left_out
     return [*lines, f"{CUT} and {more:,} more: {rest}"] if more else lines
@@ -96,9 +102,26 @@ def numbers_text(estimate: float, low: float, high: float, width: float | None =
     return nearest, least, most
 
 
-def _cut(name: str, room: int) -> str:
-    """A name in so much room. Where it was cut before, its end stays, which says of which question it is."""
+def _within(names: Sequence[str], room: int) -> list[list[str]]:
+    """The names in so much room, each in one line. Those that would then be alike are whole, in several."""
+    for tail in (None, room // 2, room - 4):
+        cut = [_cut(name, room, tail) for name in names]
+        if len(set(cut)) == len(set(names)):
+            break
+    alike = {each for each, count in Counter(cut).items() if count > 1}
+    return [
+        chop_cells(name, room) if short in alike and cell_len(name) > room else [short]
+        for name, short in zip(names, cut, strict=True)
+    ]
+
+
+def _cut(name: str, room: int, tail: int | None = None) -> str:
+    """A name in so much room: its beginning and its end.
+
+    Where it was cut before, its end stays, which says of which question it is.
+    """
     if cell_len(name) <= room:
         return name
-    tail = len(name) - max(name.rfind(" ("), len(name) - room // 2) if CUT in name else 1
+    if tail is None:
+        tail = len(name) - max(name.rfind(" ("), len(name) - room // 2) if CUT in name else 1
     return f"{name[: room - tail - 1]}{CUT}{name[-tail:]}"

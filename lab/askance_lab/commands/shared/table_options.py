@@ -5,7 +5,8 @@
 Whoever has a gap takes part like everybody, because that she does not answer would tell that she has one. So a gap is
 either a value of its field, held like any other (`"gap": true` in the schema), or read as the value that --missing
 says. To leave rows out is possible only where nobody's ε is at stake: in a simulation by `askance run`, which then
-claims none. A number beyond --low and --high counts as the nearer end, for the same reason.
+claims none. A number beyond the range of its column counts as the nearer end, for the same reason. --low and --high are
+the range of a single column of numbers; of several, and of those that a schema declares, they narrow each range.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Annotated, Final, TypeAlias
 import typer
 
 from askance_client.population import Population
-from askance_client.tables import FromFile, Repairs, chosen, read_schema, repaired
+from askance_client.tables import FromFile, Repairs, bounds_nothing, chosen, read_schema, repaired
 from askance_lab.commands.shared.completion import columns
 from askance_lab.data.table_file import TableFile
 from askance_protocol.errors import ProtocolError, UsageError
@@ -43,10 +44,10 @@ ColumnOption: TypeAlias = Annotated[
     ),
 ]
 LowOption: TypeAlias = Annotated[
-    int | None, typer.Option("--low", metavar="A", help="Least number of the columns; what is below counts as A.")
+    int | None, typer.Option("--low", metavar="A", help="Least number of the column; what is below counts as A.")
 ]
 HighOption: TypeAlias = Annotated[
-    int | None, typer.Option("--high", metavar="B", help="Largest number of the columns; what is above counts as B.")
+    int | None, typer.Option("--high", metavar="B", help="Largest number of the column; what is above counts as B.")
 ]
 MissingOption: TypeAlias = Annotated[
     str | None,
@@ -128,6 +129,8 @@ class TableOptions:
         if self.data is None:
             raise UsageError("is missing", where="--data", remedy="name the file that has a row for each user")
         table = TableFile.of(self.data, self.schema, self.label, self.positive, self.columns, self.repairs)
+        if table.schema is not None:
+            self._check_bounds(table.schema)
         return replace(table, tell=tell)
 
     def declared(self) -> Schema | None:
@@ -143,7 +146,15 @@ class TableOptions:
         numbers = [field for field in of_columns.fields if isinstance(field, IntegerField | RealField)]
         if self.repairs.bounded and not numbers:
             raise UsageError("bound no column of numbers", where="--low, --high", remedy="leave them out")
+        self._check_bounds(of_columns)
         return repaired(of_columns, self.repairs)
+
+    def _check_bounds(self, schema: Schema) -> None:
+        """Refuse bounds that change nothing: a number beyond a declared range counts as its nearer end anyway."""
+        asked = [field for field in schema.fields if self.columns is None or field.name in self.columns]
+        if asked and bounds_nothing(Schema(fields=tuple(asked)), self.repairs):
+            what = "lie beyond what the schema declares, and change nothing"
+            raise UsageError(what, where="--low, --high", remedy="leave them out, or declare another range")
 
     def _check_declared(self) -> None:
         """Refuse options that change what is declared where neither a schema nor a table is there to be changed."""
