@@ -66,6 +66,7 @@ def from_file(
     positive: str | None = None,
     columns: Sequence[str] | None = None,
     repairs: Repairs = AS_IT_IS,
+    row: int | None = None,
     tell: Tell = tell_nobody,
 ) -> Population:
     """Read CSV (UTF-8, with a header), NumPy (.npz with a column an array, .npy structured) or Parquet.
@@ -74,15 +75,49 @@ def from_file(
     order, is read as −1, the other as +1; `summary` shows which. With `positive`, this value is read as +1 and every
     other as −1, which looks at no row. Columns that a given schema does not name are left out, and not looked at; so
     are those that are not among `columns`, if these are given: they and the label. `repairs` says what is read in place
-    of gaps, and of numbers that are too large. `tell` hears how much has been read.
+    of gaps, and of numbers that are too large. `tell` hears how much has been read. With `row`, from 1, the population
+    is that row alone: what stands in the others is not looked at.
 
     Without a schema one is inferred, a field a column. An inferred schema looks at the data: bounds and categories
     taken from the rows are not private. For examples of real people declare it, from what is publicly known.
     """
     # What is inferred, a schema or the two values of a label, is looked for in all rows before they are read.
     inferred = schema is None or (label is not None and positive is None)
-    with opened(path) as table:
+    with opened(path) as whole:
+        table = whole if row is None else _OneRow(whole, row)
         return _read(_WatchedTable(table, tell, 1 + inferred), schema, label, positive, columns, repairs)
+
+
+@dataclass(frozen=True, slots=True)
+class _OneRow:
+    """One row of a table. Those before it are passed over, and those behind it are not read."""
+
+    table: Table
+    row: int
+    """Its number, from 1."""
+
+    @property
+    def path(self) -> Path:
+        return self.table.path
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.table.names
+
+    @property
+    def size(self) -> int:
+        return self.table.size
+
+    def batches(self, names: Sequence[str]) -> Iterator[Batch]:
+        """The row."""
+        last = 0
+        for batch in self.table.batches(names):
+            at, last = self.row - batch.first, batch.first - 1 + len(batch.columns[names[0]])
+            if self.row <= last:
+                columns = {name: cells[at : at + 1] for name, cells in batch.columns.items()}
+                yield Batch(self.row, columns, batch.lines[at : at + 1], self.size)
+                return
+        raise DataError(f"has {counted(last, 'row')}, and no row {self.row}", where=str(self.path), remedy="give --row")
 
 
 @dataclass(slots=True)

@@ -57,13 +57,15 @@ from askance_lab.commands.shared.options import (
     read_token,
 )
 from askance_lab.commands.shared.participation import (
+    WHOLE_NAME,
     NewsTeller,
     close_command,
     next_study,
     population_for,
-    study_name,
+    study_digits,
     told_ending,
     typed_again,
+    whole_name,
 )
 from askance_lab.commands.shared.table_options import (
     ColumnOption,
@@ -117,7 +119,12 @@ def client(
     ] = 1,
     server: ServerOption = DEFAULT_SERVER,
     study: Annotated[
-        str, typer.Option("--study", metavar="ID", help="Study to take part in.  [default: the next one that is open]")
+        str,
+        typer.Option(
+            "--study",
+            metavar="ID",
+            help="Study to take part in, by the first digits of its id.  [default: the next one that is open]",
+        ),
     ] = "",
     wallet: Annotated[
         Path, typer.Option("--wallet", metavar="FILE", help="Your wallet; it is made if there is none.")
@@ -169,10 +176,10 @@ def client(
     if not yes and not sys.stdin.isatty():
         remedy = "agree by --yes, to what you name: --study ID or --schema FILE"
         raise UsageError("is asked for on a terminal, and there is none", where="consent", remedy=remedy)
-    name = study_name(study) if study else ""
     table = TableOptions.of(data, schema, column, low, high, missing)
     table.check_present()
-    options = ClientOptions(server, name, table, row, wallet, cap, enrolment, wait, simulated, once, moved, yes)
+    named = study_digits(study) if study else ""
+    options = ClientOptions(server, named, table, row, wallet, cap, enrolment, wait, simulated, once, moved, yes)
     chosen = list[str]()
     try:
         results, ended = asyncio.run(_take_part(options, chosen))
@@ -196,18 +203,24 @@ async def _take_part(options: ClientOptions, chosen: list[str]) -> tuple[list[Re
     token = read_token(options.enrolment, "enrolment token")
     async with Server(options.server) as server:
         await server.check()
+        # Of one that is named whole the bulletin is read, and nothing else of the server.
+        whole = not options.study or WHOLE_NAME.fullmatch(options.study) is not None
+        name = options.study if whole else await whole_name(server, options.study)
     wallet = Wallet.open(options.wallet, cap=cap)
     try:
         if declared is not None:
             wallet.declare(declared)
         if options.yes and not options.study and wallet.declared is None:
             raise _agrees_to_nothing()
+        if options.yes and name != options.study and wallet.declared is None:
+            what, remedy = "names any study that begins so", f"with --yes give all its digits: --study {name}"
+            raise UsageError(what, where="--study", remedy=remedy)
         async with Server(options.server) as server:
             if options.moved:
                 wallet.moved(server.url)
             # First, because a round is planned over users who are there.
             identity = unwrap(await enrol(wallet, server, token))
-            reader = BulletinReader(server, options.study or await next_study(options.server, set(), options.wait))
+            reader = BulletinReader(server, name or await next_study(options.server, set(), options.wait))
             chosen += [] if options.study else ["--study", reader.study]
             refusal = await reader.refresh()
             if refusal is not None and refusal.reason is Reason.UNREADABLE:
@@ -273,7 +286,7 @@ async def _answer(server: Server, reader: BulletinReader, wallet: Wallet, option
     study = reader.history.study
     if wallet.declared is None:
         wallet.declare(study.example)
-    example = population_for(study, 0, options.table, wallet.declared).example(options.row - 1)
+    example = population_for(study, 0, replace(options.table, row=options.row), wallet.declared).example(0)
     user = User(example, wallet, simulated=options.simulated)
     tell = NewsTeller(f"its operator may close it: {close_command(options.server, reader.study, None)}")
     if not options.once:

@@ -40,9 +40,9 @@ from askance_lab.commands.shared.participation import (
     population_for,
     published_history,
     running_study,
-    study_name,
     told_ending_of,
     typed_again,
+    whole_name,
 )
 from askance_lab.commands.shared.progress import ProgressBar
 from askance_lab.commands.shared.table_options import (
@@ -53,7 +53,6 @@ from askance_lab.commands.shared.table_options import (
     MissingOption,
     TableOptions,
 )
-from askance_lab.remote.management import find_study
 from askance_lab.remote.study_client import raise_refused
 from askance_protocol.budget import limit_from_text
 from askance_protocol.coins import MAX_USER
@@ -218,7 +217,7 @@ async def _first_look(url: str, named: Sequence[str], source: _Source) -> list[s
     """The ids of the studies that were named. They, or the one that runs now, have to fit these users."""
     async with Server(url) as server:
         await server.check()
-        names = [await _id_of(server, name) for name in named]
+        names = [await whole_name(server, name) for name in named]
         first = names or [each for each in [await running_study(server, frozenset())] if each is not None]
     for name in first:
         history = await published_history(url, name)
@@ -229,12 +228,6 @@ async def _first_look(url: str, named: Sequence[str], source: _Source) -> list[s
     if not first:
         source.check()
     return names
-
-
-async def _id_of(server: Server, name: str) -> str:
-    """The whole id of a study; one that was named whole is that one, whatever the server says of it."""
-    found = str((await find_study(server, name))["id"])
-    return study_name(name if len(name) == len(found) else found)
 
 
 def _closing(server: str, study: str, enrolment: Path | None) -> str:

@@ -35,6 +35,8 @@ class TableFile:
     """The columns that are asked, beside the label; None: all. The others are not looked at."""
     repairs: Repairs = AS_IT_IS
     """What is read in place of gaps, and of numbers beyond a range."""
+    row: int | None = None
+    """The one row that is read, from 1; None: all."""
     tell: Tell = tell_nobody
     """Hears how much of it has been read."""
 
@@ -87,6 +89,7 @@ class TableFile:
             positive=self.positive,
             columns=self.columns,
             repairs=self.repairs,
+            row=self.row,
             tell=self.tell,
         )
         return self._with_both_labels(rows, self.positive)
@@ -97,7 +100,9 @@ class TableFile:
             what = "is not the range that is asked about"
             raise UsageError(what, where="--low, --high", remedy="leave them out")
         positive = self.positive if label else None
-        rows = from_file(self.path, schema=schema, label=label, positive=positive, repairs=self.repairs, tell=self.tell)
+        rows = from_file(
+            self.path, schema=schema, label=label, positive=positive, repairs=self.repairs, row=self.row, tell=self.tell
+        )
         return self._with_both_labels(rows, positive)
 
     def _with_both_labels(self, rows: Population, positive: str | None) -> Population:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from askance_client import Answered, History, Reason, Refusal, RemoteError
+from askance_client import Answered, History, Reason, Refusal, RemoteError, Server
 from askance_client.consent import Spending
 from askance_lab.commands.client import exit_of
 from askance_lab.commands.shared.consent_text import consent_text
@@ -146,7 +146,7 @@ def test_one_who_believes_the_servers_document_answers_another_study(
 ) -> None:
     """The control: version 0.1 took the study's name from what the server said of it."""
     named, other = keeps(VALUE, ASKS_VALUE), keeps(VALUE, ASKS_VALUE, title="Another", cap=500 * MICRO)
-    monkeypatch.setattr("askance_lab.commands.client.study_name", lambda _: other.id)
+    monkeypatch.setattr("askance_lab.commands.client.study_digits", lambda _: other.id)
     with serving_liar(other) as url:
         [answered] = anna.rounds(url, "--study", named.id, "--yes")
 
@@ -229,6 +229,52 @@ def test_without_a_terminal_she_has_to_agree_beforehand_and_to_what_she_names(an
     assert "--yes" in silent.value.remedy
     assert "--schema" in unnamed.value.remedy
     assert liar.requests == []
+
+
+def test_the_first_digits_name_a_study(anna: Anna) -> None:
+    """The eight that `study list` prints. With --yes alone they name whatever study a server makes that begins so."""
+    liar = keeps(VALUE, ASKS_VALUE)
+    with serving_liar(liar) as url:
+        with pytest.raises(UsageError, match=f"--study: names any study that begins so .*--study {liar.id}"):
+            anna.rounds(url, "--yes", "--study", liar.id[:8])
+        assert liar.bodies == []
+        [answered] = anna.rounds(url, "--yes", "--study", liar.id[:8], "--schema", anna.value)
+
+    assert answered["result"] == "answered"
+
+
+def test_digits_of_no_study_and_of_several_are_refused_with_those_there_are(
+    anna: Anna, server: ServerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = ["abcd" + digit * 60 for digit in "01"]
+
+    async def studies(_: Server) -> list[dict[str, str]]:
+        return [{"id": each, "state": "running"} for each in ids]
+
+    monkeypatch.setattr(Server, "studies", studies)
+    with pytest.raises(AskanceError, match=r"2 studies begin so \(give more digits: abcd00000000, abcd11111111\)"):
+        anna.rounds(server.url, "--yes", "--study", "abcd", "--schema", anna.value)
+    with pytest.raises(AskanceError, match="no study there begins with dcba"):
+        anna.rounds(server.url, "--yes", "--study", "dcba", "--schema", anna.value)
+
+
+@pytest.mark.parametrize("where", ["before", "behind"])
+def test_her_own_row_is_read_and_no_other(anna: Anna, where: str) -> None:
+    """A file of many: what others hold may be broken, and tells nothing of it."""
+    row = {"before": 58_000, "behind": 1}[where]
+    rows = ["no number,x"] * 58_000
+    rows[row - 1] = "0.5,1"
+    (anna.path / "me.csv").write_text("\n".join(["value,secret", *rows]) + "\n")
+    liar = keeps(VALUE, ASKS_VALUE)
+    with serving_liar(liar) as url:
+        [answered] = anna.rounds(url, "--yes", "--study", liar.id, "--row", row)
+        assert answered["result"] == "answered"
+        # The control, and a row that is not there.
+        (anna.path / "wallet").unlink()
+        with pytest.raises(DataError, match="row 2 "):
+            anna.rounds(url, "--yes", "--study", liar.id, "--row", 2)
+        with pytest.raises(DataError, match="has 58,000 rows, and no row 58001"):
+            anna.rounds(url, "--yes", "--study", liar.id, "--row", 58_001)
 
 
 def test_a_study_that_is_not_there_is_an_error_of_its_own(anna: Anna) -> None:

@@ -29,6 +29,7 @@ from askance_lab.commands.shared.options import DEFAULT_SERVER
 from askance_lab.commands.shared.progress import ProgressBar
 from askance_lab.commands.shared.table_options import TableOptions
 from askance_lab.data.made_up import made_up
+from askance_lab.remote.management import find_study
 from askance_lab.remote.study_client import last_notice, raise_refused, unwrap
 from askance_protocol.errors import AskanceError, Code, UsageError
 from askance_protocol.rounds import ENDED, StudyEnded, StudySpec, StudyState
@@ -39,7 +40,8 @@ from askance_server.strategies.registry import registry
 
 _POLL: Final = 0.2
 """Seconds between two looks for a study at first, at most; 32 times as many where none comes."""
-_NAME: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+WHOLE_NAME: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_DIGITS: Final = re.compile(r"[0-9a-f]{4,64}", re.ASCII)
 
 
 class StudyOverThereError(AskanceError):
@@ -48,11 +50,25 @@ class StudyOverThereError(AskanceError):
     code = Code.STUDY_OVER
 
 
+def study_digits(text: str) -> str:
+    """The digits by which an option names a study: all of them, or the first."""
+    if _DIGITS.fullmatch(text) is None:
+        remedy = "give the first digits of its id, four or more: askance study list"
+        raise UsageError("is no name of a study", where="--study", remedy=remedy)
+    return text
+
+
 def study_name(text: str) -> str:
     """A study's name, as an option gives it."""
-    if _NAME.fullmatch(text) is None:
+    if WHOLE_NAME.fullmatch(text) is None:
         raise UsageError("is no name of a study", where="--study", remedy="give the 64 digits that the study has as id")
     return text
+
+
+async def whole_name(server: Server, name: str) -> str:
+    """The whole name of the study whose name begins so; a whole one stays, whatever the server says of it."""
+    found = str((await find_study(server, name))["id"])
+    return study_name(name if len(name) == len(found) else found)
 
 
 async def next_study(url: str, done: Set[str], wait: float) -> str:
@@ -78,7 +94,7 @@ async def running_study(server: Server, done: Set[str]) -> str | None:
     """Name of the oldest study that takes reports and is not among those done, if there is one now."""
     for study in unwrap(await server.studies()):
         if study["state"] in {"running", "sealed"} and study["id"] not in done:
-            if not isinstance(study["id"], str) or _NAME.fullmatch(study["id"]) is None:
+            if not isinstance(study["id"], str) or WHOLE_NAME.fullmatch(study["id"]) is None:
                 raise RemoteError("lists a study without a name", where="server", remedy="is it another one?")
             return study["id"]
     return None

@@ -72,6 +72,8 @@ class TableOptions:
     missing: str | None = None
     label: str | None = None
     positive: str | None = None
+    row: int | None = None
+    """The one row that is looked at, from 1; None: all."""
 
     @classmethod
     def of(
@@ -131,7 +133,7 @@ class TableOptions:
         table = TableFile.of(self.data, self.schema, self.label, self.positive, self.columns, self.repairs)
         if table.schema is not None:
             self._check_bounds(table.schema)
-        return replace(table, tell=tell)
+        return replace(table, row=self.row, tell=tell)
 
     def declared(self) -> Schema | None:
         """The fields that may be asked about, as the schema and the options together declare them; None: any."""
