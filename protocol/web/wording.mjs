@@ -39,7 +39,7 @@ export function words(query, schema) {
     case "boolean":
       return `whether ${say.test(query.test)}`;
     case "real":
-      return `the value of ${say.quotient(query)}, from -1 to 1`;
+      return say.scaled(query) ?? `the value of ${say.quotient(query)}, from -1 to 1`;
     case "cell":
       return say.cell(query);
   }
@@ -111,9 +111,44 @@ class Wording {
     return this.factor(numerator) + (denominator > 1 ? ` / ${denominator}` : "");
   }
 
+  /**
+   * The mean of a column, as surveys ask it: "your rating, on a scale from 1 to 5"; null for other queries.
+   * @param {Extract<Query, {kind: "real"}>} query
+   */
+  scaled({ numerator, denominator }) {
+    const there = numerator.op === "if" ? this.presence(numerator.test) : null;
+    if (numerator.op === "if" && (there === null || !isInteger(numerator.otherwise, 0))) return null;
+    const number = numerator.op === "if" ? numerator.then : numerator;
+    if (number.op !== "affine" || number.terms.length !== 1) return null;
+    const [{ weight, of: clamp }] = number.terms;
+    if (clamp.op !== "clamp" || clamp.of.op !== "field") return null;
+    const [value, { low, high }] = [clamp.of, clamp];
+    const field = this.field(value.field);
+    if (field.kind !== "integer" && field.kind !== "real") return null;
+    if (weight * low + number.constant !== -denominator || weight * high + number.constant !== denominator) return null;
+    if (weight !== 1 + (high - low) % 2 || (value.gap === undefined) !== (there === null)) return null;
+    if (there !== null && there !== field.name) return null;
+    const [least, most] = bounds(field);
+    const beyond = low <= least && most <= high ? "" : ", where what is beyond counts as the nearer end";
+    const scale = `your ${field.name}, on a scale from ${inUnits(low, field)} to ${inUnits(high, field)}`;
+    return scale + beyond + (there === null ? "" : ", or the middle of it if there is nothing");
+  }
+
+  /**
+   * The field of which a test asks whether there is a value; null for other tests.
+   * @param {Test} test
+   */
+  presence(test) {
+    if (test.op !== "compare" || test.relation !== ">" || test.left.op !== "field") return null;
+    const { field: name, gap } = test.left;
+    if (gap === undefined || !isInteger(test.right, gap)) return null;
+    const field = this.field(name);
+    return (field.kind === "integer" || field.kind === "real") && gap < bounds(field)[0] ? name : null;
+  }
+
   /** @param {Extract<Query, {kind: "cell"}>} query */
   cell(query) {
-    const asked = this.ofAllValues(query) ?? this.group(query);
+    const asked = this.ofAllValues(query) ?? this.ofAllNumbers(query) ?? this.ofRanges(query) ?? this.group(query);
     return query.negative === undefined
       ? asked
       : `${asked}; and whether ${this.test(query.negative)}, which counts against the group`;
@@ -137,6 +172,60 @@ class Wording {
     if (gap === undefined) return cells === length ? which : null;
     if (gap === length && cells === length + 1) return `${which}, or whether there is nothing`;
     return cells === length && (gap < 0 || gap >= length) ? `${which}, if any` : null;
+  }
+
+  /**
+   * Each whole number of a field is a group, in its place; null where the groups are others.
+   * @param {Extract<Query, {kind: "cell"}>} query
+   */
+  ofAllNumbers({ cells, cell }) {
+    const index = shiftedField(cell);
+    if (index === null) return null;
+    const field = this.field(index.value.field);
+    if (field.kind !== "integer" || index.constant !== -field.low || index.value.gap !== undefined) return null;
+    if (cells !== field.high - field.low + 1) return null;
+    return `which number ${field.name} is, from ${field.low} to ${field.high}`;
+  }
+
+  /**
+   * A field is cut into groups, the lowest first: "which range minutes is in, of below 30, …"; null where it is not.
+   * @param {Extract<Query, {kind: "cell"}>} query
+   */
+  ofRanges({ cells, cell }) {
+    if (cell.op !== "affine" || cell.constant || cell.terms.some(({ weight }) => weight !== 1)) return null;
+    const numbers = cell.terms.map(({ of }) => of);
+    const missing = this.missing(numbers[numbers.length - 1]);
+    /** @type {number[]} */
+    const cuts = [];
+    const [names, gaps] = [new Set(), new Set()];
+    for (const part of missing === null ? numbers : numbers.slice(0, -1)) {
+      if (part.op !== "if" || part.test.op !== "compare" || part.test.relation !== ">=") return null;
+      const { left, right } = part.test;
+      if (left.op !== "field" || right.op !== "integer") return null;
+      if (!isInteger(part.then, 1) || !isInteger(part.otherwise, 0)) return null;
+      names.add(left.field);
+      gaps.add(left.gap);
+      cuts.push(right.of);
+    }
+    const [[name], [gap]] = [[...names], [...gaps]];
+    if (names.size !== 1 || gaps.size !== 1 || cuts.some((cut, at) => at > 0 && cut <= cuts[at - 1])) return null;
+    const field = this.field(name);
+    if ((missing !== null && missing !== name) || (field.kind !== "integer" && field.kind !== "real")) return null;
+    if (cells !== cuts.length + 1 + Number(missing !== null) || (gap === undefined) !== (missing === null)) return null;
+    if (gap !== undefined && gap < cuts[cuts.length - 1]) return null;
+    const said = cuts.map((cut) => inUnits(cut, field));
+    const between = said.slice(1).map((high, at) => `from ${said[at]} to below ${high}`);
+    const ranges = list([`below ${said[0]}`, ...between, `from ${said[said.length - 1]} on`]);
+    return `which range ${name} is in, of ${ranges}${missing === null ? "" : ", or whether there is nothing"}`;
+  }
+
+  /**
+   * The field of whose gaps a number is 1, and else 0.
+   * @param {Numeric} number
+   */
+  missing(number) {
+    if (number.op !== "if" || !isInteger(number.then, 0) || !isInteger(number.otherwise, 1)) return null;
+    return this.presence(number.test);
   }
 
   // ------------------------------------------------------------------------------------------------------ tests
@@ -163,10 +252,27 @@ class Wording {
       case "not":
         return this.test(test.of, !holds);
       case "compare":
-        return `${this.factor(test.left)} ${verb(test.relation)} ${this.factor(test.right)}`;
+        return this.comparison(test, verb(test.relation), holds);
       default:
         return this.several(test, holds);
     }
+  }
+
+  /**
+   * A field beside a number as people write it, and what a gap counts as; other numbers as they are computed.
+   * @param {Extract<Test, {op: "compare"}>} test
+   * @param {string} verb
+   * @param {boolean} holds
+   */
+  comparison(test, verb, holds) {
+    const [{ left, right, relation }, there] = [test, this.presence(test)];
+    if (there !== null) return `there is ${holds ? "a" : "no"} value for ${there}`;
+    const field = left.op === "field" ? this.field(left.field) : null;
+    if (left.op !== "field" || right.op !== "integer" || (field?.kind !== "integer" && field?.kind !== "real"))
+      return `${this.factor(left)} ${verb} ${this.factor(right)}`;
+    const said = `${field.name} ${verb} ${inUnits(right.of, field)}`;
+    if (left.gap === undefined) return said;
+    return `${said} (nothing counts as ${stands(left.gap, relation, right.of) === holds ? "yes" : "no"})`;
   }
 
   /**
@@ -284,6 +390,34 @@ class Wording {
     const [[sign, first], ...others] = phrases;
     return `${sign < 0 ? "-" : ""}${first}${others.map(([weight, phrase]) => ` ${weight < 0 ? "-" : "+"} ${phrase}`).join("")}`;
   }
+}
+
+/**
+ * @param {Numeric} number
+ * @param {number} value
+ */
+const isInteger = (number, value) => number.op === "integer" && number.of === value;
+
+/**
+ * Whether two numbers stand in a relation.
+ * @param {number} left
+ * @param {import("./queries.mjs").Relation} relation
+ * @param {number} right
+ */
+function stands(left, relation, right) {
+  const [less, same] = [left < right, left === right];
+  return { "<": less, "<=": less || same, "=": same, "!=": !same, ">=": !less, ">": !less && !same }[relation];
+}
+
+/**
+ * A number that a field holds, as people write it: a real field counts in steps.
+ * @param {number} number
+ * @param {Extract<Field, {kind: "integer" | "real"}>} field
+ */
+function inUnits(number, field) {
+  const steps = field.kind === "real" ? field.denominator : 1;
+  if (number % steps === 0) return String(number / steps || 0);
+  return [10, 100, 1000].includes(steps) ? String(number / steps) : `${number}/${steps}`;
 }
 
 /**

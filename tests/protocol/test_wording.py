@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import itertools
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
 from typing import Any, Final, get_args
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from askance_protocol.errors import ProtocolError
 from askance_protocol.examples import Example
-from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery, wording
+from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery, prepare, read_query, wording
 from askance_protocol.queries.language import (
     Affine,
     And,
@@ -39,6 +43,7 @@ from askance_protocol.queries.language import (
 )
 from askance_protocol.queries.wording import SHOWN, field_words, fields_of, words
 from askance_protocol.schema import BitsField, CategoryField, IntegerField, LabelField, RealField, Schema
+from askance_server.strategies.registry import registry
 from tests.protocol.generators import AnyQuery, all_nodes, queries, schemas
 
 PERSON: Final = Schema(
@@ -398,3 +403,103 @@ def test_words_that_leave_something_out_are_found(
     monkeypatch.setattr(wording, name, planted[name])
 
     assert confused(words)
+
+
+# ------------------------------------------------------------------------------------------- the questions of a survey
+
+ASKED_OF: Final = Schema(
+    fields=(
+        IntegerField(name="rating", low=1, high=5),
+        IntegerField(name="odd", low=0, high=5),
+        IntegerField(name="minutes", low=0, high=120, gap=True),
+        RealField(name="height", low=0, high=2, denominator=100),
+        RealField(name="third", low=0, high=2, denominator=3, gap=True),
+        CategoryField(name="plan", values=("free", "pro"), gap=True),
+    )
+)
+NEARER: Final = ", where what is beyond counts as the nearer end"
+NOTHING: Final = ", or the middle of it if there is nothing"
+SURVEYED: Final = {
+    "mean(rating)": ["your rating, on a scale from 1 to 5"],
+    "mean(rating, 0, 10)": ["your rating, on a scale from 0 to 10"],
+    "mean(odd)": ["your odd, on a scale from 0 to 5"],
+    "mean(odd, 1, 4)": [f"your odd, on a scale from 1 to 4{NEARER}"],
+    "mean(minutes, 0, 60)": [
+        f"your minutes, on a scale from 0 to 60{NEARER}{NOTHING}",
+        "whether there is a value for minutes",
+    ],
+    "mean(height)": ["your height, on a scale from 0 to 2"],
+    "mean(height, 0, 0.5)": [f"your height, on a scale from 0 to 0.5{NEARER}"],
+    "mean(third)": [f"your third, on a scale from 0 to 2{NOTHING}", "whether there is a value for third"],
+    "histogram(rating)": ["which number rating is, from 1 to 5"],
+    "histogram(rating, 3, 4)": ["which range rating is in, of below 3, from 3 to below 4, from 4 on"],
+    "histogram(minutes, 30, 60)": [
+        "which range minutes is in, of below 30, from 30 to below 60, from 60 on, or whether there is nothing"
+    ],
+    "share(minutes > 30)": ["whether minutes is more than 30 (nothing counts as no)"],
+    "share(minutes <= 30)": ["whether minutes is at most 30 (nothing counts as no)"],
+    "share(not minutes <= 30)": ["whether minutes is more than 30 (nothing counts as yes)"],
+    "share(height > 0.5 and plan = 'pro')": ["whether height is more than 0.5 and plan is 'pro'"],
+}
+
+
+def surveyed(question: str) -> list[AnyQuery]:
+    strategy = registry()["survey"].on(ASKED_OF)
+    return [ask.query for ask in next(strategy.run({"ask1": question}))]
+
+
+@pytest.mark.parametrize("question", SURVEYED)
+def test_a_survey_asks_without_algebra(question: str) -> None:
+    said = [words(query, ASKED_OF) for query in surveyed(question)]
+
+    assert said == SURVEYED[question]
+    assert [each for each in said if re.search(r"[×+/=]| - |, or -?\d", each)] == []
+
+
+def near(query: AnyQuery) -> Iterator[AnyQuery]:
+    """The same query with one number of it changed: what a server may ask in place of what its words say."""
+    document = query.to_bytes().decode()
+    for found in re.finditer(r"(?<=:)-?\d+", document):
+        for other in (int(found[0]) - 1, int(found[0]) + 1):
+            with contextlib.suppress(ProtocolError):
+                changed = read_query(document[: found.start()] + str(other) + document[found.end() :])
+                prepare(changed, ASKED_OF)
+                yield changed
+
+
+def answers_of(query: AnyQuery) -> list[Any]:
+    """What it answers of every value of each of its fields, alone and with none: as a share of what it counts to."""
+    ready = prepare(query, ASKED_OF)
+    records = list[dict[str, Any]]()
+    usual: dict[str, Any] = {"rating": 2, "odd": 1, "minutes": 5, "height": 0.5, "third": 1, "plan": "free"}
+    for field in ASKED_OF.fields:
+        values = getattr(field, "values", None) or [
+            each / getattr(field, "denominator", 1)
+            for each in range(field.least, field.most + 1)
+        ]
+        found = [*([] if field.empty is None else [None]), *values]
+        records += [
+            {**usual, field.name: int(each) if isinstance(field, IntegerField) and each is not None else each}
+            for each in found
+        ]
+    scale = query.denominator if isinstance(query, RealQuery) else 1
+    return [Fraction(int(ready.answer(Example.of(ASKED_OF, record))), scale) for record in records]
+
+
+def read_alike(say: Callable[[AnyQuery], str]) -> list[str]:
+    """Words of two queries that ask something else of somebody."""
+    wrong = list[str]()
+    for question in SURVEYED:
+        for query in surveyed(question):
+            wrong += [
+                say(query) for each in near(query) if say(each) == say(query) and answers_of(each) != answers_of(query)
+            ]
+    return wrong
+
+
+def test_a_question_with_another_number_in_it_reads_otherwise_or_asks_the_same() -> None:
+    assert read_alike(lambda query: words(query, ASKED_OF)) == []
+
+
+def test_control_words_that_leave_a_number_out_are_found() -> None:
+    assert read_alike(lambda query: re.sub(r"\d+", "n", words(query, ASKED_OF))) != []

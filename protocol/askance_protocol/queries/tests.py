@@ -234,7 +234,7 @@ class Xor(_Several):
         return _join(np.bitwise_xor, [test.column(columns) for test in self.of])
 
 
-_RELATIONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+RELATIONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "<": operator.lt,
     "<=": operator.le,
     "=": operator.eq,
@@ -264,11 +264,11 @@ class Compare(BaseTest):
 
     def value(self, example: Example) -> bool:
         """Evaluate both numbers, then compare."""
-        return bool(_RELATIONS[self.relation](self.left.value(example), self.right.value(example)))
+        return bool(RELATIONS[self.relation](self.left.value(example), self.right.value(example)))
 
     def column(self, columns: Columns) -> Truths:
         """Evaluate both numbers, then compare."""
-        truths: Truths = _RELATIONS[self.relation](self.left.column(columns), self.right.column(columns))
+        truths: Truths = RELATIONS[self.relation](self.left.column(columns), self.right.column(columns))
         return truths
 
 

@@ -14,7 +14,7 @@ A number is told as the query computes it: a real field counts in steps, and a q
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, groupby, repeat
+from itertools import chain, groupby, pairwise, repeat
 from typing import Final, assert_never
 
 from askance_protocol.queries.language import (
@@ -42,6 +42,7 @@ from askance_protocol.queries.language import (
     Xor,
 )
 from askance_protocol.queries.query import BooleanQuery, CellQuery, RealQuery
+from askance_protocol.queries.tests import RELATIONS
 from askance_protocol.schema import (
     AnyField,
     BitsField,
@@ -75,7 +76,7 @@ def words(query: BooleanQuery | RealQuery | CellQuery, schema: Schema) -> str:
         case BooleanQuery(test=test):
             return f"whether {_test(test, schema)}"
         case RealQuery():
-            return f"the value of {_quotient(query, schema)}, from -1 to 1"
+            return _scaled(query, schema) or f"the value of {_quotient(query, schema)}, from -1 to 1"
         case CellQuery():
             return _cell(query, schema)
         case _:
@@ -120,6 +121,49 @@ def _nodes(roots: Iterable[Expression]) -> Iterator[Expression]:
 # ------------------------------------------------------------------------------------------------------------ queries
 
 
+def _scaled(query: RealQuery, schema: Schema) -> str | None:
+    """The mean of a column, as surveys ask it: "your rating, on a scale from 1 to 5"; None for other queries."""
+    number, there = query.numerator, None
+    if isinstance(number, If):
+        there = _presence(number.test, schema)
+        if there is None or number.otherwise != Integer(of=0):
+            return None
+        number = number.then
+    match number:
+        case Affine(
+            constant=constant, terms=(Term(weight=weight, of=Clamp(of=FieldValue() as value, low=low, high=high)),)
+        ):
+            field = schema.field(value.field)
+        case _:
+            return None
+    ends = (weight * low + constant, weight * high + constant)
+    if not isinstance(field, IntegerField | RealField) or ends != (-query.denominator, query.denominator):
+        return None
+    if weight != 1 + (high - low) % 2 or (value.gap is None) is not (there is None) or there not in {None, field.name}:
+        return None
+    scale = f"your {field.name}, on a scale from {_in_units(low, field)} to {_in_units(high, field)}"
+    beyond = "" if low <= field.least and field.most <= high else ", where what is beyond counts as the nearer end"
+    return scale + beyond + ("" if there is None else ", or the middle of it if there is nothing")
+
+
+def _presence(test: AnyTest, schema: Schema) -> str | None:
+    """The field of which a test asks whether there is a value; None for other tests."""
+    match test:
+        case Compare(left=FieldValue(field=name, gap=int(gap)), relation=">", right=Integer(of=of)) if of == gap:
+            field = schema.field(name)
+            return name if isinstance(field, IntegerField | RealField) and gap < field.least else None
+        case _:
+            return None
+
+
+def _in_units(held: int, field: IntegerField | RealField) -> str:
+    """A number that a field holds, as people write it: a real field counts in steps."""
+    steps = field.denominator if isinstance(field, RealField) else 1
+    if held % steps == 0:
+        return str(held // steps)
+    return str(held / steps) if steps in {10, 100, 1000} else f"{held}/{steps}"
+
+
 def _quotient(query: RealQuery, schema: Schema) -> str:
     """The value of a real query: a real field itself, where the query counts in the field's own steps."""
     number, denominator = query.numerator, query.denominator
@@ -134,6 +178,8 @@ def _cell(query: CellQuery, schema: Schema) -> str:
     field = schema.field(query.cell.field) if isinstance(query.cell, FieldValue) else None
     if isinstance(field, CategoryField) and (end := _of_all_values(query, field)) is not None:
         asked = f"which one {field.name} is, of {_list(map(_quoted, field.values))}{end}"
+    elif (counted := _of_all_numbers(query, schema) or _of_ranges(query, schema)) is not None:
+        asked = counted
     else:
         last = f"to {query.cells - 1}" if query.cells > 1 else "alone"
         asked = f"which group you are in, of those numbered 0 {last}, if any: number {_number(query.cell, schema)}"
@@ -152,6 +198,59 @@ def _of_all_values(query: CellQuery, field: CategoryField) -> str | None:
     return ", if any" if query.cells == values and not 0 <= gap < values else None
 
 
+def _of_all_numbers(query: CellQuery, schema: Schema) -> str | None:
+    """What is asked where each whole number of a field is a group, in its place; None where the groups are others."""
+    if (index := _shifted(query.cell)) is None:
+        return None
+    value, constant = index
+    field = schema.field(value.field)
+    if not isinstance(field, IntegerField) or constant != -field.least or value.gap is not None:
+        return None
+    whole = query.cells == field.most - field.least + 1
+    return f"which number {field.name} is, from {field.least} to {field.most}" if whole else None
+
+
+def _of_ranges(query: CellQuery, schema: Schema) -> str | None:
+    """What is asked where a field is cut into groups, the lowest first: "which range minutes is in, of below 30, …"."""
+    cell, cuts, names, gaps = query.cell, list[int](), set[str](), set[int | None]()
+    if not isinstance(cell, Affine) or cell.constant or any(term.weight != 1 for term in cell.terms):
+        return None
+    *parts, last = [term.of for term in cell.terms]
+    missing = _missing(last, schema)
+    for part in parts if missing else [*parts, last]:
+        match part:
+            case If(
+                test=Compare(left=FieldValue(field=name, gap=gap), relation=">=", right=Integer(of=cut)),
+                then=Integer(of=1),
+                otherwise=Integer(of=0),
+            ):
+                names.add(name)
+                gaps.add(gap)
+                cuts.append(cut)
+            case _:
+                return None
+    if len(names) != 1 or len(gaps) != 1 or cuts != sorted({*cuts}) or missing not in {None, *names}:
+        return None
+    field, [gap] = schema.field(*names), gaps
+    if not isinstance(field, IntegerField | RealField) or query.cells != len(cuts) + 1 + (missing is not None):
+        return None
+    if (gap is None) is not (missing is None) or (gap is not None and gap < cuts[-1]):
+        return None
+    said = [_in_units(cut, field) for cut in cuts]
+    between = [f"from {low} to below {high}" for low, high in pairwise(said)]
+    ranges = _list([f"below {said[0]}", *between, f"from {said[-1]} on"])
+    return f"which range {field.name} is in, of {ranges}" + (", or whether there is nothing" if missing else "")
+
+
+def _missing(number: AnyNumber, schema: Schema) -> str | None:
+    """The field of whose gaps a number is 1, and else 0."""
+    match number:
+        case If(test=test, then=Integer(of=0), otherwise=Integer(of=1)):
+            return _presence(test, schema)
+        case _:
+            return None
+
+
 # -------------------------------------------------------------------------------------------------------------- tests
 
 
@@ -168,14 +267,32 @@ def _test(test: AnyTest, schema: Schema, *, holds: bool = True) -> str:
             said = f"{_label(schema)} is {sign if holds else -sign:+d}"
         case Not(of=of):
             said = _test(of, schema, holds=not holds)
-        case Compare(left=left, relation=relation, right=right):
-            verb = _RELATIONS[relation][not holds]
-            said = f"{_factor(left, schema)} {verb} {_factor(right, schema)}"
+        case Compare():
+            said = _comparison(test, schema, holds=holds)
         case And() | Or() | Xor():
             said = _several(test, schema, holds=holds)
         case _:
             assert_never(test)
     return said
+
+
+def _comparison(test: Compare, schema: Schema, *, holds: bool) -> str:
+    """A field beside a number as people write it, and what a gap counts as; other numbers as they are computed."""
+    verb, left, right = _RELATIONS[test.relation][not holds], test.left, test.right
+    field = schema.field(left.field) if isinstance(left, FieldValue) else None
+    if (name := _presence(test, schema)) is not None:
+        return f"there is {'a' if holds else 'no'} value for {name}"
+    if (
+        not isinstance(left, FieldValue)
+        or not isinstance(right, Integer)
+        or not isinstance(field, IntegerField | RealField)
+    ):
+        return f"{_factor(left, schema)} {verb} {_factor(right, schema)}"
+    said = f"{field.name} {verb} {_in_units(right.of, field)}"
+    if left.gap is None:
+        return said
+    yes = RELATIONS[test.relation](left.gap, right.of) is holds
+    return f"{said} (nothing counts as {'yes' if yes else 'no'})"
 
 
 def _bits(test: Bit | Parity, schema: Schema, *, holds: bool) -> str:

@@ -21,7 +21,7 @@ from askance_protocol.queries.wording import field_words, fields_of, words
 from askance_protocol.schema import BitsField, CategoryField, IntegerField, Schema
 from tests.protocol import trees
 from tests.protocol.generators import AnyQuery
-from tests.protocol.test_wording import NUMBERS, PERSON, SMALL, TESTS, small_queries
+from tests.protocol.test_wording import ASKED_OF, NUMBERS, PERSON, SMALL, SURVEYED, TESTS, near, small_queries, surveyed
 from tests.protocol.web.scripts import WEB, planted, run
 
 SCHEMAS: Final = 300
@@ -63,6 +63,8 @@ def everything() -> Iterator[tuple[AnyQuery, Schema]]:
     for cells, gap in itertools.product((39, 40, 41), (-1, 0, 39, 40, 41)):
         yield CellQuery(cells=cells, cell=FieldValue(field="plan", gap=gap)), of_many
     yield from tables()
+    for query in itertools.chain.from_iterable(map(surveyed, SURVEYED)):
+        yield from ((each, ASKED_OF) for each in (query, *near(query)))
 
 
 def tables() -> Iterator[tuple[AnyQuery, Schema]]:
