@@ -7,6 +7,7 @@ import csv
 import html
 import io
 import json
+import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -43,6 +44,16 @@ from askance_protocol.text import counted
 
 SCHEMA_VERSION: Final = 1
 _SEED: Final = 1
+_REACHED: Final = 0.9
+"""Of the rate that was asked for, the part that counts as all of it."""
+_BUSY: Final = 0.7
+"""The part of the time for which this command computes where it is what limits the speed."""
+_WHOSE: Final[Mapping[str, str]] = {
+    "rate": "the rate that was asked for",
+    "load": "the speed of this command, not of the server, as it computed {busy} of the time",
+    "server": "the speed of the server, as this command computed {busy} of the time and else waited",
+    "both": "the speed of this command and the server together, as this command computed {busy} of the time",
+}
 
 app = typer.Typer()
 
@@ -71,6 +82,8 @@ class LoadOutcome:
     verdicts: Mapping[str, int]
     latencies: Sequence[float]
     seconds: float
+    busy: float
+    """The part of this time that this command's processes computed, each on average; else they waited."""
 
 
 @app.command(
@@ -148,6 +161,7 @@ def _singles(options: LoadOptions, folder: Path) -> LoadOutcome:
     for shard in shards:
         asyncio.run(enrol_shard(shard))
     study = asyncio.run(_open(options))
+    before = _computed()
     with ProgressBar("load", options.users) as bar:
         ended = run_fleet(
             shards, study.id, synthetic("mean", {}, _SEED), lambda now: bar.at(now.results.total(), now.results)
@@ -155,7 +169,8 @@ def _singles(options: LoadOptions, folder: Path) -> LoadOutcome:
         bar.at(ended.results.total())
         bar.end(ended.results)
     verdicts = {"accepted" if name == "answered" else name: number for name, number in ended.results.items()}
-    return LoadOutcome(study, verdicts, ended.latencies, bar.seconds)
+    busy = (_computed() - before) / bar.seconds / options.processes
+    return LoadOutcome(study, verdicts, ended.latencies, bar.seconds, busy)
 
 
 async def _deliver(options: LoadOptions, folder: Path) -> LoadOutcome:
@@ -164,6 +179,7 @@ async def _deliver(options: LoadOptions, folder: Path) -> LoadOutcome:
         first = await enrol_many(server, options.enrolment, options.users)
     numbers = range(first, first + options.users)
     study = await _open(options, numbers)
+    before = _computed()
     async with Server(options.url) as server:
         with ProgressBar("load", options.users) as bar:
             sent = SentBatches(folder / "gateway.book")
@@ -178,7 +194,13 @@ async def _deliver(options: LoadOptions, folder: Path) -> LoadOutcome:
                 sent.close()
             bar.at(gateway.verdicts.total())
             bar.end(gateway.verdicts)
-        return LoadOutcome(study, gateway.verdicts, gateway.latencies, bar.seconds)
+        busy = (_computed() - before) / bar.seconds
+        return LoadOutcome(study, gateway.verdicts, gateway.latencies, bar.seconds, busy)
+
+
+def _computed() -> float:
+    """Seconds of a processor that this process has taken, and those of its children that have ended."""
+    return sum(os.times()[:4])
 
 
 async def _open(options: LoadOptions, gateway: range | None = None) -> OpenedStudy:
@@ -212,6 +234,8 @@ def _figures(options: LoadOptions, outcome: LoadOutcome, tallied: int) -> dict[s
         "processes": options.processes,
         "seconds": round(outcome.seconds, 3),
         "reports_per_second": round(acknowledged / outcome.seconds, 1),
+        "speed_of": speed_of(acknowledged / outcome.seconds, options.rate, outcome.busy, batches=options.batch > 0),
+        "load_busy": round(outcome.busy, 3),
         "verdicts": dict(outcome.verdicts),
         "acknowledged": acknowledged,
         "tallied": tallied,
@@ -219,12 +243,23 @@ def _figures(options: LoadOptions, outcome: LoadOutcome, tallied: int) -> dict[s
     }
 
 
+def speed_of(speed: float, rate: float, busy: float, *, batches: bool) -> str:
+    """Whose speed was measured: that which was asked for, this command's, the server's, or that of both.
+
+    A gateway that does not compute waits for the server; single users wait for the disk of their wallets, too.
+    """
+    if rate and speed >= _REACHED * rate:
+        return "rate"
+    return "load" if busy >= _BUSY else "server" if batches and busy <= 1 - _BUSY else "both"
+
+
 def _text(figures: Mapping[str, Any]) -> str:
     verdicts = ", ".join(f"{name} {number:,}" for name, number in figures["verdicts"].items())
     shown = " · ".join(
         f"{name.split('_')[0]} {figures[name]:g} ms" for name in figures if name.endswith("_milliseconds")
     )
-    rate = f"{figures['seconds']:.1f} s: {figures['reports_per_second']:,.0f} a second"
+    whose = _WHOSE[figures["speed_of"]].format(busy=f"{min(100 * figures['load_busy'], 100):.0f} %")
+    rate = f"{figures['seconds']:.1f} s: {whose}, {figures['reports_per_second']:,.0f} a second"
     tallied = f"the server's tally: {figures['tallied']:,}"
     return "\n".join((f"{counted(figures['acknowledged'], 'report')} in {rate}", verdicts, shown, tallied))
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,8 @@ def test_a_load_is_acknowledged_and_tallied_whole(server: ServerProcess, more: l
 
     assert loaded["schema_version"] == 1
     assert (loaded["acknowledged"], loaded["tallied"], loaded["verdicts"]["accepted"]) == (200, 200, 200)
+    assert loaded["speed_of"] in {"load", "server", "both", "rate"}
+    assert loaded["load_busy"] > 0
     assert 0 < loaded["p50_milliseconds"] <= loaded["p99_milliseconds"] <= loaded["p100_milliseconds"]
 
 
@@ -67,3 +71,41 @@ def test_percentiles_are_in_milliseconds() -> None:
 def test_a_gateway_takes_no_options_of_single_reports(more: list[object], tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--processes, --rate"):
         invoke("load", "--users", 10, "--batch", 5, *more)
+
+
+@pytest.mark.parametrize(
+    ("speed", "rate", "busy", "batches", "whose"),
+    [
+        (100, 0, 0.95, True, "load"),
+        (100, 0, 0.95, False, "load"),
+        (100, 0, 0.1, True, "server"),
+        (100, 0, 0.1, False, "both"),
+        (100, 0, 0.5, True, "both"),
+        (100, 105, 0.1, False, "rate"),
+        (100, 400, 0.95, False, "load"),
+    ],
+)
+def test_it_says_whose_speed_it_has_measured(speed: float, rate: float, busy: float, batches: bool, whose: str) -> None:
+    assert load_command.speed_of(speed, rate, busy, batches=batches) == whose
+
+
+@pytest.mark.parametrize(
+    ("computed", "whose"), [(1e9, "of this command, not of the server"), (0.0, "of the server, as")]
+)
+def test_a_load_that_computes_has_measured_itself(
+    server: ServerProcess, monkeypatch: pytest.MonkeyPatch, computed: float, whose: str
+) -> None:
+    """All the time, or never: by the processor's time that it took, which `_computed` says before and after."""
+    times = iter([0.0, computed])
+    monkeypatch.setattr(load_command, "_computed", lambda: next(times))
+    said = invoke("load", "--server", server.url, "--users", 50, "--batch", 50, *token_options(server))
+
+    assert f"s: the speed {whose}" in said
+    assert next(times, None) is None
+
+
+def test_the_time_of_the_processor_is_that_of_the_children_too() -> None:
+    before = load_command._computed()
+    subprocess.run([sys.executable, "-c", "sum(range(10**6))"], check=True)
+
+    assert load_command._computed() > before
