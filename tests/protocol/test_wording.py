@@ -474,8 +474,7 @@ def answers_of(query: AnyQuery) -> list[Any]:
     usual: dict[str, Any] = {"rating": 2, "odd": 1, "minutes": 5, "height": 0.5, "third": 1, "plan": "free"}
     for field in ASKED_OF.fields:
         values = getattr(field, "values", None) or [
-            each / getattr(field, "denominator", 1)
-            for each in range(field.least, field.most + 1)
+            each / getattr(field, "denominator", 1) for each in range(field.least, field.most + 1)
         ]
         found = [*([] if field.empty is None else [None]), *values]
         records += [
