@@ -138,11 +138,11 @@ def test_an_operator_is_not_given_another_study_than_she_asked_for(change: dict[
 
 TABLES = {
     "a missing column": ("other\n0.5\n", "has no column 'value'"),
-    "a value beyond the range": ("value\n7\n", "row 1 (line 2), column 'value'"),
     "a gap where the study knows none": ("value,other\n,1\n", "row 1 (line 2), column 'value'"),
     "a value of another kind": ("value\nmuch\n", "row 1 (line 2), column 'value'"),
     "too few rows": ("value\n0.5\n", "row 3 is to take part, and it has 1"),
     "the control": ("value\n0.5\n", ""),
+    "a value beyond the range, which counts as its end": ("value\n7\n", ""),
 }
 
 
