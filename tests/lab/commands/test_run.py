@@ -233,7 +233,6 @@ def test_too_few_users_have_an_exit_code_and_a_reason() -> None:
         (["mean", "--users", 10, "--counts", "--workers", 2], "--counts"),
         (["mean", "--users", 10, "--counts", "--data", "people.csv"], "--counts"),
         (["kmeans", "--users", 10, "--counts"], "--counts"),
-        (["mean", "--users", (1 << 48) + 1, "--counts"], "users"),
         (["mean", "--users", 10, "--set", "cells"], "--set"),
         (["mean", "--users", 10, "--alpha", "0.1"], "alpha"),
         (["histogram", "--users", 10], "cells"),
