@@ -9,7 +9,6 @@ as the same double (Python's `repr`), with a point or an exponent where it is a 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Self
 
@@ -66,22 +65,10 @@ def _text_of(value: Mapping[str, object]) -> str:
 
 def _read(text: str) -> dict[str, Any]:
     """Read the data strictly: floats and large integers are all that they may hold beyond a document."""
-    canonical.check_depth(text)
     try:
-        value: object = json.loads(
-            text, object_pairs_hook=canonical.members, parse_float=_finite, parse_constant=_finite
-        )
-    except ProtocolError:
-        raise
-    except (ValueError, RecursionError):
-        raise ProtocolError("is not JSON", where="data") from None
+        value: object = canonical.loads_with_fractions(text, limit=4 * MAX_DATA)
+    except ProtocolError as error:
+        raise ProtocolError(error.what, where=error.where or "data") from None
     if not isinstance(value, dict):
         raise ProtocolError("is not an object", where="data")
     return value  # pyright: ignore[reportUnknownVariableType] - an object of JSON has text for keys
-
-
-def _finite(number: str) -> float:
-    read = float(number)
-    if not math.isfinite(read):
-        raise ProtocolError("holds a number that is not finite", where="data")
-    return read

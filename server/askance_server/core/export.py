@@ -4,18 +4,21 @@
 is the digest that the next line carries as `previous`, and that of the last is the head. `tallies.json` and
 `result.json` say for readers what follows from it. `manifest.json` names the study, its head, and the SHA-256 of each
 file. All of it is made from the bulletin alone, and so it is verified: made again, and compared.
+
+Each file has one form. A file whose members stand twice, in another order or in another notation is refused: two
+readers might read it in two ways. Only fractions may differ, by `NEAR`, as those of two machines do. No more of a file
+is read than its bulletin can lead to, so that a few bytes do not fill a memory.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
-import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
+from askance_protocol import canonical
 from askance_protocol.progress import Tell, tell_nobody
 from askance_protocol.rounds import Entry, read_entry
 from askance_server.core.estimates import MOST_ESTIMATES, study_estimates
@@ -28,7 +31,14 @@ RESULT: Final = "result.json"
 MANIFEST: Final = "manifest.json"
 FILES: Final = (BULLETIN, TALLIES, RESULT, MANIFEST)
 VERSION: Final = 1
-_EPOCH: Final = (1980, 1, 1, 0, 0, 0)
+MOST_BULLETIN: Final = 64 << 20
+"""Bytes of a bulletin: what a client reads of one study."""
+_GROWTH: Final = 4
+_SLACK: Final = 1024
+"""A derived file may be so many times as long as it is here: 0.5 may be 0.49999999999999994 on another machine."""
+
+FileReader: TypeAlias = Callable[[int], bytes]
+"""Reads a file that has at most so many bytes; VerificationError if it has more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,40 +54,95 @@ def export_files(entries: Sequence[Entry], strategies: Strategies, tell: Tell = 
     study = verify_bulletin(entries, strategies, tell)
     files = {BULLETIN: b"".join(entry.to_bytes() + b"\n" for entry in entries)}
     files |= {TALLIES: _written(_tallies(study)), RESULT: _written(_result(study))}
-    return {**files, MANIFEST: _written(_manifest(study, files))}
-
-
-def zipped(files: Mapping[str, bytes]) -> bytes:
-    """The files of an export as one. Without the time at which it was made: the same study is the same file."""
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in files.items():
-            archive.writestr(zipfile.ZipInfo(name, _EPOCH), data, zipfile.ZIP_DEFLATED)
-    return made.getvalue()
+    digests = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
+    return {**files, MANIFEST: _written(_manifest(study, digests))}
 
 
 def verify_files(
-    files: Mapping[str, bytes], strategies: Strategies, pinned: Pinned = Pinned(), tell: Tell = tell_nobody
+    files: Mapping[str, bytes | FileReader],
+    strategies: Strategies,
+    pinned: Pinned = Pinned(),
+    tell: Tell = tell_nobody,
 ) -> VerifiedStudy:
-    """Verify an export, or a bulletin by itself; VerificationError names the file and the entry that are wrong."""
+    """Verify an export, or a bulletin by itself; VerificationError names the file and the entry that are wrong.
+
+    Each file is read once, when its turn comes, and held no longer than that.
+    """
     if set(files) not in ({BULLETIN}, set(FILES)):
         wrong = sorted(set(files) ^ set(FILES))
         what = "is missing" if wrong[0] in FILES else "is no file of an export"
         raise VerificationError(what, where=wrong[0], remedy=f"an export has {', '.join(FILES)}")
     with refusals_at(BULLETIN):
-        study = verify_bulletin(_entries(files[BULLETIN]), strategies, tell)
-        if not study.entries:
-            raise VerificationError("has no entry")
-    for name, due in ((TALLIES, _tallies), (RESULT, _result)):
-        if name in files:
-            tell(f"verifying {name}", 0, 0)
-            with refusals_at(name):
-                _compare(_read(files[name]), due(study), "")
-    if MANIFEST in files:
-        with refusals_at(MANIFEST):
-            _compare(_read(files[MANIFEST]), _manifest(study, files), "")
+        data = _read(files[BULLETIN], MOST_BULLETIN)
+        study = _verify_entries(data, strategies, tell)
+    digests = {BULLETIN: hashlib.sha256(data).hexdigest()}
+    del data
+    derived: dict[str, Callable[[], dict[str, Any]]] = {
+        TALLIES: lambda: _tallies(study),
+        RESULT: lambda: _result(study),
+        MANIFEST: lambda: _manifest(study, digests),
+    }
+    for name in FILES[1:] if MANIFEST in files else ():
+        tell(f"verifying {name}", 0, 0)
+        with refusals_at(name):
+            digests[name] = _verify_derived(files[name], derived[name]())
     _compare_pins(study, pinned)
     return study
+
+
+def check_longest(size: int, most: int) -> None:
+    """Refuse a file that is longer than its reader was told."""
+    if size > most:
+        raise VerificationError(f"has more than the {most:,} bytes that it can have")
+
+
+def _read(file: bytes | FileReader, most: int) -> bytes:
+    if not isinstance(file, bytes):
+        return file(most)
+    check_longest(len(file), most)
+    return file
+
+
+def _verify_entries(data: bytes, strategies: Strategies, tell: Tell) -> VerifiedStudy:
+    """Each entry is verified before the next is read: of what does not follow, nothing is held."""
+    study, part, length = VerifiedStudy(strategies), "verifying entries", data.count(b"\n")
+    if data and not data.endswith(b"\n"):
+        raise VerificationError("its last line has no end: it was cut", where=f"entry {length}")
+    tell(part, 0, length)
+    for number, line in enumerate(_lines(data)):
+        with refusals_at(f"entry {number}"):
+            canonical.check_amount(line)
+            entry = read_entry(line)
+            if entry.to_bytes() != line:
+                raise VerificationError("is not written in its canonical form")
+        study.append(entry)
+        tell(part, number + 1, length)
+    if not study.entries:
+        raise VerificationError("has no entry")
+    return study
+
+
+def _lines(data: bytes) -> Iterator[bytes]:
+    """The lines, one at a time: a list of those of a file of line ends would take forty times its length."""
+    begin = 0
+    while begin < len(data):
+        end = data.index(b"\n", begin)
+        yield data[begin:end]
+        begin = end + 1
+
+
+def _verify_derived(file: bytes | FileReader, due: dict[str, Any]) -> str:
+    """Compare a file with what follows from the bulletin. Returns its SHA-256."""
+    text = _written(due)
+    data = _read(file, _GROWTH * len(text) + _SLACK)
+    if data != text:
+        # From another machine, or false: the comparison names the place.
+        canonical.check_amount(data)
+        found = canonical.loads_with_fractions(data, limit=len(data))
+        _compare(found, due, "")
+        if data != _written(found):
+            raise VerificationError("is not written as askance study export writes it")
+    return hashlib.sha256(data).hexdigest()
 
 
 def _compare_pins(study: VerifiedStudy, pinned: Pinned) -> None:
@@ -87,19 +152,6 @@ def _compare_pins(study: VerifiedStudy, pinned: Pinned) -> None:
     if pinned.head is not None and pinned.head not in heads:
         what = f"no entry has the digest {pinned.head}"
         raise VerificationError(f"{what}: this is another history", where=BULLETIN, remedy="ask who is right")
-
-
-def _entries(data: bytes) -> list[Entry]:
-    if data and not data.endswith(b"\n"):
-        raise VerificationError("its last line has no end: it was cut", where=f"entry {data.count(chr(10).encode())}")
-    entries: list[Entry] = []
-    for number, line in enumerate(data.splitlines()):
-        with refusals_at(f"entry {number}"):
-            entry = read_entry(line)
-            if entry.to_bytes() != line:
-                raise VerificationError("is not written in its canonical form")
-            entries.append(entry)
-    return entries
 
 
 def _tallies(study: VerifiedStudy) -> dict[str, Any]:
@@ -136,27 +188,19 @@ def _result(study: VerifiedStudy) -> dict[str, Any]:
     }
 
 
-def _manifest(study: VerifiedStudy, files: Mapping[str, bytes]) -> dict[str, Any]:
-    digests = {name: hashlib.sha256(files[name]).hexdigest() for name in FILES if name != MANIFEST}
+def _manifest(study: VerifiedStudy, digests: Mapping[str, str]) -> dict[str, Any]:
     return {
         "form": "askance.export",
         "version": VERSION,
         "study": study.study.digest(),
         "head": study.bulletin.head,
         "length": study.bulletin.length,
-        "sha256": digests,
+        "sha256": dict(digests),
     }
 
 
 def _written(document: Mapping[str, Any]) -> bytes:
     return json.dumps(document, indent=1, ensure_ascii=False).encode() + b"\n"
-
-
-def _read(data: bytes) -> Any:
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError):
-        raise VerificationError("is not JSON, or was cut") from None
 
 
 def _compare(found: Any, due: Any, where: str) -> None:
@@ -168,6 +212,8 @@ def _compare(found: Any, due: Any, where: str) -> None:
             if name not in found or name not in due:
                 raise VerificationError("is missing" if name in due else "is not a member of this form", where=place)
             _compare(found[name], due[name], place)
+        if list(found) != list(due):
+            raise VerificationError("has its members in another order", where=where or "document")
     elif kinds == (list, list) and len(found) == len(due):
         for number, pair in enumerate(zip(found, due, strict=True)):
             _compare(*pair, f"{where}[{number}]")

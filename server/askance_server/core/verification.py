@@ -35,6 +35,7 @@ from askance_protocol.rounds import (
     Bulletin,
     Cause,
     Entry,
+    LearnedHypothesis,
     PreparedRound,
     RoundAnswered,
     RoundClosed,
@@ -234,7 +235,10 @@ class VerifiedStudy:
             raise VerificationError("the strategy ends otherwise, or for another reason", where="reason")
         if notice.hypothesis is None or due.hypothesis is None or notice.hypothesis.text != due.hypothesis.text:
             raise VerificationError("is not the one that these tallies lead to", where="hypothesis.text")
-        if not same(dict(notice.hypothesis.value), dict(due.hypothesis.value)):
+        value = notice.hypothesis.value
+        if LearnedHypothesis.of("", value).data != notice.hypothesis.data:
+            raise VerificationError("is not written in its canonical form", where="hypothesis.data")
+        if not same(dict(value), dict(due.hypothesis.value)):
             raise VerificationError("is not the one that these tallies lead to", where="hypothesis.data")
 
 

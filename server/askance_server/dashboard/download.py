@@ -15,7 +15,8 @@ from starlette.responses import Response
 from askance_protocol.errors import AskanceError
 from askance_protocol.rounds import ENDED
 from askance_server.aggregator import Aggregator
-from askance_server.core.export import export_files, zipped
+from askance_server.core.archive import zipped
+from askance_server.core.export import export_files
 from askance_server.dashboard.responses import HEADERS
 from askance_server.problems import ProblemError
 from askance_server.public_answers import PublicAnswer, tagged

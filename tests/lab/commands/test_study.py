@@ -630,7 +630,7 @@ def damaged_zip(whole: bytes) -> dict[str, tuple[bytes, str]]:
         "cut.zip": (whole[:-40], "is no export"),
         "half.zip": (whole[: len(whole) // 2], "is no export"),
         "bit.zip": (whole[:middle] + bytes([whole[middle] ^ 255]) + whole[middle + 1 :], ""),
-        "twice.zip": (out.getvalue(), "has a file twice"),
+        "twice.zip": (out.getvalue(), "is no export"),
         "empty.zip": (b"", "is no export"),
         "text.txt": (b"hello", "is no export"),
         "empty.jsonl": (b"", "has no entry"),

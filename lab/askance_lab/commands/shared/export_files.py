@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
+import io
+import stat
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Final
 
 from askance_protocol.errors import DataError
-from askance_server.core.export import BULLETIN, zipped
+from askance_server.core.archive import unzipped, zipped
+from askance_server.core.export import BULLETIN, FILES, FileReader, check_longest
 from askance_server.core.verification import VerificationError
 
-MOST_BYTES: Final = 256 << 20
-"""Bytes of all files of an export: four times what a client reads of one study."""
-_MOST_FILES: Final = 64
 
-
-def read_export(path: Path) -> dict[str, bytes]:
-    """The files of an export by their names."""
+def read_export(path: Path) -> dict[str, FileReader]:
+    """Readers of the files of an export by their names."""
     try:
-        if path.is_dir():
+        kind = path.stat().st_mode
+        if stat.S_ISDIR(kind):
             return _read_folder(path)
-        if zipfile.is_zipfile(path):
-            return _read_zip(path)
-        _check_size(path.stat().st_size, path)
         if path.suffix == ".jsonl":
-            return {BULLETIN: path.read_bytes()}
+            return {BULLETIN: partial(_read_file, path)}
+        # To open a pipe would wait for its writer.
+        if stat.S_ISREG(kind):
+            with path.open("rb") as file:
+                begin = file.read(4)
+            if begin == b"PK\3\4":
+                return unzipped(path)
     except OSError as error:
-        remedy = "name what askance study export has written"
-        raise DataError(f"cannot be read: {error.strerror}", where=str(path), remedy=remedy) from None
+        raise _unreadable(path, error) from None
     what = "is no export: neither a folder, a .zip of one, nor a bulletin"
     raise VerificationError(what, where=str(path), remedy="was it cut? export it again: askance study export")
 
@@ -52,29 +52,33 @@ def write_export(path: Path, files: Mapping[str, bytes]) -> None:
         raise DataError(f"cannot be written: {error.strerror}", where=str(path), remedy=remedy) from None
 
 
-def _read_folder(path: Path) -> dict[str, bytes]:
-    found = sorted(path.iterdir())[: _MOST_FILES + 1]
-    _check_size(sum(each.stat().st_size for each in found), path)
-    # What is no file is no file of an export: its name is all that is needed to say so.
-    return {each.name: each.read_bytes() if each.is_file() else b"" for each in found}
+def _read_folder(path: Path) -> dict[str, FileReader]:
+    """Readers of its files. Of more than one that is no file of an export the first is enough to say so."""
+    found = dict[str, FileReader]()
+    for each in path.iterdir():
+        # A directory or a pipe of a right name is refused as what it is when it is read.
+        found[each.name] = partial(_read_file, each)
+        if len(found) > len(FILES):
+            break
+    return found
 
 
-def _read_zip(path: Path) -> dict[str, bytes]:
+def _read_file(path: Path, most: int) -> bytes:
     try:
-        with zipfile.ZipFile(path) as archive:
-            members = archive.infolist()[: _MOST_FILES + 1]
-            _check_size(sum(each.file_size for each in members), path)
-            names = [each.filename for each in members]
-            if len(set(names)) < len(names):
-                raise VerificationError("has a file twice", where=str(path))
-            # A member's own size may lie; so no more is read than it says.
-            return {each.filename: archive.open(each).read(each.file_size + 1) for each in members}
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        what = f"is a damaged .zip: {type(error).__name__}"
-        raise VerificationError(what, where=str(path), remedy="export it again: askance study export") from None
+        if not path.is_file():
+            raise VerificationError("is no file")
+        with path.open("rb") as file:
+            size = file.seek(0, io.SEEK_END)
+            check_longest(size, most)
+            file.seek(0)
+            # It may have grown since.
+            data = file.read(most + 1)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    check_longest(len(data), most)
+    return data
 
 
-def _check_size(size: int, path: Path) -> None:
-    if size > MOST_BYTES:
-        what = f"has {size:,} bytes, over the limit of {MOST_BYTES:,}"
-        raise DataError(what, where=str(path), remedy="is it an export?")
+def _unreadable(path: Path, error: OSError) -> DataError:
+    remedy = "name what askance study export has written"
+    return DataError(f"cannot be read: {error.strerror}", where=str(path), remedy=remedy)
