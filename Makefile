@@ -36,6 +36,7 @@ torture: install
 		tests/server/ledger/test_power.py tests/server/ledger/test_races.py tests/server/ledger/test_races_embedded.py \
 		tests/server/ledger/test_upgrade_postgres.py tests/server/test_short_memory.py \
 		tests/server/test_description.py tests/server/test_rest_machine.py tests/server/test_live_spectator.py tests/server/core/test_liars.py \
+		tests/server/core/test_forged_exports.py \
 		tests/client/test_client_kills.py tests/client/test_wallet_damage.py tests/client/test_wallet_upgrade.py \
 		tests/protocol/test_steps.py tests/protocol/test_query_trees.py tests/e2e/test_random_studies.py tests/e2e/test_canaries.py
 

@@ -21,9 +21,6 @@ Json: TypeAlias = "bool | int | str | Sequence[Json] | Mapping[str, Json] | None
 MAX_SAFE_INTEGER: Final = 2**53 - 1
 MAX_DEPTH: Final = 64
 """Nesting beyond this is refused before it is parsed; a query of depth 16 stays well below."""
-MOST_CONTAINERS: Final = 1 << 20
-MOST_VALUES: Final = 1 << 22
-"""Lists and objects, and values, of one text from a stranger: a bulletin of 10,000 rounds has a fifth of it."""
 
 _BRACKETS: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]')
 """Brackets, and strings to step over. A string matches also where it never ends: to try again at each quote of
@@ -72,13 +69,6 @@ def loads_with_fractions(data: bytes | str, *, limit: int = 1 << 20) -> Any:
         raise
     except (ValueError, RecursionError):
         raise ProtocolError("is not JSON, or was cut") from None
-
-
-def check_amount(data: bytes, containers: int = MOST_CONTAINERS, values: int = MOST_VALUES) -> None:
-    """Count brackets and commas before parsing: an empty list is two bytes long, and takes sixty in memory."""
-    found, separators = data.count(b"[") + data.count(b"{"), data.count(b",")
-    if found > containers or separators > values:
-        raise ProtocolError(f"has {found} brackets and {separators} commas, over {containers} and {values}")
 
 
 def check_length(data: bytes | str, limit: int) -> None:

@@ -84,7 +84,7 @@ def check_exports(exports: Path, live: list[dict[str, Any]], empty: Path) -> Non
         assert run.returncode == 0, run.stderr
         assert list(empty.iterdir()) == []
 
-        files = {name: read(1 << 24) for name, read in read_export(path).items()}
+        files = {name: bytes(read(1 << 24)) for name, read in read_export(path).items()}
         verified = verify_files(files, registry())
         assert verified.study.digest() == row["study"]
         found = 0

@@ -103,7 +103,7 @@ def _check_end(path: Path) -> None:
         raise VerificationError("is no export: this .zip was cut, or holds something beside the four files")
 
 
-def _unpack(path: Path, place: int, info: zipfile.ZipInfo, most: int) -> bytes:
+def _unpack(path: Path, place: int, info: zipfile.ZipInfo, most: int) -> bytearray:
     """A packed file, unpacked to the length that it announces, which is at most `most`."""
     check_longest(info.file_size, most)
     # Packing adds a few bytes to what cannot be packed. Blocks without content would keep the reader busy.
@@ -123,4 +123,4 @@ def _unpack(path: Path, place: int, info: zipfile.ZipInfo, most: int) -> bytes:
     whole = unpacker.eof and not remaining and not unpacker.unused_data
     if not whole or len(found) != info.file_size or zlib.crc32(found) != info.CRC:
         raise VerificationError("is damaged: it unpacks to other bytes than it announces")
-    return bytes(found)
+    return found

@@ -16,6 +16,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from operator import mul
 from typing import Any, Final, TypeAlias, cast
 
 from askance_protocol import canonical
@@ -37,7 +38,11 @@ _GROWTH: Final = 4
 _SLACK: Final = 1024
 """A derived file may be so many times as long as it is here: 0.5 may be 0.49999999999999994 on another machine."""
 
-FileReader: TypeAlias = Callable[[int], bytes]
+_MARKS: Final = 1 << 20
+"""Brackets, colons and commas of one entry; more of the answers to a round that has more counts. An empty list is two
+bytes long, and takes a hundred times as much memory when it is read."""
+
+FileReader: TypeAlias = Callable[[int], bytes | bytearray]
 """Reads a file that has at most so many bytes; VerificationError if it has more."""
 
 
@@ -96,14 +101,14 @@ def check_longest(size: int, most: int) -> None:
         raise VerificationError(f"has more than the {most:,} bytes that it can have")
 
 
-def _read(file: bytes | FileReader, most: int) -> bytes:
+def _read(file: bytes | FileReader, most: int) -> bytes | bytearray:
     if not isinstance(file, bytes):
         return file(most)
     check_longest(len(file), most)
     return file
 
 
-def _verify_entries(data: bytes, strategies: Strategies, tell: Tell) -> VerifiedStudy:
+def _verify_entries(data: bytes | bytearray, strategies: Strategies, tell: Tell) -> VerifiedStudy:
     """Each entry is verified before the next is read: of what does not follow, nothing is held."""
     study, part, length = VerifiedStudy(strategies), "verifying entries", data.count(b"\n")
     if data and not data.endswith(b"\n"):
@@ -111,7 +116,7 @@ def _verify_entries(data: bytes, strategies: Strategies, tell: Tell) -> Verified
     tell(part, 0, length)
     for number, line in enumerate(_lines(data)):
         with refusals_at(f"entry {number}"):
-            canonical.check_amount(line)
+            _check_marks(line, max(_MARKS, 4 * _counts(study)))
             entry = read_entry(line)
             if entry.to_bytes() != line:
                 raise VerificationError("is not written in its canonical form")
@@ -122,22 +127,37 @@ def _verify_entries(data: bytes, strategies: Strategies, tell: Tell) -> Verified
     return study
 
 
-def _lines(data: bytes) -> Iterator[bytes]:
+def _counts(study: VerifiedStudy) -> int:
+    """Number of counts that answer the last round."""
+    last = next(reversed(study.rounds.values()), None)
+    return 0 if last is None else sum(map(mul, last.rows, last.limits))
+
+
+def _lines(data: bytes | bytearray) -> Iterator[bytes]:
     """The lines, one at a time: a list of those of a file of line ends would take forty times its length."""
     begin = 0
     while begin < len(data):
         end = data.index(b"\n", begin)
-        yield data[begin:end]
+        yield bytes(memoryview(data)[begin:end])
         begin = end + 1
+
+
+def _marks(text: bytes) -> int:
+    return sum(map(text.count, (b"[", b"{", b":", b",")))
+
+
+def _check_marks(text: bytes, most: int) -> None:
+    if (found := _marks(text)) > most:
+        raise VerificationError(f"has {found:,} brackets, colons and commas; it can have {most:,}")
 
 
 def _verify_derived(file: bytes | FileReader, due: dict[str, Any]) -> str:
     """Compare a file with what follows from the bulletin. Returns its SHA-256."""
     text = _written(due)
-    data = _read(file, _GROWTH * len(text) + _SLACK)
+    data = bytes(_read(file, _GROWTH * len(text) + _SLACK))
     if data != text:
         # From another machine, or false: the comparison names the place.
-        canonical.check_amount(data)
+        _check_marks(data, 2 * _marks(text) + _SLACK)
         found = canonical.loads_with_fractions(data, limit=len(data))
         _compare(found, due, "")
         if data != _written(found):

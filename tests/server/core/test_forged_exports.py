@@ -11,12 +11,14 @@ import io
 import json
 import os
 import random
+import subprocess
+import sys
 import zipfile
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -31,11 +33,25 @@ from askance_server.core.study import study_of
 from askance_server.core.verification import NotInstalledError, VerificationError, same
 from askance_server.strategies.registry import registry
 from tests.harness.figures import Figures
-from tests.server.core import forging
+from tests.server.core import bombs, forging
 from tests.server.core.forging import Files, Forgery, forgeries, parsed, written
 
 TORTURE: Final = os.environ.get("ASKANCE_TORTURE") == "1"
-NUMBER: Final = 2_000 if TORTURE else 75
+BOMBS: Final = (
+    (*bombs.ZIPS, *bombs.SPARSE)
+    if TORTURE
+    else (
+        "a bulletin of line ends",
+        "an entry of half a million lists",
+        "an entry of fewer members",
+        "empty lists in a result",
+        "one content behind four files",
+        "sixty thousand files",
+        "a sparse bulletin",
+        "a sparse zip",
+    )
+)
+NUMBER: Final = 1_500 if TORTURE else 75
 
 STUDIES: Final[dict[str, tuple[dict[str, int | str], int]]] = {
     "masked-parity": ({"d": 4, "users": "all"}, 20_000),
@@ -104,7 +120,7 @@ def let_through(found: list[Forgery], how: Callable[[Forgery, Path], None], fold
     for forged in found:
         try:
             how(forged, folder)
-        except (AskanceError, ValueError, zipfile.BadZipFile, NotImplementedError, RecursionError):
+        except (AskanceError, ValueError, zipfile.BadZipFile, NotImplementedError, RuntimeError):
             # Of the lenient reader, which is a control. That the other raises nothing but its own error: see below.
             continue
         taken.append(forged)
@@ -200,3 +216,30 @@ def test_a_fraction_may_differ_as_those_of_two_machines_do_and_no_more() -> None
         else:
             with pytest.raises(VerificationError, match="is not what follows"):
                 verify_files(changed, registry())
+
+
+def cost(how: str, folder: Path) -> list[dict[str, Any]]:
+    """What each bomb in a folder has cost a process that reads it."""
+    command = [sys.executable, "-m", "tests.server.core.bombs", how, str(folder)]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    return [json.loads(line) for line in run.stdout.splitlines()]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak of a process's memory is read from /proc")
+def test_a_bomb_is_refused_within_300_megabytes_and_10_seconds(tmp_path: Path, figures: Figures) -> None:
+    bombs.lay(tmp_path, genuine()[0], BOMBS)
+    found = cost("verify", tmp_path)
+
+    assert len(found) == len(BOMBS)
+    for each in found:
+        assert each["said"] not in {"accepted", "died", "MemoryError"}, each
+        assert each["peak"] <= bombs.LIMIT, each
+    figures("bombs", bombs=len(found), most_megabytes=max(each["peak"] for each in found), accepted=0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak of a process's memory is read from /proc")
+def test_control_a_lenient_reader_is_blown_up_by_a_bomb(tmp_path: Path) -> None:
+    bombs.lay(tmp_path, genuine()[0], ["empty lists in a result"])
+    [found] = cost("leniently", tmp_path)
+
+    assert found["said"] == "MemoryError" or found["peak"] > bombs.LIMIT

@@ -162,7 +162,7 @@ def test_a_study_that_has_ended_is_one_file_that_anybody_can_verify(
     assert answer.headers["content-type"] == "application/zip"
     assert answer.headers["content-disposition"] == f'attachment; filename="askance-{study["id"][:12]}.zip"'
     (tmp_path / "got.zip").write_bytes(answer.content)
-    files = {name: read(1 << 20) for name, read in read_export(tmp_path / "got.zip").items()}
+    files = {name: bytes(read(1 << 20)) for name, read in read_export(tmp_path / "got.zip").items()}
     assert verify_files(files, registry()).study.digest() == study["id"]
     # What `askance study export --out study.zip` writes.
     write_export(tmp_path / "written.zip", files)
