@@ -151,6 +151,8 @@ class Driver:
         self._replays: dict[str, Replay] = {}
         self._learned: OrderedDict[str, Hypothesis] = OrderedDict()
         self._paused: dict[str, str] = {}
+        self._told_by_queries: set[str] = set()
+        """Studies whose strategy could not tell its estimates: it was said."""
         self._asked: dict[str, str] = {}
         """For each study the round that this process has published last."""
 
@@ -319,18 +321,20 @@ class Driver:
             return None
         known = self._live.get(study_id)
         if known is None or (known.round, known.reports) != (id_, reports):
-            # A strategy knows its questions by their order, so each has to be there.
-            found = self._told(bulletin.study, [(self.ledger.round(id_), tallies)], vacuous=True)
-            known = self._live[study_id] = LiveRound(id_, reports, [each for each in found if each.reports])
+            found = self._told(bulletin.study, [(self.ledger.round(id_), tallies)])
+            known = self._live[study_id] = LiveRound(id_, reports, found)
         return known
 
-    def _told(self, study: StudySpec, answered: list[AnsweredRound], *, vacuous: bool = False) -> list[Estimate]:
+    def _told(self, study: StudySpec, answered: list[AnsweredRound]) -> list[Estimate]:
         """Estimates as the strategy tells them; if it cannot, or is not here, as its queries do."""
         try:
-            return study_estimates(study, self.strategies.get(study.strategy), answered, vacuous=vacuous)
+            return study_estimates(study, self.strategies.get(study.strategy), answered)
         except StrategyError as error:
-            _LOG.warning("study %s: its estimates are told by its queries: %s", study.digest(), error)
-            return study_estimates(study, None, answered, vacuous=vacuous)
+            # Each look would say so again, and anybody may look.
+            if (id_ := study.digest()) not in self._told_by_queries:
+                self._told_by_queries.add(id_)
+                _LOG.warning("study %s: its estimates are told by its queries: %s", id_, error)
+            return study_estimates(study, None, answered)
 
     def _answered(self, study_id: str, length: int) -> Iterator[AnsweredRound]:
         """Rounds of a bulletin with their tallies. Its entries were read strictly when they were written."""

@@ -115,3 +115,42 @@ def test_estimates_are_as_the_strategy_tells_them_or_else_as_they_were_asked(
     monkeypatch.setattr(app, "registry", lambda: Registry(strategies, {}))
     with Service(tmp_path / "data", cap="1") as api:
         assert [each["name"] for each in result(api, study)["estimates"]] == [name]
+
+
+def test_a_strategy_that_cannot_tell_its_estimates_is_logged_once_a_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(app, "registry", lambda: Registry({"mean": replace(MEAN, estimates=failing)}, {}))
+    with Service(tmp_path / "data", cap="2") as api:
+        [token] = api.enrol(1)
+        driver = api.app.state.aggregator.driver
+        for study in (api.study(parameters=USERS), api.study(parameters=USERS)):
+            api.report(study["rounds"][0]["id"], token, 1)
+            for _ in range(3):
+                assert [each.name for each in driver.estimates(study["id"])] == ["mean(value, -1, 1)"]
+        said = [record for record in caplog.records if "told by its queries" in record.message]
+        assert len(said) == 2
+        # The control: a driver that forgets what it said says it again.
+        driver._told_by_queries.clear()
+        driver.estimates(api.get("/v1/studies").json()[0]["id"])
+        assert len([record for record in caplog.records if "told by its queries" in record.message]) == 3
+
+
+@pytest.mark.parametrize("live", [None, 2])
+def test_looks_at_a_running_survey_say_nothing_to_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, live: int | None
+) -> None:
+    survey = registry()["survey"]
+    with Service(tmp_path / "data", cap="2") as api:
+        tokens = api.enrol(12)
+        parameters = {"users": "all", **(survey.small or {})}
+        asked = {"title": "A", "strategy": "survey", "parameters": parameters, "live": live, "simulated": False}
+        study = api.post("/v1/studies", token=api.operator, json=asked).json()
+        driver = api.app.state.aggregator.driver
+        for token in tokens[:8]:
+            assert driver.estimates(study["id"]) == []
+            driver.told(study["id"])
+            api.report(study["rounds"][0]["id"], token, 0)
+        result(api, study)
+        api.get(f"/studies/{study['id']}")
+    assert [record.message for record in caplog.records if record.levelname == "WARNING"] == []

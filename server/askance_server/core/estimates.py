@@ -91,11 +91,14 @@ def study_estimates(
     """
     rounds = list(answered)
 
-    def at(level: float, sums: SumsOfCells = _NO_SUMS, /) -> list[Estimate]:
-        return [each for answers in rounds for each in estimates_of(*answers, level, sums, vacuous=vacuous)]
+    def at(level: float, sums: SumsOfCells = _NO_SUMS, /, *, every: bool = True) -> list[Estimate]:
+        return [each for answers in rounds for each in estimates_of(*answers, level, sums, vacuous=every)]
 
     reports = planning.reports_in(study.parameters)
     told = None if strategy is None else guarded(strategy.on(study.example, reports)).estimates
-    if told is None:
-        return at(LEVEL)
-    return list(told(planning.strategy_parameters(study.parameters), at))
+    if told is None or not rounds:
+        # Before the first answers there is nothing to tell, and no strategy has to be ready for that.
+        return at(LEVEL, every=vacuous)
+    # A strategy knows its questions by their order: it gets each of them, and what nobody answered is left out here.
+    found = told(planning.strategy_parameters(study.parameters), at)
+    return [each for each in found if each.reports or vacuous]

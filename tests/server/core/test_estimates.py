@@ -18,6 +18,7 @@ from askance_protocol.queries.language import Affine, FieldValue, Term
 from askance_protocol.queries.notation import CUT, questions
 from askance_protocol.rounds import PreparedPart, PreparedRound
 from askance_protocol.tally import Tally
+from askance_server.core import planning
 from askance_server.core.estimates import AnsweredRound, estimates_of, study_estimates
 from askance_server.core.estimators import estimate
 from askance_server.core.in_memory import StudyInMemory
@@ -262,6 +263,46 @@ def test_a_strategy_may_name_and_combine_its_estimates() -> None:
 
     assert (mine.name, mine.level, mine.estimate) == ("mine", 0.95, usual.estimate)
     assert mine.low < usual.low < usual.high < mine.high
+
+
+def unready(strategy: Strategy, view: StudyInMemory) -> list[str]:
+    """Where a strategy cannot tell its estimates: after fewer rounds than it asks, or with a part without a report."""
+    rounds, wrong_at = answered(view), list[str]()
+    looks = {f"{number} rounds": rounds[:number] for number in range(len(rounds) + 1)}
+    for number in {0, len(rounds) - 1}:
+        round_, tallies = rounds[number]
+        for part_ in {0, len(tallies) - 1}:
+            some = [Tally(np.zeros_like(each.counts)) if at == part_ else each for at, each in enumerate(tallies)]
+            looks[f"round {number} without part {part_}"] = [*rounds[:number], (round_, some)]
+    for look, some in looks.items():
+        for vacuous in (False, True):
+            try:
+                found = study_estimates(view.study, strategy, some, vacuous=vacuous)
+            except StrategyError:
+                wrong_at.append(look)
+                continue
+            if not all(each.low <= each.estimate <= each.high and (each.reports or vacuous) for each in found):
+                wrong_at.append(look)
+    return wrong_at
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_each_strategy_tells_its_estimates_whatever_has_been_answered(name: str) -> None:
+    view = ended(name)
+    assert study_estimates(view.study, view.strategy, []) == []
+    if view.strategy.on(view.study.example, planning.reports_in(view.study.parameters)).estimates is not None:
+        assert unready(view.strategy, view) == []
+
+
+def test_control_a_strategy_that_counts_on_all_its_rounds_is_found() -> None:
+    def all_rounds(_: Parameters, at: Estimating) -> Sequence[Estimate]:
+        return [each for each, _ in zip(at(0.95), range(known), strict=True)]
+
+    view = ended("masked-parity")
+    known = len(told(view))
+    broken = replace(view.strategy, estimates=all_rounds)
+    assert unready(broken, view)[:2] == ["1 rounds", "1 rounds"]
+    assert "2 rounds" not in unready(broken, view)
 
 
 @pytest.mark.parametrize("returned", [None, [1], [("mine", 0, 0, 0, 0.95, 1)]])
