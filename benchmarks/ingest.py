@@ -116,7 +116,7 @@ def serve(where: str) -> int:
         }
         config = uvicorn.Config(noop(), loop="uvloop", http="httptools", lifespan="on", ws="none", **quiet)
     else:
-        settings = Settings(database=where, cap=CAP)
+        settings = Settings(database=where, cap=CAP, open_limit=10 * MANY)
         config = uvicorn_config(create_app(settings), settings.connection_limit)
     print(listener.getsockname()[1], flush=True)
     uvicorn.Server(config).run([listener])

@@ -60,6 +60,7 @@ class Server:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
+            env=os.environ | {"ASKANCE_OPEN_LIMIT": str(1 << 40)},
         )
         assert self.process.stdout is not None  # noqa: S101 - it is a pipe
         self.port = int(json.loads(self.process.stdout.readline())["url"].rpartition(":")[2])

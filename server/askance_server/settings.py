@@ -131,13 +131,17 @@ class Settings(BaseModel):
     ] = None
     enrolment: Annotated[
         Literal["open", "limited"],
-        Field(description="open: enrolment.token enrols as many as come; or limited: there is none"),
+        Field(description="open: enrolment.token enrols up to open_limit; or limited: there is none"),
     ] = "open"
     queue_limit: Annotated[int, Field(ge=1, description="how many reports may wait to be written")] = 2_000_000
     body_limit: Annotated[int, Field(ge=1 << 10, description="how many bytes a request may have")] = 32 << 20
     """A batch of a million reports in JSON columns has at most 27 MB."""
     study_limit: Annotated[int, Field(ge=1, description="how many studies may run at a time")] = 1_000
     round_limit: Annotated[int, Field(ge=1, le=1_000_000, description="how many rounds a study may have")] = 10_000
+    open_limit: Annotated[
+        int, Field(ge=1, le=1 << 40, description="up to how many users in all enrolment.token enrols")
+    ] = 10_000_000
+    """Many people may hold that token, and each user takes memory. A token of a number has no such limit."""
     user_limit: Annotated[int, Field(ge=1, le=1 << 40, description="how many users may enrol")] = 1_000_000_000
     connection_limit: Annotated[int, Field(ge=1, description="how many connections there may be")] = 10_000
     """Fewer where the process may not have as many descriptors: see `hosting`."""

@@ -320,6 +320,39 @@ def test_users_who_come_at_once_do_not_exceed_the_limit_of_the_server(tmp_path: 
         assert kinds(api) == {"unknown": 4}
 
 
+def test_a_token_without_a_number_enrols_up_to_the_limit_and_the_operator_enrols_more(tmp_path: Path) -> None:
+    with Service(tmp_path / "data", open_limit=5) as api:
+        over = is_problem(enrol(api, api.enrolment, users=6), "enrolment-over")
+        assert over["detail"].startswith("a token without a number enrols up to 5 users here, and 0 are there")
+        assert "askance users token N; or raise ASKANCE_OPEN_LIMIT" in over["detail"]
+        first = enrol(api, api.enrolment, users=5, key=KEY)
+        assert first.status_code == 201
+        is_problem(enrol(api, api.enrolment), "enrolment-over")
+        # A client that asks again gets the answer to its first request.
+        assert enrol(api, api.enrolment, users=5, key=KEY).json() == first.json()
+        assert enrol(api, limited(api, 20), users=20).json()["user"] == 5
+        is_problem(enrol(api, api.enrolment), "enrolment-over")
+    # The control: the setting is what refuses.
+    with Service(tmp_path / "data", open_limit=26) as api:
+        assert enrol(api, api.enrolment).status_code == 201
+        is_problem(enrol(api, api.enrolment), "enrolment-over")
+
+
+def test_many_requests_at_once_do_not_exceed_the_limit_of_the_open_token(tmp_path: Path) -> None:
+    with Service(tmp_path / "data", open_limit=5) as api:
+        answers = api.together([("POST", "/v1/enrolments", api.enrolment, {"json": {"users": 2}})] * 6)
+
+        assert sorted(answer.status_code for answer in answers) == [201, 201, 403, 403, 403, 403]
+
+
+def test_by_default_an_open_token_takes_little_memory(api: Service) -> None:
+    """Ten requests for ten million users took 705 MB: eight bytes a user."""
+    answers = [enrol(api, api.enrolment, users=10_000_000).status_code for _ in range(3)]
+
+    assert answers == [201, 403, 403]
+    assert api.app.state.aggregator.ledger.enrolled() * 8 < 100 << 20
+
+
 # --------------------------------------------------------------------------------------------------------- renewals
 
 

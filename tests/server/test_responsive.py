@@ -86,7 +86,7 @@ def everything_long(api: Service, users: int) -> None:
 @pytest.mark.slow
 def test_no_turn_of_the_loop_takes_long(tmp_path: Path) -> None:
     users = 10_000_000 if os.environ.get("ASKANCE_TORTURE") else 200_000
-    with Service(tmp_path / "data", cap=10**9) as api, turns() as seen:
+    with Service(tmp_path / "data", cap=10**9, open_limit=10**9) as api, turns() as seen:
         for first in range(0, users, 1_000_000):
             everything_long(api, min(users - first, 1_000_000))
 

@@ -36,7 +36,7 @@ from askance_server.api.models import (
     UserCounts,
 )
 from askance_server.auth import AuthError, EnrolmentOverError, EnrolmentToken, ForbiddenError, UserToken
-from askance_server.ledger import StaleEpochError, Ticket, UserKind
+from askance_server.ledger import NoRoomError, StaleEpochError, Ticket, UserKind
 from askance_server.problems import responses
 
 MAX_TOKENS: Final = 10_000
@@ -86,10 +86,20 @@ def _ticket(aggregator: Aggregator, token: EnrolmentToken) -> Ticket | None:
 
 
 def _enrol(aggregator: Aggregator, wanted: NewUsers, kind: UserKind, ticket: Ticket | None) -> Enrolment:
-    cap, most = aggregator.settings.cap, aggregator.settings.user_limit
+    settings = aggregator.settings
+    cap, most = settings.cap, settings.user_limit if ticket else min(settings.open_limit, settings.user_limit)
     # A digest, so that no copy of the ledger tells what brings the tokens of these users.
     key = None if wanted.key is None else hashlib.sha256(_KEY + wanted.key.encode()).hexdigest()[:32]
-    numbers = aggregator.ledger.enrol(wanted.users, cap, kind, ticket=ticket, most=most, key=key)
+    try:
+        numbers = aggregator.ledger.enrol(wanted.users, cap, kind, ticket=ticket, most=most, key=key)
+    except NoRoomError:
+        if most == settings.user_limit:
+            raise
+        what = (
+            f"a token without a number enrols up to {most:,} users here, and {aggregator.ledger.enrolled():,} are there"
+        )
+        remedy = "enrol more with a token of a number: askance users token N; or raise ASKANCE_OPEN_LIMIT"
+        raise EnrolmentOverError(what, remedy=remedy) from None
     count = len(numbers)
     tokens = [aggregator.keys.mint(UserToken(number, 0)) for number in numbers] if count <= MAX_TOKENS else []
     return Enrolment(

@@ -93,7 +93,7 @@ class EnrolmentToken(_JsonPayload):
     """A token to enrol users, until it expires (seconds since 1970) if it does.
 
     One that is limited in number has an id, under which the ledger counts its use, and says for users of which kind it
-    is. One without a number enrols as many as come, of either kind.
+    is. One without a number enrols users of either kind, up to the server's limit.
     """
 
     label: str

@@ -260,11 +260,16 @@ def check_enrolment(count: int, cap: int) -> None:
     whole_micro(cap, where="cap", least=1)
 
 
+class NoRoomError(ProtocolError):
+    """More users than there is room for."""
+
+
 def check_room(enrolled: int, count: int, most: int) -> None:
     """Refuse more users than there is room for."""
     if enrolled + count > most:
         left = max(most - enrolled, 0)
-        raise ProtocolError(f"{count} more are too many", where="users", remedy=f"this server has room for {left} more")
+        remedy = f"this server has room for {left} more"
+        raise NoRoomError(f"{count} more are too many", where="users", remedy=remedy)
 
 
 def check_count(closing: RoundClosed, received: int) -> None:
