@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import httpx
 import numpy as np
@@ -23,7 +23,7 @@ from askance_protocol.queries.language import Constant
 from askance_protocol.reports import ReportBatch, encode_raw
 from askance_protocol.rounds.bulletin import Bulletin, read_entry
 from askance_protocol.schema import BitsField, Schema
-from askance_server.api import studies
+from askance_server.api import studies, version
 from askance_server.auth import GatewayToken, UserToken
 from askance_server.core.strategy import Ask, Asking, Hypothesis, Parameters
 from askance_server.dashboard.assets import assets
@@ -320,8 +320,71 @@ def test_a_body_over_the_limit_is_413_whether_its_length_is_announced_or_not(tmp
                 assert refused.headers["connection"] == "close"
 
 
-def test_a_length_that_is_no_number_is_413_and_not_a_failure(api: Service) -> None:
-    is_problem(api.post("/v1/enrolments", headers={"Content-Length": "-1"}), "body-too-large")
+LENGTHS: Final[dict[str, str]] = {
+    # As it comes, and what it means: a length, or a request that cannot be read.
+    "12": "12",
+    " 12": "12",
+    "12 ": "12",
+    "\t12 \t": "12",
+    "0012": "12",
+    "0" * 5_000 + "12": "12",
+    "1 2": "",
+    "-1": "",
+    "+12": "",
+    "": "",
+    " ": "",
+    "0x10": "",
+    "12,12": "",
+    "1e1": "",
+    "9" * 5_000: "99999999999999999999",
+}
+
+
+def lengths_read(api: Service, study: Json) -> dict[str, dict[str, int]]:
+    """The status of each length on each path, by each kind of body."""
+    [round_] = study["rounds"]
+    raw = {"Content-Type": "application/octet-stream"}
+    paths: dict[str, tuple[str, str, str, dict[str, str], str]] = {
+        "studies": ("POST", "/v1/studies", api.operator, {}, "{}"),
+        "enrolments": ("POST", "/v1/enrolments", api.enrolment, {}, '{"users":-1}'),
+        "reports": ("POST", f"/v1/rounds/{round_['id']}/reports", api.enrol(1)[0], {}, '{"outcome":9}'),
+        "batches": ("POST", f"/v1/rounds/{round_['id']}/batches", study["gateway_token"], {}, "[]          "),
+        "raw batches": ("POST", f"/v1/rounds/{round_['id']}/batches", study["gateway_token"], raw, "too short"),
+        "account": ("GET", "/v1/me", api.enrol(1)[0], {}, ""),
+        "page": ("GET", "/", api.operator, {}, ""),
+    }
+    return {
+        name: {
+            length: api.request(
+                method, path, token=token, content=body, headers={**more, "Content-Length": length}
+            ).status_code
+            for length in LENGTHS
+        }
+        for name, (method, path, token, more, body) in paths.items()
+    }
+
+
+def wrong_lengths(read: dict[str, dict[str, int]]) -> list[tuple[str, str]]:
+    """Paths and lengths that are not read as what they mean."""
+    due = {"12": "12", "": "1 2", "99999999999999999999": "9" * 5_000}
+    return [
+        (name, length)
+        for name, statuses in read.items()
+        for length, meaning in LENGTHS.items()
+        if statuses[length] != statuses[due[meaning]] or (statuses[length] == 400) != (meaning == "")
+    ]
+
+
+def test_a_length_is_read_alike_by_every_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Service(tmp_path / "data", cap="9") as api:
+        api.enrol(3)
+        study = api.study(simulated=True)
+        read = lengths_read(api, study)
+        assert wrong_lengths(read) == []
+        assert {statuses["9" * 5_000] for statuses in read.values()} == {413}
+        # The control: a reader that takes what it cannot read for no length.
+        monkeypatch.setattr(version, "_digits", lambda length: length[:20] if length.isdigit() else b"0")
+        assert wrong_lengths(lengths_read(api, study)) != []
 
 
 @pytest.mark.parametrize("announced", [True, False])

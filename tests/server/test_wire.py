@@ -140,6 +140,13 @@ MALFORMED: Final[dict[str, tuple[int | set[int], bytes]]] = {
     "a length in superscript": (400, post("Content-Length: ²".encode())),
     "a list of lengths": (400, post(b"Content-Length: 5, 5", body=b"hello")),
     "no length": (400, post(b"Content-Length:")),
+    "a blank in a length": (400, post(b"Content-Length: 1 2", body=b"hello hello!")),
+    "a blank behind a length": (401, post(b"Content-Length: 5 ", body=b"hello")),
+    "blanks and tabs around a length": (401, post(b"Content-Length:\t 5 \t", body=b"hello")),
+    "a blank behind the length of a report": (
+        401,
+        request(REPORTS, b"Content-Length: 5\t", method=b"POST", body=b"hello"),
+    ),
     "a length twice": (400, post(b"Content-Length: 5", b"Content-Length: 5", body=b"hello")),
     "two lengths": (400, post(b"Content-Length: 5", b"Content-Length: 6", body=b"hello")),
     "chunks and a length": (400, post(CHUNKED, b"Content-Length: 5", body=b"0\r\n\r\n")),

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from askance_server.aggregator import Aggregator
 from askance_server.api.gate import trust
-from askance_server.api.version import HEADER, VERSION, headers_of
+from askance_server.api.version import HEADER, LENGTH, VERSION, headers_of
 from askance_server.auth import UserToken
 from askance_server.ledger import Ledger, Standing
 
@@ -30,7 +30,7 @@ _Asked: TypeAlias = "tuple[UserToken, asyncio.Future[bytes]]"
 
 _AT_ONCE: Final = 4
 """Turns of the loop whose questions threads may be at."""
-_NEVER_PLAIN: Final = frozenset({b"content-length", b"transfer-encoding", b"expect"})
+_NEVER_PLAIN: Final = frozenset({LENGTH, b"transfer-encoding", b"expect"})
 """Headers of a request that comes with more than a head: such a one is passed on."""
 
 

@@ -25,7 +25,7 @@ from askance_server.api.dependencies import JSON, DigestInPath, GatewayOnly, The
 from askance_server.api.description import BATCH_BODY
 from askance_server.api.gate import BodyLimit, GatedRoute, read_body, trust
 from askance_server.api.models import BatchVerdicts
-from askance_server.api.version import headers_of
+from askance_server.api.version import headers_of, length_of
 from askance_server.auth import ForbiddenError, GatewayToken
 from askance_server.ledger import Ledger, UserKind, Users, Verdict, Verdicts
 from askance_server.problems import OF_VERDICT, ProblemError, responses
@@ -58,10 +58,10 @@ def _plain(scope: Scope) -> GatewayToken | None:
     aggregator: Aggregator = scope["app"].state.aggregator
     try:
         headers = headers_of(scope)
-        length = headers.get(b"content-length", b"")
-        if headers.get(b"content-type") != RAW.encode() or b"expect" in headers or len(length) > len(str(1 << 62)):
+        length = length_of(headers)
+        if headers.get(b"content-type") != RAW.encode() or b"expect" in headers:
             return None
-        if not length.isdigit() or int(length) > aggregator.settings.body_limit:
+        if length is None or length > aggregator.settings.body_limit:
             return None
         token = aggregator.keys.gateway_token(headers.get(b"authorization"))
     except Exception:

@@ -459,7 +459,8 @@ class GuardedProtocol(HttpToolsProtocol):
         """Collect a header; what comes behind the body is counted and not looked at."""
         self._count(len(name) + len(value) + 4)
         if self._in_head:
-            super().on_header(name, value)
+            # The parser cuts off the white space before a value and leaves that behind it (RFC 9110, 5.5).
+            super().on_header(name, value.rstrip(b" \t"))
 
     def _count(self, more: int) -> None:
         self._head_bytes += more

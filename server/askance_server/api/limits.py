@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.datastructures import State
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from askance_server.api.version import HEADER, VERSION, headers_of
+from askance_server.api.version import HEADER, VERSION, headers_of, length_of
 from askance_server.problems import ProblemError, problem_response
 
 
@@ -31,7 +31,7 @@ class Limits:
         except ProblemError as error:
             await problem_response(error.name, error.detail)(scope, receive, speak)
             return
-        if _larger(headers.get(b"content-length", b"0"), self._limit):
+        if (length_of(headers) or 0) > self._limit:
             detail = f"the body is longer than {self._limit} bytes"
             await problem_response("body-too-large", detail)(scope, receive, speak)
         else:
@@ -47,9 +47,3 @@ class Limits:
             await send(message)
 
         return refuse
-
-
-def _larger(length: bytes, limit: int) -> bool:
-    """Whether a length is larger than the limit, or none. Python reads no number of thousands of digits."""
-    significant = length.lstrip(b"0") or b"0"
-    return not length.isdigit() or len(significant) > len(str(limit)) or int(significant) > limit

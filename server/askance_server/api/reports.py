@@ -17,7 +17,7 @@ from askance_server import problems
 from askance_server.aggregator import Aggregator
 from askance_server.api import front
 from askance_server.api.gate import trust
-from askance_server.api.version import headers_of
+from askance_server.api.version import headers_of, length_of
 from askance_server.ledger import NotFoundError, Verdict
 from askance_server.problems import ProblemError
 
@@ -52,7 +52,7 @@ async def _report(scope: Scope, receive: Receive, round_: str) -> front.Given:
         # The ledger is asked for what can be a name only: a database refuses some texts as no text at all.
         raise NotFoundError("there is no such round")
     prepared = await aggregator.round(round_)
-    outcome = _outcome(await _body(receive), prepared.outcomes)
+    outcome = _outcome(await _body(receive, length_of(headers) or 0), prepared.outcomes)
     verdict = await aggregator.committer.submit(round_, token.user, outcome, token.epoch)
     if verdict > Verdict.REPEATED:
         raise ProblemError(problems.OF_VERDICT[verdict])
@@ -60,16 +60,16 @@ async def _report(scope: Scope, receive: Receive, round_: str) -> front.Given:
     return 200, front.JSON, receipt % (prepared.charge_of(token.user), round_.encode(), token.user)
 
 
-async def _body(receive: Receive) -> bytes:
-    """The body, unless it is longer than a report can be."""
-    body = b""
-    while True:
+async def _body(receive: Receive, announced: int) -> bytes:
+    """The body, unless it is longer than a report can be, or says that it will be."""
+    body, more = b"", True
+    while more and max(announced, len(body)) <= MAX_REPORT_BYTES:
         message = await receive()
         body += message.get("body", b"")
-        if len(body) > MAX_REPORT_BYTES:
-            raise ProblemError("body-too-large", f"a report has {MAX_REPORT_BYTES} bytes at most")
-        if not message.get("more_body", False):
-            return body
+        more = message.get("more_body", False)
+    if max(announced, len(body)) > MAX_REPORT_BYTES:
+        raise ProblemError("body-too-large", f"a report has {MAX_REPORT_BYTES} bytes at most")
+    return body
 
 
 def _outcome(body: bytes, outcomes: int) -> int:

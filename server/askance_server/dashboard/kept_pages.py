@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from askance_server.aggregator import Aggregator
-from askance_server.api.version import HEADER, VERSION, headers_of
+from askance_server.api.version import HEADER, LENGTH, VERSION, headers_of
 from askance_server.dashboard.responses import asked, tagged_page
 from askance_server.problems import ProblemError
 from askance_server.public_answers import PublicAnswer, PublicQuestion
@@ -43,7 +43,7 @@ def _kept(scope: Scope) -> Response | None:
     if not isinstance(answer, PublicAnswer):
         return None
     try:
-        if b"content-length" in headers_of(scope):
+        if LENGTH in headers_of(scope):
             return None
     except ProblemError:
         return None
