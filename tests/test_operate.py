@@ -298,6 +298,30 @@ def test_the_server_s_unit_waits_until_it_answers_and_starts_it_again() -> None:
     assert (service["Type"], service["Restart"], service["StateDirectory"]) == ("notify", "on-failure", "askance")
 
 
+def memory_faults(text: str) -> list[str]:
+    """What of the memory that the unit gives a server is not as measured, or not as in compose."""
+    given = re.fullmatch(r"(\d+)G", unit(text)["Service"].get("MemoryMax", ""))
+    if given is None:
+        return ["no MemoryMax"]
+    size = json.loads((ROOT / "docs" / "performance" / "measured.json").read_text("utf-8"))["runs"]["server_size"][
+        "said"
+    ]
+    measured, most = size["figures"]["megabytes_asked"]["median"], int(given[1]) * 1024
+    found = [] if 3 * measured <= most <= 5 * measured else [f"{most} MB of {measured} measured"]
+    if size["users"] < Settings().open_limit:
+        found.append("enrolment.token enrols more users than were measured")
+    compose = re.search(r"mem_limit: (\d+)g", (ROOT / "docker-compose.yml").read_text("utf-8"))
+    return found if compose is not None and compose[1] == given[1] else [*found, "compose gives another"]
+
+
+def test_the_unit_bounds_the_server_s_memory_by_what_was_measured() -> None:
+    text = (ROOT / "docs" / "operate" / "askance.service").read_text("utf-8")
+    assert memory_faults(text) == []
+    # The controls.
+    assert memory_faults(text.replace("MemoryMax", "MemoryMin")) == ["no MemoryMax"]
+    assert len(memory_faults(text.replace("MemoryMax=1G", "MemoryMax=9G"))) == 2
+
+
 def settings_faults(text: str, folder: Path) -> list[str]:
     """What the settings that the units share do not say, or say wrongly: those that are commented out, too."""
     file = folder / "askance.toml"

@@ -234,7 +234,7 @@ def test_a_bomb_is_refused_within_300_megabytes_and_10_seconds(tmp_path: Path, f
     for each in found:
         assert each["said"] not in {"accepted", "died", "MemoryError"}, each
         assert each["peak"] <= bombs.LIMIT, each
-    figures("bombs", bombs=len(found), most_megabytes=max(each["peak"] for each in found), accepted=0)
+    figures("bombs", refused=len(found), megabytes_at_most=max(each["peak"] for each in found))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak of a process's memory is read from /proc")
