@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar, cast
@@ -140,12 +139,12 @@ def read_enrolled(body: bytes) -> Enrolled:
 
 def read_document(body: bytes) -> JsonObject:
     """Read any JSON object, which may have fractions in it."""
-    return _object(json.loads(body), None)
+    return _object(canonical.loads_with_fractions(body, limit=len(body)), None)
 
 
 def read_documents(body: bytes) -> list[JsonObject]:
     """Read a list of JSON objects."""
-    return [_object(each, None) for each in _list(json.loads(body))]
+    return [_object(each, None) for each in _list(canonical.loads_with_fractions(body, limit=len(body)))]
 
 
 def read_problem(status: int, body: bytes) -> Problem:
