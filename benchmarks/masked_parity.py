@@ -79,7 +79,6 @@ CURVE: Final = tuple(
 )
 """About where so many rounds do."""
 COMPARED: Final = (
-    Goal(TWO_ROUNDS, 64, 800_000),
     Goal(NONINTERACTIVE, 8, 29_000, by_tallies=False),
     Goal(POOLED, 16, 14_000),
     Goal(POOLED, 16, 14_000, by_tallies=False),
@@ -88,10 +87,16 @@ COMPARED: Final = (
 SMALL: Final = (
     *(Goal(UNTIL_SURE, d, users) for d, users in ((32, 66_000), (16, 13_000), (8, 2_800))),
     *(Goal(POOLED, d, users) for d, users in ((32, 69_000), (16, 14_000), (8, 3_400))),
-    *(Goal(TWO_ROUNDS, d, users) for d, users in ((32, 172_000), (16, 37_500), (8, 8_000))),
     Goal(NONINTERACTIVE, 8, 13_805, by_tallies=False),
 )
 """About where each does in small dimensions."""
+
+
+EXACTLY_TWO: Final = (
+    *(Goal(TWO_ROUNDS, d, users) for d, users in ((8, 8_000), (16, 37_500), (32, 172_000), (64, 760_000))),
+    *(Goal(POOLED, d, users, 2) for d, users in ((8, 5_400), (16, 19_500), (32, 84_000), (64, 385_000))),
+)
+"""About where exactly two rounds do: found on other seeds, and measured on `FRESH` ones."""
 
 
 class GoalTask(NamedTuple):
@@ -118,6 +123,7 @@ def main() -> int:
         "curve": [GoalTask(goal, more) for goal in CURVE],
         "small": [GoalTask(goal, few) for goal in SMALL],
         "compared": [GoalTask(goal, few) for goal in COMPARED],
+        "two_rounds": [GoalTask(goal, FRESH) for goal in EXACTLY_TWO],
     }
     tasks = {task.key: task for group in groups.values() for task in group}
     found = dict(zip(tasks, measured_tasks(row, tasks, chosen), strict=True))

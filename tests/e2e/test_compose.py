@@ -23,7 +23,6 @@ from tests.harness.ports import lasting_port
 CLIENTS = [f"client-{number}" for number in range(1, 5)]
 DOCKERFILES = ["server/Dockerfile", "client/Dockerfile"]
 ROOMS = ["client", "server"]
-LEARNERS = ["masked-parity-pooled", "masked-parity-noninteractive"]
 SPENT = "the users of this server have spent their ε"
 
 
@@ -113,8 +112,9 @@ def test_what_ends_stays_ended_and_what_fails_begins_again(model: dict[str, Any]
 
 def test_variables_change_users_budget_and_port_everywhere() -> None:
     services = resolved(ASKANCE_DEMO_USERS="400", ASKANCE_DEMO_CAP="6", ASKANCE_DEMO_PORT="9090")["services"]
-    for name in [*CLIENTS, "demo"]:
+    for name in CLIENTS:
         assert "--users=400" in command_of(services[name])
+    assert "--live-users=400" in command_of(services["demo"])
     assert {service["environment"]["ASKANCE_CAP"] for name, service in services.items() if name == "server"} == {"6"}
     assert all("--cap=6" in command_of(services[name]) for name in CLIENTS)
     assert services["server"]["ports"][0]["published"] == "9090"
@@ -197,7 +197,7 @@ class Absent(MetaPathFinder):
 sys.meta_path.insert(0, Absent())
 import askance_lab.commands.client, askance_lab.commands.fleet, askance_lab.commands.demo
 from askance_lab.experiments.second_round import ConceptTask, conclude, learn_in_process
-from askance_lab.experiments.separation.measurement import LEARNERS
+from askance_lab.experiments.second_round import LEARNERS
 learned = [learn_in_process(ConceptTask(8, "1", 100), learner, 1, 1) for learner in LEARNERS]
 shown = conclude(ConceptTask(8, "1", 100), learned)
 assert learned[0].truth and shown.needed.at_once_limit and shown.higher[0].measured
@@ -270,12 +270,12 @@ def test_the_demo_goes_on_after_an_interruption_and_comes_up_again_until_the_bud
         assert (metric(stand_in, "askance_users"), finished(stand_in)) == (1000, studies)
         stand_in.stop()
     table = stand_in.output("demo")
-    for name in ("in rounds", "at once"):
-        row = rf"^{name} +(right|wrong, error [.0-9]+) +[0-9,]+ users, [1-6] rounds? +r = [01]{{8}}, a = [01]$"
+    for name in ("two rounds", "one round"):
+        row = rf"^{name} +(right|wrong, error [.0-9]+) +[0-9,]+ users, [12] rounds? +r = [01]{{4}}, a = [01]$"
         assert re.search(row, table, re.MULTILINE), table
     assert table.startswith(f"in a browser: http://127.0.0.1:{stand_in.port}/"), "the first address is a page"
     assert f"every endpoint: http://127.0.0.1:{stand_in.port}/docs" in table
-    assert "of 6 (" in " ".join(table.split()), "six concepts, of which one was asked over HTTP"
+    assert "of 5 concepts" in " ".join(table.split()), "six concepts, of which one was asked over HTTP"
     assert "answered 250" in stand_in.output("client-4")
 
     # A learner that is sure early leaves users who can still pay: the next `up` asks them, and them alone.
@@ -291,4 +291,4 @@ def test_the_demo_goes_on_after_an_interruption_and_comes_up_again_until_the_bud
     assert refused
     shown = " ".join(stand_in.output("demo").split())
     assert "nothing learned: needs 1 user who can still pay ε = 1, and 0 are left" in shown, shown
-    assert "of 5 (" in shown, "what was learned in its own process is shown all the same"
+    assert "of 5 concepts" in shown, "what was learned in its own process is shown all the same"

@@ -1,10 +1,11 @@
-"""`askance demo`: what a second round is worth, shown on many concepts; the last of them live, over HTTP.
+"""`askance demo`: what a second round is worth, shown on many concepts; one more live, over HTTP.
 
-Two learners of MASKED-PARITY answer for the same users, each at ε = 1: A_MP, which asks in rounds, and the strongest
-strategy here that asks everything at once (KLNRS11, §5.3). One concept tells little, as a guess is right half of the
-time. So all concepts but one are learned in this process, by the server's own plans and the users' own channels; for
-the last there is a server, and client processes in which each user has a wallet of her own. With `--server` it conducts
-clients that run elsewhere.
+Two learners of MASKED-PARITY ask the same users, each at ε = 1: A_MP in exactly two rounds, and the strongest strategy
+here that asks everything in one (KLNRS11, §5.3). One concept shows little, as a guess is right half of the time. So all
+concepts but one are learned in this process, by the server's own plans and the users' own channels, where two rounds
+win: d = 16, 40,000 users. For the last there is a server, and client processes in which each user has a wallet. It is
+smaller, because each of its users is real work, and shows the protocol. With `--server` the demo conducts clients that
+run elsewhere.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
@@ -43,24 +44,30 @@ from askance_lab.commands.shared.scratch import ScratchFolder, ended_in_order, s
 from askance_lab.commands.shared.second_round_text import (
     concept_text,
     conclusion,
+    contradiction_text,
     error_grid,
     introduction,
     learner_lines,
+    live_text,
     mean_bars,
     quarter_note,
 )
 from askance_lab.commands.shared.window import NARROW
+from askance_lab.evaluation.proportion import Proportion
 from askance_lab.experiments.second_round import (
     FAILURE,
+    LEARNERS,
     ConceptResult,
     ConceptTask,
     SecondRound,
     check_task,
     conclude,
+    contradicts,
+    how_often,
     learn_in_process,
+    name_by_rounds,
     truth_of,
 )
-from askance_lab.experiments.separation.measurement import LEARNERS, name_of
 from askance_lab.remote.child import COMMAND
 from askance_lab.remote.local_server import LocalServer, how, local_server
 from askance_lab.remote.management import entries_of
@@ -79,6 +86,10 @@ from askance_server.core.export import export_files
 from askance_server.strategies.registry import registry
 
 SCHEMA_VERSION: Final = 1
+_IN_PROCESS: Final = (16, 40_000)
+"""d and users where two rounds win: `askance separation --table` has what they need."""
+_LIVE: Final = (4, 3000)
+"""d and users that a server and its clients do within seconds."""
 _SECONDS: Final = 600
 _POLL: Final = 0.2
 _COMMAND: Final = (*COMMAND, "fleet", "--json")
@@ -95,6 +106,9 @@ class DemoOptions:
     """Options of the command line."""
 
     task: ConceptTask
+    """Of the concepts that are learned in this process."""
+    live: ConceptTask
+    """Of the one that is learned over HTTP."""
     concepts: int
     seed: int
     clients: int
@@ -120,15 +134,38 @@ class DemoResult:
 @app.command(
     epilog=examples(
         "askance demo",
-        "askance demo --users 14000 --d 16 --concepts 20",
+        "askance demo --users 8000 --d 8 --concepts 100",
         "askance demo --server http://127.0.0.1:8080 --operator-token askance-data/operator.token --json",
     )
 )
 def demo(
     users: Annotated[
-        int, typer.Option("--users", min=100, max=1_000_000, help="Number of users of each concept.")
-    ] = 3000,
-    d: Annotated[int, typer.Option("--d", min=2, max=64, help="Number of bits of an example, a power of two.")] = 8,
+        int | None,
+        typer.Option(
+            "--users",
+            min=100,
+            max=1_000_000,
+            help="Number of users of each concept.  [default: 40000; of the live one 3000]",
+        ),
+    ] = None,
+    d: Annotated[
+        int | None,
+        typer.Option(
+            "--d",
+            min=2,
+            max=64,
+            help="Number of bits of an example, a power of two.  [default: 16; of the live concept 4]",
+        ),
+    ] = None,
+    live_users: Annotated[
+        int | None,
+        typer.Option(
+            "--live-users",
+            min=100,
+            max=1_000_000,
+            help="Number of users of the live concept.  [default: 3000, or as --users]",
+        ),
+    ] = None,
     epsilon: EpsilonOption = "1",
     concepts: Annotated[
         int, typer.Option("--concepts", min=1, max=1000, help="Number of concepts that both learners learn.")
@@ -176,11 +213,15 @@ def demo(
 ) -> None:
     """Show what a second round is worth: two learners, many concepts, the same users.
 
-    One learner asks in rounds, the other asks everything at once. The errors of both on each concept are shown, what
-    follows from them, and the number of users that no learner at once can do without.
+    One learner asks in two rounds, the other one in one round. You see the errors of both on each concept, what follows
+    from them, and the number of users that no learner in one round can do without. The last concept is live: a small
+    one, over a server and its clients.
     """
-    asked = DemoOptions(ConceptTask(d, epsilon, users), concepts, seed, clients, as_json, time.monotonic(), export)
-    check_task(asked.task)
+    task = ConceptTask(d or _IN_PROCESS[0], epsilon, users or _IN_PROCESS[1])
+    live = ConceptTask(d or _LIVE[0], epsilon, live_users or users or _LIVE[1])
+    asked = DemoOptions(task, live, concepts, seed, clients, as_json, time.monotonic(), export)
+    for each in (asked.task, asked.live):
+        check_task(each)
     if export is not None:
         _make_export(export)
     with ended_in_order():
@@ -254,7 +295,7 @@ def _clients(asked: DemoOptions, found: LocalServer, folder: ScratchFolder) -> G
     with contextlib.ExitStack() as stack:
         try:
             for number in range(asked.clients):
-                begin, end = (asked.task.users * k // asked.clients for k in (number, number + 1))
+                begin, end = (asked.live.users * k // asked.clients for k in (number, number + 1))
                 options = _options(asked, found, folder.path / f"client-{number}", range(begin, end))
                 log = stack.enter_context((_log_of(folder.path, number)).open("w"))
                 fleet.append(
@@ -355,7 +396,7 @@ async def _conduct(shown: Shown, url: str, token: str, going: Mapping[str, str])
     """Wait for the users, then open one study after the other, but those that go on; as it ends each is shown."""
     asked = shown.asked
     async with Server(url) as server:
-        await _enrolled(server, asked.task.users)
+        await _enrolled(server, asked.live.users)
         shown.begin_live()
         for learner in LEARNERS:
             try:
@@ -363,7 +404,7 @@ async def _conduct(shown: Shown, url: str, token: str, going: Mapping[str, str])
             except TooFewUsersThereError as error:
                 shown.refuse(learner, error)
                 continue
-            with _bar(f"{name_of(learner)}: reports", asked.task.users) as bar:
+            with _bar(f"{name_by_rounds(learner)}: reports", asked.live.users) as bar:
                 end = await ended(BulletinReader(server, study), bar.at)
                 bar.at(sum(end.received))
                 bar.end()
@@ -373,7 +414,7 @@ async def _conduct(shown: Shown, url: str, token: str, going: Mapping[str, str])
 
 
 async def _opened(server: Server, token: str, asked: DemoOptions, learner: str) -> str:
-    return (await create(server, token, learner, asked.task.parameters, _title(learner))).id
+    return (await create(server, token, learner, asked.live.parameters, _title(learner))).id
 
 
 def _title(learner: str) -> str:
@@ -458,10 +499,10 @@ class Shown:
 
     def begin_live(self) -> None:
         """Say whose answers are waited for now."""
-        number, users = self.asked.clients, self.asked.task.users
+        number = self.asked.clients
         where = f"{number} client process{'es' if number > 1 else ''}" if self.own else "the fleets"
-        said = f"concept {self._live}, live: a server, {where}, {users:,} users with a wallet each"
-        self._print("", Text(said, "bold"))
+        self._print("", Text(f"concept {self._live}, live: a server and {where}", "bold"))
+        self._print(*live_text(self.asked.live, "over HTTP", self._width))
 
     def refuse(self, learner: str, error: AskanceError) -> None:
         """Note that the server opened no study, as too few users can pay."""
@@ -479,7 +520,7 @@ class Shown:
     def _learned(
         self, learner: str, hypothesis: Mapping[str, Any], users: int, rounds: int, reason: str
     ) -> ConceptResult:
-        seed, truth = self.asked.seed, truth_of(self.asked.task, self.asked.seed)
+        seed, truth = self.asked.seed, truth_of(self.asked.live, self.asked.seed)
         return ConceptResult(self._live, seed, learner, truth, dict(hypothesis), users, rounds, reason)
 
     def _seconds(self) -> float:
@@ -488,19 +529,21 @@ class Shown:
     def end(self, clients: Mapping[str, Counter[str]]) -> Exit:
         """Say what follows from all of it; the exit code."""
         live = [each for each in self.results if each.learned.concept == self._live]
-        others = self._asked_of_others(live)
-        counted = [each for each in self.results if others is None or each.learned.concept != self._live]
-        shown = conclude(self.asked.task, [each.learned for each in counted])
+        several = [each.learned for each in self.results if each.learned.concept != self._live]
+        # One live concept is all that there is where one was asked for; else its users are others.
+        shown = conclude(self.asked.task, several) if several else conclude(self._answered(live), _learned(live))
+        often = self._often(live, shown) if several else None
         if self.asked.as_json:
-            typer.echo(json.dumps(self._document(shown, clients)))
+            typer.echo(json.dumps(self._document(shown, clients, often)))
         else:
-            self._print(f"{'':11}the truth: {concept_text(truth_of(self.asked.task, self.asked.seed))}")
+            self._print(f"{'':11}the truth: {concept_text(truth_of(self.asked.live, self.asked.seed))}")
             self._print(*_spent(live, clients))
-            if others is not None:
-                users = f"{self.asked.task.users:,}"
-                self._print(f"{'':11}asked were {others:,} users, not {users}: it is left out below")
             if shown is not None:
-                self._print("", *mean_bars(shown), *quarter_note(shown, self._width))
+                if often is not None:
+                    self._print("", *contradiction_text(self._answered(live), often, self._width))
+                which = f"concepts 1 to {len(several) // 2}" if several else f"concept {self._live}"
+                self._print("", Text(f"what follows from {which}", "bold"))
+                self._print(*mean_bars(shown), *quarter_note(shown, self._width))
                 self._print("", *conclusion(shown, self._width))
             self._print(*self._addresses(live))
         if any(each.refused for each in live):
@@ -512,14 +555,16 @@ class Shown:
         ends = [each.end for each in live if each.end is not None and each.end.state is not StudyState.FINISHED]
         return exit_of_cause(ends[0].cause, finished=False) if ends else Exit.OK
 
-    def _asked_of_others(self, live: Sequence[DemoResult]) -> int | None:
-        """How many users answered live, if not as many as in this process: some had no ε left, or more are there.
+    def _answered(self, live: Sequence[DemoResult]) -> ConceptTask:
+        """The live task with the users who answered: some had no ε remaining, or more are there than were named."""
+        users = [each.learned.users for each in live if each.end is not None]
+        return replace(self.asked.live, users=max(users, default=self.asked.live.users))
 
-        Only the learner at once asks everybody.
-        """
-        once = [each for each in live if each.end is not None and each.learned.learner == LEARNERS[1]]
-        wrong = [each.learned.users for each in once if each.learned.users != self.asked.task.users]
-        return wrong[0] if wrong else None
+    def _often(self, live: Sequence[DemoResult], shown: SecondRound | None) -> Proportion | None:
+        """How often one such concept contradicts the conclusion; None where this one does not."""
+        if shown is None or not contradicts(_learned(live), shown):
+            return None
+        return how_often(self._answered(live), shown, self.asked.seed)
 
     def _addresses(self, live: Sequence[DemoResult]) -> list[str]:
         """Where to look at it: nowhere, if the server is gone when somebody reads this."""
@@ -528,7 +573,8 @@ class Shown:
             return []
         server = "" if self.url == DEFAULT_SERVER else f" --server {self.url}"
         shows = [
-            f"  askance study show {each.study[:12]}{server}  ({name_of(each.learned.learner)})" for each in opened
+            f"  askance study show {each.study[:12]}{server}  ({name_by_rounds(each.learned.learner)})"
+            for each in opened
         ]
         return [
             "",
@@ -540,7 +586,9 @@ class Shown:
             "  askance study verify demo",
         ]
 
-    def _document(self, shown: SecondRound | None, clients: Mapping[str, Counter[str]]) -> dict[str, Any]:
+    def _document(
+        self, shown: SecondRound | None, clients: Mapping[str, Counter[str]], often: Proportion | None
+    ) -> dict[str, Any]:
         asked = self.asked
         return {
             "schema_version": SCHEMA_VERSION,
@@ -549,9 +597,16 @@ class Shown:
             "epsilon": asked.task.epsilon,
             "users": asked.task.users,
             "concepts": asked.concepts,
-            "truth": dict(truth_of(asked.task, asked.seed)),
+            "truth": dict(truth_of(asked.live, asked.seed)),
             "learners": [self._row(each, clients) for each in self.results],
             "conclusion": None if shown is None else shown.sentence,
+            "live": {
+                "d": asked.live.d,
+                "users": asked.live.users,
+                "contradicts": often is not None,
+                "studies": None if often is None else often.total,
+                "studies_that_contradict": None if often is None else often.count,
+            },
             "separation": None if shown is None else _separation(shown),
             "limit": None if shown is None else _limit(shown),
         }
@@ -566,6 +621,8 @@ class Shown:
         return {
             "concept": learned.concept,
             "learner": learned.learner,
+            "strategy": learned.learner,
+            "d": (self.asked.live if live else self.asked.task).d,
             "over": "http" if live else "process",
             "seed": learned.seed,
             "truth": dict(learned.truth),
@@ -592,6 +649,10 @@ def first_page(url: str) -> str:
     return "/docs"
 
 
+def _learned(results: Sequence[DemoResult]) -> list[ConceptResult]:
+    return [each.learned for each in results]
+
+
 def _spent(live: Sequence[DemoResult], clients: Mapping[str, Counter[str]]) -> list[str]:
     """What a user paid for it, and whether a wallet refused."""
     charge = max((each.end.charge for each in live if each.end is not None), default=0)
@@ -605,6 +666,9 @@ def _spent(live: Sequence[DemoResult], clients: Mapping[str, Counter[str]]) -> l
 def _separation(shown: SecondRound) -> dict[str, Any]:
     many, once = shown.right
     return {
+        "in_rounds": shown.in_rounds.learner,
+        "most_rounds": max(shown.in_rounds.rounds),
+        "at_once": shown.at_once.learner,
         "right_in_rounds": many.with_interval,
         "right_at_once": once.with_interval,
         "concepts": many.total,
@@ -617,7 +681,7 @@ def _separation(shown: SecondRound) -> dict[str, Any]:
 
 def _limit(shown: SecondRound) -> dict[str, Any]:
     return {
-        "kind": "lower limit for every learner at once, one report of each user; proved, and nothing assumed",
+        "kind": "lower limit for every learner in one round, one report of each user; proved, and nothing assumed",
         "theorem": "at-once-proved",
         "success": 1 - FAILURE,
         "at_once": shown.needed.at_once_limit,

@@ -1,4 +1,4 @@
-"""`askance separation`: measure what is learned in rounds and not at once, draw it, and say what it shows."""
+"""`askance separation`: measure learners in many rounds, in two and in one; draw it, and say what it shows."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def separation(
             "--learner",
             metavar="NAME",
             autocompletion=STRATEGIES,
-            help="Strategy to measure; may be given again.  [default: the pooled learner, and the one at once]",
+            help="Strategy to measure; may be given again.  [default: one of many rounds, one of two, one of one]",
         ),
     ] = None,
     out: Annotated[
@@ -91,14 +91,15 @@ def separation(
         bool,
         typer.Option(
             "--table",
-            help="Measure nothing: print the limits for every learner at once beside what was measured in rounds.",
+            help="Measure nothing: print users measured in two rounds and in more, and the limits of one round.",
         ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure how often MASKED-PARITY is learned in two rounds, and how often at once, from the same numbers of users.
+    """Measure how often MASKED-PARITY is learned in many rounds, in two and in one.
 
-    KLNRS11, §5.3: what two rounds learn from few users takes one round exponentially many.
+    Each learner gets the same numbers of users, and each row says its strategy and the rounds that it took. KLNRS11,
+    §5.3: one round takes exponentially many users, and two rounds do not.
     """
     if table:
         dimensions = limits.DIMENSIONS if d == _DIMENSIONS else sorted({*read_numbers(d, "--d", least=1)})
@@ -130,7 +131,11 @@ def _echo_limits(users: Sequence[limits.SeparationUsers], *, as_json: bool) -> N
         remedy = "choose d up to 256 and ε below 20"
         raise UsageError("are beyond what the limits are computed for", where="--d, --epsilon", remedy=remedy)
     if as_json:
-        found = {"schema_version": SCHEMA_VERSION, "limits": [each.to_json() for each in users]}
+        found = {
+            "schema_version": SCHEMA_VERSION,
+            "rows": [row for each in users for row in each.rows()],
+            "limits": [each.to_json() for each in users],
+        }
         typer.echo(json.dumps(found))
         return
     words = [line for each in limits.WORDS for line in wrapped(each)]
@@ -139,14 +144,16 @@ def _echo_limits(users: Sequence[limits.SeparationUsers], *, as_json: bool) -> N
         # As documents have it: what its columns are about stands above them.
         typer.echo(plain)
         return
-    echo_table(plain, limits.HEAD, limits.rows(users), below=words)
+    echo_table(plain, limits.HEAD, limits.rows(users))
+    echo_table("", limits.LIMITS, limits.limit_rows(users), below=words)
 
 
 def _echo(points: Sequence[SeparationPoint], out: Path) -> None:
     cells = rows(points)
     lines = [
-        f"{d:>4} {users:>11}  {learner:<12}{right:>12}  {interval:<14}{error:>11}"
-        for d, users, learner, right, interval, error in (HEAD, *cells)
+        f"{d:>4}{users:>11}  {learner:<29}{rounds:>6}{right:>9}  {interval:<13}{error:>6}"
+        for d, users, learner, rounds, right, interval, error in (HEAD, *cells)
     ]
-    below = ["", *verdict(points), f"report: {out / 'report.html'}"]
+    said = [line for each in verdict(points) for line in wrapped(each)]
+    below = ["", *said, f"report: {out / 'report.html'}"]
     echo_table("\n".join([*lines, *below]), HEAD, cells, below=below)

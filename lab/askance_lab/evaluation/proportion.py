@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -40,6 +41,17 @@ class Proportion:
     def with_interval(self) -> tuple[float, float, float]:
         """Share and both ends of its interval, as reports list them."""
         return (self.rate, *self.interval)
+
+
+def chance_of_fewer(few: Proportion, many: Proportion) -> float:
+    """Fisher's exact test, one-sided: how likely so few successes, or fewer, were if both probabilities were equal.
+
+    The successes of both together are given; which of the trials they fell on is then by lot (hypergeometric).
+    """
+    successes, trials = few.count + many.count, few.total + many.total
+    ways = range(max(0, successes - many.total), few.count + 1)
+    found = sum(math.comb(few.total, k) * math.comb(many.total, successes - k) for k in ways)
+    return found / math.comb(trials, successes)
 
 
 def difference_interval(first: Proportion, second: Proportion) -> tuple[float, float]:

@@ -53,6 +53,8 @@ class SuccessRate:
     """Users who gave a report, on average."""
     rounds: float
     """Rounds, on average."""
+    most_rounds: int
+    """Rounds of the study that took the most."""
 
     def to_json(self) -> dict[str, Any]:
         """For a report."""
@@ -64,6 +66,7 @@ class SuccessRate:
             "interval": [round(end, 4) for end in self.right.interval],
             "mean_asked": round(self.asked),
             "mean_rounds": round(self.rounds, 2),
+            "rounds": self.most_rounds,
         }
 
 
@@ -122,7 +125,8 @@ def measure(learner: LearnerTrial, users: int, seeds: Sequence[int], engine: Eng
     """Run the learner with this number of users, once for each seed."""
     ended = run_trials(learner, users, seeds, engine)
     asked, rounds = (sum(values) / len(ended) for values in ([e.asked for e in ended], [e.rounds for e in ended]))
-    return SuccessRate(users, Proportion(sum(e.success for e in ended), len(ended)), asked, rounds)
+    right = Proportion(sum(e.success for e in ended), len(ended))
+    return SuccessRate(users, right, asked, rounds, max(e.rounds for e in ended))
 
 
 @dataclass(frozen=True, slots=True)

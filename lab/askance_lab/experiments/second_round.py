@@ -1,4 +1,4 @@
-"""What a second round is worth: two learners of MASKED-PARITY on several concepts, what came of it, and the limit.
+"""What a second round is worth: a learner in two rounds and one in one, on several concepts, and the limit.
 
 A concept is drawn for each population anew, so one concept is one trial: a learner that has to guess the mask bit is
 right on half of them. KLNRS11, §5.3.
@@ -14,18 +14,25 @@ from typing import Any, Final
 from askance_lab.data.made_up import made_up
 from askance_lab.evaluation.exact import exact_error
 from askance_lab.evaluation.proportion import Proportion, difference_interval
-from askance_lab.experiments.separation.measurement import BLIND, LEARNERS, SeparationPoint
-from askance_lab.experiments.separation.users import FAILURE, measured_users
+from askance_lab.experiments.separation.measurement import (
+    BLIND,
+    NONINTERACTIVE,
+    TWO_ROUNDS,
+    SeparationPoint,
+    name_of,
+)
+from askance_lab.experiments.separation.users import FAILURE, separation_users
 from askance_lab.oracles.local import LocalReports, study_for
 from askance_lab.oracles.shared.oracle import run
-from askance_lab.theory.limits import users_at_once_proved
 from askance_lab.theory.masked_parity import users_masked_parity_pooled
 from askance_protocol.budget import charge_from_text, to_text
-from askance_protocol.errors import AskanceError, Code, ProtocolError
+from askance_protocol.errors import AskanceError, Code
 from askance_protocol.parameters import Parameters
 from askance_server.core.study import check_answerable
 from askance_server.strategies.registry import registry
 
+LEARNERS: Final = (TWO_ROUNDS, NONINTERACTIVE)
+"""Exactly two rounds, and the best strategy here of one."""
 HIGHER: Final = (16, 32, 64)
 """Dimensions that are told beside the one that was shown."""
 
@@ -100,9 +107,14 @@ def learn_in_process(task: ConceptTask, learner: str, concept: int, seed: int) -
 # ------------------------------------------------------------------------------------------------------ what came of it
 
 
+def name_by_rounds(learner: str) -> str:
+    """A learner by the rounds that its strategy declares; `SecondRound` says those that were measured."""
+    return {1: "one round", 2: "two rounds"}[registry()[learner].rounds]
+
+
 @dataclass(frozen=True, slots=True)
 class RoundsAndLimit:
-    """Users for one dimension: so many suffice in rounds, and with fewer than so many nobody succeeds at once."""
+    """Users for one dimension: enough in two rounds, and what no learner in one round can do without."""
 
     d: int
     in_rounds: int
@@ -114,13 +126,13 @@ class RoundsAndLimit:
 
 @dataclass(frozen=True, slots=True)
 class SecondRound:
-    """What both learners came to on the concepts whose errors are known."""
+    """What the learner in two rounds and the one in one came to on the concepts whose errors are known."""
 
     task: ConceptTask
     in_rounds: SeparationPoint
     at_once: SeparationPoint
     asked: Sequence[int]
-    """Users that the learner in rounds asked, for each concept."""
+    """Users that the learner in two rounds asked, for each concept."""
 
     @property
     def right(self) -> tuple[Proportion, Proportion]:
@@ -138,14 +150,22 @@ class SecondRound:
         """The conclusion."""
         many, once = self.right
         difference, low, high = (100 * share for share in self.difference)
-        learned = f"in rounds {many.count} of {many.total} concepts were learned, at once {once.count} of {once.total}"
+        first, other = (name_of([point], point.learner) for point in (self.in_rounds, self.at_once))
+        learned = f"{first} learned {many.count} of {many.total} concepts, {other} {once.count} of {once.total}"
         # An interval is shown as wide as it is: its ends are rounded outwards.
         interval = f"{difference:+.0f} points, {math.floor(low):+d} to {math.ceil(high):+d} at 95 %"
+        setting = f"d = {self.task.d}, {self.task.users:,} users; {interval}"
         if low > 0:
-            return f"A second round is worth it: {learned} ({interval})."
+            return f"A second round is worth it: {learned} ({setting})."
         if high < 0:
-            return f"Here asking at once was better: {learned} ({interval})."
-        return f"No difference is shown: {learned} ({interval})."
+            return f"Here one round was better: {learned} ({setting})."
+        return f"No difference is shown: {learned} ({setting})."
+
+    @property
+    def sign(self) -> int:
+        """1 where two rounds are better, -1 where one is, 0 where no difference is shown."""
+        _, low, high = self.difference
+        return (low > 0) - (high < 0)
 
     @property
     def needed(self) -> RoundsAndLimit:
@@ -171,29 +191,46 @@ def _right(point: SeparationPoint) -> Proportion:
 
 def users_needed(d: int, epsilon: str) -> RoundsAndLimit:
     """Users for one dimension, to be right 19 times in 20."""
-    measured, level = measured_users().get((d, to_text(charge_from_text(epsilon)))), float(epsilon)
+    known, level = separation_users(d, to_text(charge_from_text(epsilon))), float(epsilon)
+    measured = None if known is None else known.two_rounds
     formula = users_masked_parity_pooled(dimension=d, epsilon=level, failure=FAILURE)
-    try:
-        limit = users_at_once_proved(dimension=d, epsilon=level, failure=FAILURE)
-    except ProtocolError:  # beyond some ε nothing is private any more
-        limit = None
+    # Beyond some ε nothing is private any more, and no limit is known.
+    limit = None if known is None else known.at_once_proved
     return RoundsAndLimit(d, formula if measured is None else measured.users, measured is not None, limit)
 
 
 def conclude(task: ConceptTask, results: Sequence[ConceptResult]) -> SecondRound | None:
     """What came of it, by the concepts on which both learners ended; None where there is none."""
-    errors: dict[int, dict[str, float]] = {}
-    for each in results:
-        if (error := each.error) is not None:
-            errors.setdefault(each.concept, {})[each.learner] = error
-    both = {concept for concept, of in errors.items() if len(of) == len(LEARNERS)}
+    ended = {(each.concept, each.learner): each for each in results if each.error is not None}
+    both = sorted({concept for concept, _ in ended if all((concept, learner) in ended for learner in LEARNERS)})
     if not both:
         return None
-    points = [
-        SeparationPoint(
-            learner, task.d, task.epsilon, task.users, tuple(errors[concept][learner] for concept in sorted(both))
-        )
-        for learner in LEARNERS
-    ]
-    asked = [each.users for each in results if each.learner == LEARNERS[0] and each.concept in both]
-    return SecondRound(task, points[0], points[1], asked)
+    points = list[SeparationPoint]()
+    for learner in LEARNERS:
+        mine = [ended[concept, learner] for concept in both]
+        errors, rounds = tuple(each.error for each in mine), tuple(each.rounds for each in mine)
+        points.append(SeparationPoint(learner, task.d, task.epsilon, task.users, errors, rounds))
+    return SecondRound(task, points[0], points[1], [ended[concept, LEARNERS[0]].users for concept in both])
+
+
+# ----------------------------------------------------------------------------------------------------- one live concept
+
+STUDIES: Final = 100
+"""Made-up studies that say how often one like the live one comes out so."""
+
+
+def contradicts(results: Sequence[ConceptResult], shown: SecondRound | None) -> bool:
+    """Whether one concept says the opposite of the conclusion: one learner right, and the other one wrong."""
+    errors = {each.learner: each.error for each in results}
+    right = [errors.get(learner) == 0 for learner in LEARNERS]
+    known = all(errors.get(learner) is not None for learner in LEARNERS)
+    return known and shown is not None and (right[0] - right[1]) * shown.sign < 0
+
+
+def how_often(task: ConceptTask, shown: SecondRound, seed: int) -> Proportion:
+    """Studies like the live one, in this process, whose one concept contradicts the conclusion."""
+    found = 0
+    for number in range(1, STUDIES + 1):
+        both = [learn_in_process(task, learner, number, seed + number) for learner in LEARNERS]
+        found += contradicts(both, shown)
+    return Proportion(found, STUDIES)

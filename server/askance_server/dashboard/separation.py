@@ -1,15 +1,15 @@
-"""The page of the separation, as it was measured: error against users, in rounds and at once.
+"""The page of the separation, as it was measured: error against users, in many rounds, in two and in one.
 
-The points are those of `results.json` as `askance separation --out` writes it: of the operator, if she has put it into
-the data directory as `separation/results.json`, else of the measurement that comes with this program.
+The points are those of `results.json` as `askance separation --out` writes it: of the operator, if it is in the
+data directory as `separation/results.json`, else of the measurement that comes with this program.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -20,6 +20,9 @@ OWN: Final = Path("separation") / "results.json"
 """Where the operator's own measurement is, in the data directory."""
 _LARGEST: Final = 4 << 20
 _AT_ONCE: Final = ("-noninteractive", "-weak")
+_TWO: Final = "-two-rounds"
+Series: TypeAlias = Literal["rounds", "two", "once"]
+SERIES: Final[tuple[Series, ...]] = ("rounds", "two", "once")
 _LEFT, _RIGHT, _BOTTOM, _TOP = 52.0, 810.0, 382.0, 40.0
 _MARKED: Final = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
 _GAP: Final = 20.0
@@ -33,6 +36,8 @@ class MeasuredPoint(BaseModel):
 
     model_config = ConfigDict(frozen=True)
     learner: Annotated[str, Field(max_length=100)]
+    rounds: Annotated[int, Field(ge=1)] | None = None
+    """The most that a run took; None in a file of a former version, which does not say it."""
     d: Annotated[int, Field(ge=1, le=4096)]
     epsilon: Annotated[str, Field(max_length=20)]
     users: Annotated[int, Field(ge=1)]
@@ -42,15 +47,26 @@ class MeasuredPoint(BaseModel):
     error: tuple[Share, Share, Share] | None
 
     @property
-    def at_once(self) -> bool:
-        """Whether it asks everything before the first answer."""
-        return self.learner.endswith(_AT_ONCE)
+    def series(self) -> Series:
+        """The line that it belongs to."""
+        if self.learner.endswith(_AT_ONCE):
+            return "once"
+        return "two" if self.learner.endswith(_TWO) else "rounds"
+
+    @property
+    def rounds_text(self) -> str:
+        """Rounds as they were measured."""
+        if self.rounds is None:
+            return "rounds not recorded"
+        return f"{self.rounds} round{'s' if self.rounds > 1 else ''}"
 
 
 class RoundsMeasured(BaseModel):
     """Users with which a learner in rounds was right 19 times in 20."""
 
     model_config = ConfigDict(frozen=True)
+    strategy: Annotated[str, Field(max_length=100)] = ""
+    rounds: Annotated[int, Field(ge=1)] | None = None
     users: Annotated[int, Field(ge=1)]
     successes: int
     seeds: Annotated[int, Field(ge=1)]
@@ -67,8 +83,14 @@ class UserLimits(BaseModel):
     """In the normal limit."""
     rounds_limit: int
     measured: RoundsMeasured | None
+    learners: Annotated[tuple[RoundsMeasured, ...], Field(max_length=100)] = ()
     times_proved: float | None
     times_limit: float | None
+
+    @property
+    def two_rounds(self) -> RoundsMeasured | None:
+        """A_MP in exactly two rounds, where it was measured."""
+        return next((each for each in self.learners if each.strategy.endswith(_TWO)), None)
 
 
 class Results(BaseModel):
@@ -95,8 +117,12 @@ def separation_page(directory: Path, asked: int | None) -> bytes:
     found, own = results(directory)
     dimensions = sorted({point.d for point in found.points})
     d = asked if asked in dimensions else dimensions[-1]
-    points = sorted((point for point in found.points if point.d == d), key=lambda each: (each.users, each.at_once))
-    rounds, once = (_line([each for each in points if each.at_once is at_once]) for at_once in (False, True))
+    points = sorted(
+        (point for point in found.points if point.d == d), key=lambda each: (each.users, SERIES.index(each.series))
+    )
+    lines: dict[Series, list[MeasuredPoint]] = {
+        series: _line([each for each in points if each.series == series]) for series in SERIES
+    }
     return rendered(
         "separation.html",
         own=own,
@@ -106,9 +132,10 @@ def separation_page(directory: Path, asked: int | None) -> bytes:
         points=points,
         epsilon=points[0].epsilon,
         seeds=max(point.seeds for point in points),
-        last=[each for each in (rounds[-1:] + once[-1:]) if each.successes is not None],
+        last=[each for line in lines.values() for each in line[-1:] if each.successes is not None],
+        most={series: max((each.rounds or 0 for each in line), default=0) for series, line in lines.items()},
         limits=found.limits,
-        chart=_chart(rounds, once),
+        chart=_chart(lines),
     )
 
 
@@ -117,8 +144,8 @@ def _line(points: Sequence[MeasuredPoint]) -> list[MeasuredPoint]:
     return [each for each in points if each.error is not None and each.learner == points[0].learner]
 
 
-def _chart(rounds: Sequence[MeasuredPoint], once: Sequence[MeasuredPoint]) -> dict[str, object]:
-    every = [*rounds, *once]
+def _chart(lines: Mapping[Series, Sequence[MeasuredPoint]]) -> dict[str, object]:
+    every = [each for line in lines.values() for each in line]
     low, high = min(each.users for each in every), max(each.users for each in every)
     across = charts.Axis(low * 0.9, high * 1.1, _LEFT, _RIGHT, logarithmic=True)
     most = max(0.6, *(each.error[2] for each in every if each.error))
@@ -134,13 +161,14 @@ def _chart(rounds: Sequence[MeasuredPoint], once: Sequence[MeasuredPoint]) -> di
         }
 
     quarter = up.at(0.25)
+    below = next((up.at(line[-1].error[0]) for line in lines.values() if line and line[-1].error), _BOTTOM)
     return {
-        "rounds": drawn(rounds) if rounds else None,
-        "once": drawn(once) if once else None,
+        **{series: drawn(line) if line else None for series, line in lines.items()},
         "up": [(up.at(each), f"{each:.1f}") for each in charts.ticks(0, most, 6)],
         "across": [(across.at(each), f"{each:,}") for each in _MARKED if low <= each <= high],
         "quarter": quarter,
         # Above the line's own words or below them, wherever the learner ends.
         "once_says": quarter - 2 * _GAP,
-        "rounds_says": up.at(rounds[-1].error[0]) - 14 if rounds and rounds[-1].error else _BOTTOM,
+        "rounds_says": below - 14,
+        "two_says": below - 14 - _GAP,
     }

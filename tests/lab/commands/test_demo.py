@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import time
 from collections import Counter
@@ -11,17 +12,19 @@ from typing import Any
 
 import pytest
 
-from askance_lab.commands.demo import DemoOptions, Shown
+from askance_lab.commands.demo import DemoOptions, DemoResult, Shown
 from askance_lab.commands.shared.exit_codes import Exit
 from askance_lab.evaluation.exact import exact_error
-from askance_lab.experiments.second_round import ConceptTask, truth_of
+from askance_lab.experiments import second_round
+from askance_lab.experiments.second_round import ConceptResult, ConceptTask, truth_of
 from askance_lab.remote.study_client import StudyResult, TooFewUsersThereError
 from askance_protocol.rounds import Cause, StudyState
 from askance_server.strategies.masked_parity import MASKED_PARITY
 from tests.lab.commands.calls import COMMAND, at_home
 from tests.snapshots.outputs import lost
 
-LEARNERS = ["masked-parity-pooled", "masked-parity-noninteractive"]
+LEARNERS = ["masked-parity-two-rounds", "masked-parity-noninteractive"]
+ROUNDS = {"masked-parity-two-rounds": 2, "masked-parity-noninteractive": 1}
 
 
 @pytest.mark.slow
@@ -43,7 +46,8 @@ def test_the_demo_ends_by_itself_with_a_row_of_each_learner_on_each_concept(
     for row in shown["learners"]:
         live = row["concept"] == 4
         assert (row["over"], row["refusals"]) == (("http", 0) if live else ("process", None))
-        assert (row["rounds"] > 1) == (row["learner"] == "masked-parity-pooled")
+        assert row["strategy"] == row["learner"]
+        assert row["rounds"] == ROUNDS[row["strategy"]]
         assert row["users"] <= 600
         assert row["max_spent_micro_epsilon"] == 1_000_000
         assert row["state"] == "finished"
@@ -52,7 +56,10 @@ def test_the_demo_ends_by_itself_with_a_row_of_each_learner_on_each_concept(
         assert row["url"] is None
     assert shown["server"] is None
     assert shown["truth"] == shown["learners"][-1]["truth"]
-    assert " of 4 concepts were learned" in shown["conclusion"]
+    assert "masked-parity-two-rounds (2 rounds) learned" in shown["conclusion"]
+    assert " of 3 concepts, masked-parity-noninteractive (1 round) " in shown["conclusion"]
+    assert "(d = 4, 600 users; " in shown["conclusion"]
+    assert shown["live"].keys() == {"d", "users", "contradicts", "studies", "studies_that_contradict"}
     assert [each["d"] for each in shown["limit"]["higher"]] == [16, 32, 64]
     assert list(tmp_path.iterdir()) == [], "nothing is left behind"
     assert lost("demo", shown) == []
@@ -125,36 +132,87 @@ def test_errors_of_masked_parity_are_those_of_the_definition() -> None:
             assert exact_error(MASKED_PARITY, learned, truth) == wrong / len(domain)
 
 
-@pytest.mark.parametrize(
-    ("answered", "counted", "said"),
-    [(3000, "of 2 (", ""), (87, "of 1 (", "asked were 87"), (8000, "of 1 (", "asked were 8,000")],
-)
-def test_a_live_concept_of_other_users_is_told_and_left_out(
-    answered: int, counted: str, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Where most have spent their ε, or more are enrolled than were named, it is no trial like the others."""
-    task = ConceptTask(8, "1", 3000)
-    shown = Shown(DemoOptions(task, 2, 1, 4, False, time.monotonic()), "http://127.0.0.1:8080", own=False)
-    shown.learn_in_process()
+def demo(live: ConceptTask, concepts: int = 4) -> Shown:
+    """A demo that has learned its concepts in process, where two rounds win, and waits for its live one."""
+    options = DemoOptions(ConceptTask(16, "1", 40_000), live, concepts, 1, 4, False, time.monotonic())
+    return Shown(options, "http://127.0.0.1:8080", own=False)
+
+
+def ends(shown: Shown, right: tuple[bool, bool], users: int) -> None:
+    """The end of a demo whose live studies came out so."""
+    task = shown.asked.live
     truth = dict(truth_of(task, 1))
-    for learner, rounds in zip(LEARNERS, ((1000, 500), (answered,)), strict=True):
+    for learner, rounds, good in zip(LEARNERS, ((users - 500, 500), (users,)), right, strict=True):
+        learned = truth if good else truth | {"a": 1 - truth["a"]}
         interactive = len(rounds) > 1
         end = StudyResult(
-            StudyState.FINISHED, Cause.LEARNED, "", truth, "", interactive, len(rounds), rounds, 1_000_000
+            StudyState.FINISHED, Cause.LEARNED, "", learned, "", interactive, len(rounds), rounds, 1_000_000
         )
         shown.add_live(learner, "0" * 64, end)
+    assert shown.end({learner: Counter(answered=users) for learner in LEARNERS}) is Exit.OK
 
-    assert shown.end({learner: Counter(answered=answered) for learner in LEARNERS}) is Exit.OK
+
+def wins(shown: Shown) -> None:
+    """Concepts in process on which two rounds were right and one round was wrong: what follows from them is clear."""
+    truth = dict(truth_of(shown.asked.task, 2))
+    for concept in range(1, 31):
+        for learner in LEARNERS:
+            learned = truth if learner == LEARNERS[0] or concept % 2 else truth | {"a": 1 - truth["a"]}
+            found = ConceptResult(concept, concept, learner, truth, learned, 40_000, ROUNDS[learner], "")
+            shown.results.append(DemoResult(found, 0))
+
+
+@pytest.mark.parametrize(
+    ("right", "contradicts"), [((True, False), False), ((True, True), False), ((False, True), True)]
+)
+def test_a_live_concept_that_contradicts_the_conclusion_says_how_often_that_happens(
+    right: tuple[bool, bool],
+    contradicts: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """D = 8 and 3,000 users: two rounds are right about as often as one, so it happens in a quarter of such studies."""
+    monkeypatch.setattr(second_round, "STUDIES", 40)
+    shown = demo(ConceptTask(8, "1", 3000), 31)
+    wins(shown)
+    ends(shown, right, 3000)
+
     out = capsys.readouterr().out
-    assert max(map(len, out.splitlines())) <= 80
     printed = " ".join(out.split())
-    assert counted in printed
-    assert said in printed
-    assert ("left out" in printed) == bool(said)
+    assert max(map(len, out.splitlines())) <= 80
+    assert "A second round is worth it: masked-parity-two-rounds (2 rounds) learned 30 of 30 concepts" in printed
+    assert "masked-parity-noninteractive (1 round) 15 of 30 (d = 16, 40,000 users; " in printed
+    assert ("The live concept says the opposite" in printed) == contradicts
+    if contradicts:
+        found = re.search(r"of 40 such studies in this process \(d = 8, 3,000 users\) (\d+) said so too", printed)
+        assert found is not None
+        assert 3 <= int(found[1]) <= 20
+
+
+@pytest.mark.parametrize(("answered", "counted"), [(3000, "3,000 users"), (87, "87 users")])
+def test_a_live_concept_alone_is_told_with_the_users_who_answered(
+    answered: int, counted: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Some have spent their ε. With one concept there is nothing else to conclude from."""
+    shown = demo(ConceptTask(4, "1", 3000), 1)
+    ends(shown, (True, False), answered)
+
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "No difference is shown: masked-parity-two-rounds (2 rounds) learned 1 of 1 concepts" in printed
+    assert f"(d = 4, {counted}; " in printed
+
+
+def test_the_live_part_says_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    demo(ConceptTask(4, "1", 3000)).begin_live()
+
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "concept 4, live: a server and the fleets d = 4, 3,000 users with a wallet each" in printed
+    assert "shows the protocol at work, and not the difference between the learners" in printed
 
 
 def test_a_learner_that_the_server_refused_is_told_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = Shown(DemoOptions(ConceptTask(8, "1", 3000), 2, 1, 4, False, time.monotonic()), "", own=False)
+    task = ConceptTask(8, "1", 3000)
+    shown = Shown(DemoOptions(task, task, 2, 1, 4, False, time.monotonic()), "", own=False)
     shown.learn_in_process()
     for learner in LEARNERS:
         shown.refuse(learner, TooFewUsersThereError("needs 1 user who can still pay ε = 1, and 0 are left"))
@@ -162,6 +220,6 @@ def test_a_learner_that_the_server_refused_is_told_with_what_to_do(capsys: pytes
     assert shown.end({}) is Exit.TOO_FEW_USERS
     said = capsys.readouterr()
     assert "nothing learned: needs 1 user who can still pay ε = 1, and 0 are left" in " ".join(said.out.split())
-    assert "of 1 (" in " ".join(said.out.split()), "what was learned is shown"
+    assert "of 1 concepts" in " ".join(said.out.split()), "what was learned is shown"
     assert "have spent their ε" in said.err
     assert "docker compose down --volumes" in said.err

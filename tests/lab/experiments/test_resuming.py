@@ -54,7 +54,7 @@ def test_after_a_kill_the_results_are_those_of_one_call(
     part: dict[str, Any] = next(each for each in document.values() if isinstance(each, dict))
     first = next(iter(part))
     all_77 = dict.fromkeys(("users", "low", "high"), 77)
-    part[first] = {**part[first], **all_77} if isinstance(part[first], dict) else [0.6, *part[first][1:]]
+    part[first] = {**part[first], **all_77} if isinstance(part[first], dict) else [[0.6, 2], *part[first][1:]]
     (changed / file.name).write_text(json.dumps(document))
 
     whole, _ = results(capsys, tmp_path / "whole", *call)
@@ -73,7 +73,7 @@ def test_a_call_with_other_parameters_in_the_same_folder_takes_none_of_its_resul
     other, told = results(capsys, tmp_path / "shared", *SEPARATION, "--epsilon", "4", "--resume")
 
     assert other == fresh
-    assert "has 0 of 12 measurements already: what else is there has other parameters" in told
+    assert "has 0 of 18 measurements already: what else is there has other parameters" in told
     # The control: measurements by a name that leaves ε out are taken for those of another ε.
     results(capsys, tmp_path / "planted", *SEPARATION)
     before = (tmp_path / "planted" / "measured.json").read_text().replace("epsilon=1", "epsilon=4")

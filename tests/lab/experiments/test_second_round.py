@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -14,27 +15,31 @@ from askance_lab.commands.shared.second_round_text import (
     mean_bars,
     quarter_note,
 )
+from askance_lab.experiments import second_round
 from askance_lab.experiments.second_round import (
+    LEARNERS,
     ConceptResult,
     ConceptTask,
     SecondRound,
     check_task,
     conclude,
+    contradicts,
+    how_often,
     learn_in_process,
     truth_of,
 )
-from askance_lab.experiments.separation.measurement import LEARNERS
-from askance_lab.experiments.separation.users import measured_users
+from askance_lab.experiments.separation.users import separation_users
 from askance_lab.theory.limits import users_at_once_proved
 from askance_protocol.errors import ProtocolError
 
 TASK = ConceptTask(8, "1", 3000)
+SHOWN = ConceptTask(16, "1", 40_000)
 TRUTH = {"r": "00111001", "a": 1}
 OTHER_MASK = {"r": "00111001", "a": 0}
 
 
 def result(concept: int, learner: str, hypothesis: dict[str, object]) -> ConceptResult:
-    return ConceptResult(concept, concept, learner, TRUTH, hypothesis, 2500, 3, "")
+    return ConceptResult(concept, concept, learner, TRUTH, hypothesis, 2500, 2 if learner == LEARNERS[0] else 1, "")
 
 
 def results(in_rounds: list[bool], at_once: list[bool]) -> list[ConceptResult]:
@@ -57,32 +62,61 @@ def text(lines: object) -> str:
     return "\n".join(line.plain for line in lines)
 
 
-def test_at_the_demos_defaults_rounds_are_worth_it() -> None:
-    """D = 8, 3,000 users, ε = 1: seeds 2 to 31 are fixed, and so is what is seen."""
-    seen = [learn_in_process(TASK, learner, number, number + 1) for number in range(1, 31) for learner in LEARNERS]
-
-    shown = conclude(TASK, seen)
-
+def learned(task: ConceptTask) -> SecondRound:
+    """Seeds 2 to 31 are fixed, and so is what is seen."""
+    seen = [learn_in_process(task, learner, number, number + 1) for number in range(1, 31) for learner in LEARNERS]
+    shown = conclude(task, seen)
     assert shown is not None
+    return shown
+
+
+def test_at_the_demos_defaults_exactly_two_rounds_are_worth_it() -> None:
+    """D = 16, 40,000 users, ε = 1. The control: at d = 8 with 3,000 users two rounds are no better than one."""
+    shown, small = learned(SHOWN), learned(TASK)
+
     many, once = shown.right
     assert many.count >= 28
     assert once.count <= 20
     assert shown.difference[1] > 0
-    assert shown.sentence.startswith("A second round is worth it")
-    assert max(shown.asked) <= 3000
+    assert (set(shown.in_rounds.rounds), set(shown.at_once.rounds)) == ({2}, {1})
+    assert shown.sentence.startswith("A second round is worth it: masked-parity-two-rounds (2 rounds) learned ")
+    assert set(shown.asked) == {40_000}
+    assert small.sentence.startswith("No difference is shown: ")
+
+
+def test_one_concept_contradicts_where_one_learner_is_right_and_the_other_is_said_to_be_better() -> None:
+    shown = concluded([True] * 20, [True, False] * 10)
+
+    assert shown.sign == 1
+    for many, once in itertools.product((True, False), repeat=2):
+        assert contradicts(results([many], [once]), shown) == (once and not many)
+    assert not contradicts(results([False], [True]), None)
+    assert not contradicts(results([False], [True]), concluded([True], [True]))
+    # Where one round is better, the opposite is the other one.
+    assert contradicts(results([True], [False]), concluded([False] * 20, [True] * 20))
+
+
+def test_how_often_a_live_concept_contradicts_is_measured_by_studies_like_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(second_round, "STUDIES", 30)
+    shown = concluded([True] * 20, [False] * 20)
+
+    often, never = (how_often(ConceptTask(d, "1", 3000), shown, 7) for d in (8, 4))
+    assert (often.total, never.total) == (30, 30)
+    assert 3 <= often.count <= 15
+    assert never.count <= 1
 
 
 def test_where_both_are_right_no_difference_is_shown() -> None:
     shown = concluded([True] * 40, [True] * 38 + [False] * 2)
 
-    assert shown.sentence.startswith("No difference is shown: in rounds 40 of 40 concepts were learned, at once 38 of")
+    assert shown.sentence.startswith("No difference is shown: masked-parity-two-rounds (2 rounds) learned 40 of 40 ")
     assert shown.difference[1] < 0 < shown.difference[2]
 
 
 def test_where_rounds_are_worse_it_is_said_too() -> None:
     shown = concluded([False] * 38 + [True] * 2, [True] * 40)
 
-    assert shown.sentence.startswith("Here asking at once was better")
+    assert shown.sentence.startswith("Here one round was better")
     assert shown.difference[2] < 0
 
 
@@ -120,7 +154,10 @@ def test_the_limit_is_the_one_that_is_proved_and_is_left_out_where_none_is_known
 
 def test_what_was_measured_in_rounds_and_what_a_formula_says_are_told_apart() -> None:
     shown = concluded([True] * 20, [False] * 20)
-    kept = measured_users()[64, "1"].users
+    found = separation_users(64, "1")
+    assert found is not None
+    assert found.two_rounds is not None
+    kept = found.two_rounds.users
     other = replace(shown, task=ConceptTask(8, "0.5", 3000))
 
     assert f"{kept:,} measured" in text(conclusion(shown, 80))

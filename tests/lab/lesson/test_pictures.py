@@ -108,7 +108,7 @@ def test_sharing_questions_out_is_better_than_splitting_epsilon() -> None:
 def test_learners_are_those_of_the_separation_and_so_is_what_is_said_of_them() -> None:
     right = lesson.right_by_users(4, [400, 200], runs=3)
 
-    assert [point.users for point in right.in_rounds] == [200, 400]
+    assert [point.users for point in right.two_rounds] == [200, 400]
     assert len(right.points) == 4
     assert all(right.right(point).total == 3 for point in right.points)
     assert right.verdict.startswith(f"d = 4, {counted(400, 'user')}: in rounds right in ")
@@ -121,8 +121,11 @@ def test_users_by_dimension_are_those_of_the_table() -> None:
 
     assert needed.dimensions == limits.DIMENSIONS
     assert row.measured is not None
-    assert (needed.in_rounds[place], needed.at_once[place]) == (row.measured.users, row.at_once_proved)
-    assert needed.times[place] == row.times_proved
+    assert row.two_rounds is not None
+    assert (needed.two_rounds[place], needed.one_round[place]) == (row.two_rounds.users, row.at_once_proved)
+    assert needed.more_rounds[place] == (row.measured.users, row.measured.rounds)
+    assert needed.times[place] == row.times(row.two_rounds)
+    assert needed.times[0] < 1, "at d = 8 no gap is proved for exactly two rounds of A_MP"
 
 
 def test_a_plan_takes_more_users_for_less_error_and_less_epsilon() -> None:

@@ -87,7 +87,7 @@ READINGS: Final = {
       const [xs, ys] = [ticks(all('text.q.middle', chart).slice(0, -1), across), up(chart)];
       const logarithms = xs.map(([said, at]) => [Math.log(said), at]);
       const found = [];
-      for (const [sign, kind, area] of [['●', '.point', '.band'], ['■', '.point-once', '.band-once']]) {
+      for (const [sign, kind, area] of [['●', '.point', '.band'], ['◆', '.point-two', '.band-two'], ['■', '.point-once', '.band-once']]) {
         const around = corners(chart.querySelector(`path${area}`));
         const mine = table.filter((row) => row[1].startsWith(sign));
         all(kind, chart).forEach((mark, at) => {
@@ -222,8 +222,8 @@ def _rendered(service: Service) -> Site:
         Chart("narrowing", studies["shares"], 20),
         Chart("narrowing", studies["done"], 20),
         Chart("running", studies["two"], 25),
-        Chart("separation", "/separation?d=16", 30),
-        Chart("separation", "/separation?d=32", 30),
+        Chart("separation", "/separation?d=16", 45),
+        Chart("separation", "/separation?d=32", 45),
         Chart("spending", "/budget", 8),
         Chart("refused", "/budget", 2),
         Chart("pace", "/budget", 12),
@@ -319,7 +319,7 @@ def test_what_is_painted_is_where_the_table_says(page: Page, site: Site) -> None
     chart = next(each for each in site.charts if each.name == "separation")
     opened(page, chart)
     points = [(at[0], down[0]) for at, down in _pairs(readings(page, chart))]
-    rounds = points[: len(points) // 2]
+    rounds = points[: len(points) // 3]
     # A line through the points has their colour.
     page.evaluate("() => document.querySelectorAll('path').forEach((each) => each.remove())")
     assert painted(page, rounds) == [ACCENT] * len(rounds)

@@ -409,7 +409,7 @@ def table(text: str, learner: str) -> list[tuple[int, float]]:
 
 def test_the_separation_is_drawn_where_its_table_says(service: Service) -> None:
     text = page(service, "/separation?d=32")
-    drawn, told_ = circles(text), table(text, "● in rounds")
+    drawn, told_ = circles(text), table(text, "● masked-parity-pooled, [2-6] rounds")
 
     assert len(drawn) == len(told_) > 4
     assert off(text, drawn, told_) < 1
@@ -442,9 +442,13 @@ def test_each_number_of_users_says_of_which_kind_it_is(service: Service) -> None
         assert each.measured is not None
         cells = f'<td class="num">{each.d}</td><td class="num">{users(each.at_once_proved)}</td>'
         measured = f"{each.measured.users:,} <span"
+        assert each.two_rounds is not None
+        assert f"{each.two_rounds.users:,} <span" in text
+        assert f"(up to {each.measured.rounds} rounds, " in text
         assert cells in text
         assert measured in text
     assert "proved, nothing assumed" in text
+    assert "exactly 2 rounds" in text
     assert "orthogonal design" in text
 
 
@@ -456,6 +460,10 @@ def test_an_operators_own_measurement_is_shown_and_a_broken_one_is_not(service: 
     shipped, own = separation.results(service.directory)
     assert not own
     assert {point.d for point in shipped.points} == {16, 32}
+    assert {(point.learner, point.rounds) for point in shipped.points} >= {
+        ("masked-parity-two-rounds", 2),
+        ("masked-parity-noninteractive", 1),
+    }
     point = shipped.points[0].model_dump() | {"d": 8, "users": 5}
     there = service.directory / separation.OWN
     there.parent.mkdir()
@@ -463,6 +471,10 @@ def test_an_operators_own_measurement_is_shown_and_a_broken_one_is_not(service: 
 
     assert "d = 8" in page(service, "/separation")
     assert "Measured by the operator" in page(service, "/separation")
+    # A file of version 1.0 does not say how many rounds a learner took, and nor does the page.
+    there.write_text(json.dumps({"points": [point | {"rounds": None}, point | {"users": 50, "rounds": None}]}))
+    assert "masked-parity-pooled, rounds not recorded" in page(service, "/separation")
+    assert "● in rounds</text>" in page(service, "/separation")
     there.write_text("{")
     assert "Measured when this program was made" in page(service, "/separation")
 

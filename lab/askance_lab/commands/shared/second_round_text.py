@@ -13,8 +13,9 @@ from rich.text import Text
 
 from askance_lab.commands.shared.colours import RIGHT, WRONG
 from askance_lab.commands.shared.window import tied, wrapped
-from askance_lab.experiments.second_round import ConceptResult, ConceptTask, SecondRound
-from askance_lab.experiments.separation.measurement import BLIND, LEARNERS, name_of
+from askance_lab.evaluation.proportion import Proportion
+from askance_lab.experiments.second_round import LEARNERS, ConceptResult, ConceptTask, SecondRound, name_by_rounds
+from askance_lab.experiments.separation.measurement import BLIND
 from askance_protocol.text import counted
 
 _LABEL: Final = 11
@@ -28,14 +29,38 @@ _STRONG = "bold"
 
 def introduction(task: ConceptTask, concepts: int, width: int) -> list[Text]:
     """What is going to be seen, for somebody who has not read the paper."""
+    many = f" There are {concepts} concepts, each with users of its own." if concepts > 1 else ""
     told = (
-        f"Each of {task.users:,} users holds a labelled example and never sends it. She sends one bit, randomized with "
-        f"ε = {task.epsilon}, to each of two learners, who look for the concept behind the labels (MASKED-PARITY: "
-        f"{task.d} bits r, and a mask bit a). One asks in rounds: its next question depends on the answers so far. The "
-        f"other asks the same users, but everything at once."
+        f"Each of {task.users:,} users holds a labelled example and never sends it. Each sends one bit, randomized "
+        f"with ε = {task.epsilon}, to each of two learners, which look for the concept behind the labels "
+        f"(MASKED-PARITY: {task.d} bits r, and a mask bit a).{many} The learners are:"
     )
-    many = f" So it goes for {concepts} concepts, each with users of its own." if concepts > 1 else ""
-    return [Text("What is a second round worth?", _STRONG), *_wrapped(told + many, width)]
+    learners = [
+        f"- two rounds ({LEARNERS[0]}): first it asks for r, and then, knowing r, for a;",
+        f"- one round ({LEARNERS[1]}): it asks everything before the first answer.",
+    ]
+    shown = [Text("What is a second round worth?", _STRONG), *_wrapped(told, width)]
+    return [*shown, *(line for each in learners for line in _wrapped(each, width))]
+
+
+def live_text(task: ConceptTask, where: str, width: int) -> list[Text]:
+    """What the live concept is: it shows the protocol, and it is one concept."""
+    told = (
+        f"d = {task.d}, {task.users:,} users with a wallet each, {where}. The same two learners. One concept of this "
+        f"size shows the protocol at work, and not the difference between the learners."
+    )
+    return _wrapped(told, width)
+
+
+def contradiction_text(task: ConceptTask, often: Proportion, width: int) -> list[Text]:
+    """How often one concept like the live one says the opposite of the conclusion."""
+    low, high = often.interval
+    told = (
+        f"The live concept says the opposite of what follows. That happens: of {often.total} such studies in this "
+        f"process (d = {task.d}, {task.users:,} users) {often.count} said so too ({100 * low:.0f} to {100 * high:.0f} "
+        f"of 100 at 95 %)."
+    )
+    return _wrapped(told, width)
 
 
 def error_grid(results: Sequence[ConceptResult], width: int) -> list[Text]:
@@ -50,14 +75,16 @@ def error_grid(results: Sequence[ConceptResult], width: int) -> list[Text]:
         for learner in LEARNERS:
             cells = [(_error(errors.get((concept, learner))), concept) for concept in some]
             lines.append(
-                _line(name_of(learner), [(text, _looks(errors.get((concept, learner)))) for text, concept in cells])
+                _line(
+                    name_by_rounds(learner), [(text, _looks(errors.get((concept, learner)))) for text, concept in cells]
+                )
             )
     return lines
 
 
 def learner_lines(result: ConceptResult, width: int) -> list[Text]:
     """What one learner came to on one concept: a line, or two where it is long."""
-    label = f"{name_of(result.learner):<{_LABEL}}"
+    label = f"{name_by_rounds(result.learner):<{_LABEL}}"
     if result.error is None:
         told = wrapped(f"nothing learned: {result.text}", label, min(width, _LONGEST))
         return [Text(line, WRONG) for line in told]
@@ -87,15 +114,15 @@ def mean_bars(shown: SecondRound) -> list[Text]:
         if filled <= edge:
             cells[edge] = "│"
         ends = f"{_down(low)} to {_up(high)}"
-        lines.append(Text(f"{name_of(point.learner):<{_LABEL}}{''.join(cells)}   {mean:.3f} ({ends})"))
+        lines.append(Text(f"{name_by_rounds(point.learner):<{_LABEL}}{''.join(cells)}   {mean:.3f} ({ends})"))
     return lines
 
 
 def quarter_note(shown: SecondRound, width: int) -> list[Text]:
-    """What the line at ¼ means, and whether the learner at once may stand there."""
-    told = "¼ is the mean error of who knows r and only guesses a: half of all examples are masked."
+    """What the line at ¼ means, and whether the learner in one round may stand there."""
+    told = "¼ is the mean error of a learner that knows r and only guesses a: half of all examples are masked."
     if shown.guesses:
-        told += " At once, no better than that is shown."
+        told += " In one round, no better than that is shown."
     return _wrapped(told, width)
 
 
@@ -104,25 +131,25 @@ def conclusion(shown: SecondRound, width: int) -> list[Text]:
     needed, asked = shown.needed, shown.asked
     mean = round(sum(asked) / len(asked))
     lines = [*_wrapped(shown.sentence, width, _STRONG), Text()]
-    told = f"In rounds {mean:,} users a concept were asked, and never more than {max(asked):,}."
+    told = f"Two rounds asked {mean:,} users a concept."
     if needed.at_once_limit is not None:
-        limit = _count(needed.at_once_limit)
+        limit, theorem = _count(needed.at_once_limit), tied("askance theory at-once-proved")
         told += (
-            f" At once, no learner whatever is right 19 times in 20 with fewer than {limit} users (d = {needed.d}, "
-            f"ε = {shown.task.epsilon}): proved, and nothing is assumed; {tied('askance theory at-once-proved')}."
+            f" In one round, no learner whatever is right 19 times in 20 with fewer than {limit} users "
+            f"(d = {needed.d}, ε = {shown.task.epsilon}): proved, and nothing is assumed; {theorem}."
         )
     lines += _wrapped(told, width)
     higher = shown.higher
     if not higher:
         return lines
-    lines += [Text(), Text("users, to be right 19 times in 20         in rounds   fewer never do at once")]
+    lines += [Text(), Text("users, to be right 19 times in 20        two rounds        one round: at least")]
     for each in higher:
         limit = "-" if each.at_once_limit is None else _count(each.at_once_limit)
         kind = "measured" if each.measured else "enough"
         lines.append(Text(f"{'d = ' + str(each.d):>34}{each.in_rounds:>10,} {kind:<9}{limit:>23}"))
-    told = "fewer never do: proved, as above"
+    told = "one round: proved for every learner, as above"
     if any(each.measured for each in higher):
-        told += f"; measured: right so often in studies, {tied('askance separation --table')}"
+        told += f"; measured: {LEARNERS[0]}, in studies, {tied('askance separation --table')}"
     if not all(each.measured for each in higher):
         told += "; enough: by a formula, which is not the least"
     return [*lines, *_wrapped(told, width)]

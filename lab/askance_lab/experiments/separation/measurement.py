@@ -1,7 +1,10 @@
-"""The separation, measured: what is learned in rounds but not from questions asked at once. KLNRS11, §5.3.
+"""The separation, measured: learners of MASKED-PARITY in many rounds, in two, and in one. KLNRS11, §5.3.
 
 Each point of the measurement is a learner, a dimension and a number of users, run over many seeds: the population's
 concept, its users and their noise are all drawn anew. No run is repeated; an interrupted measurement goes on.
+
+How many rounds a learner took is measured with its error: a strategy that may have six of them often stops before, and
+no sentence says "two rounds" of a learner that was not measured with two.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from typing import Any, Final, TypeAlias
 from askance_lab.data.made_up import made_up
 from askance_lab.engines import WorkerPool
 from askance_lab.evaluation.error import error_of
-from askance_lab.evaluation.proportion import CONFIDENCE, Proportion
+from askance_lab.evaluation.proportion import CONFIDENCE, Proportion, chance_of_fewer
 from askance_lab.experiments.checkpoint import Checkpoint
 from askance_lab.experiments.separation import users as limits
 from askance_lab.experiments.trials import Progress, Trial, in_silence, run_points
@@ -30,8 +33,11 @@ from askance_server.strategies.registry import registry
 
 SCHEMA_VERSION: Final = 1
 INTERACTIVE: Final = "masked-parity-pooled"
+"""Takes as many rounds as it needs, up to six."""
+TWO_ROUNDS: Final = limits.TWO_ROUNDS
 NONINTERACTIVE: Final = "masked-parity-noninteractive"
-LEARNERS: Final = (INTERACTIVE, NONINTERACTIVE)
+"""Takes one."""
+LEARNERS: Final = (INTERACTIVE, TWO_ROUNDS, NONINTERACTIVE)
 ENOUGH: Final = 0.95
 """The share of right runs with which a number of users counts as enough."""
 
@@ -83,6 +89,13 @@ class SeparationPoint:
     users: int
     errors: tuple[float | None, ...]
     """One for each seed, from 0 on; None where the error of what was learned is unknown."""
+    rounds: tuple[int, ...]
+    """How many each run took."""
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the learner was right 19 times in 20, by its errors."""
+        return self.success is not None and self.success.rate >= ENOUGH
 
     @property
     def known(self) -> list[float] | None:
@@ -110,18 +123,18 @@ class SeparationPoint:
         return (mean, *bounded_interval(mean, variance, len(self.known), (0.0, worst), CONFIDENCE))
 
 
-SeparationTrial: TypeAlias = Trial[SeparationSetting, float | None]
-"""The error of one run of a learner, by its seed."""
+SeparationTrial: TypeAlias = Trial[SeparationSetting, tuple[float | None, int]]
+"""The error of one run of a learner, by its seed, and the rounds that it took."""
 
 
-def trial(setting: SeparationSetting, seed: int) -> float | None:
+def trial(setting: SeparationSetting, seed: int) -> tuple[float | None, int]:
     """Run once in process, with the server's own plan and the users' own channels."""
     strategy, own = registry()[setting.learner], {"d": setting.d}
     population = made_up(strategy, own, seed)
     study = study_for(strategy, {**own, "users": "all", "epsilon": setting.epsilon}, seed)
     people = LocalReports(study, strategy, population, setting.users, seed, counts=setting.counts)
     learned = run(strategy, own, people)
-    return error_of(strategy, learned.hypothesis.value, population).value
+    return error_of(strategy, learned.hypothesis.value, population).value, learned.rounds
 
 
 def measure(
@@ -136,8 +149,23 @@ def measure(
     """Measure each setting with seeds 0 to `seeds` − 1, except runs that the results file already has."""
     checkpoint = Checkpoint(results, "errors", SCHEMA_VERSION)
     by_key = {setting.key: setting for setting in settings}
-    errors = run_points(run, by_key, seeds, engine, checkpoint, progress)
-    return [SeparationPoint(each.learner, each.d, each.epsilon, each.users, errors[each.key]) for each in settings]
+    for key, setting in by_key.items():
+        _renew(checkpoint.results, key, registry()[setting.learner].interactive)
+    found = run_points(run, by_key, seeds, engine, checkpoint, progress)
+    return [point_of(setting, found[setting.key]) for setting in settings]
+
+
+def _renew(results: dict[str, Any], key: str, interactive: bool) -> None:
+    """Errors without rounds are of a former version: one round where a learner has no more, else measured again."""
+    kept = results.get(key, [])
+    if not all(isinstance(each, list) for each in kept):
+        results[key] = [] if interactive else [each if isinstance(each, list) else [each, 1] for each in kept]
+
+
+def point_of(setting: SeparationSetting, outcomes: Sequence[tuple[float | None, int]]) -> SeparationPoint:
+    """The point of a setting, by what its runs came to."""
+    errors, rounds = tuple(error for error, _ in outcomes), tuple(rounds for _, rounds in outcomes)
+    return SeparationPoint(setting.learner, setting.d, setting.epsilon, setting.users, errors, rounds)
 
 
 # ------------------------------------------------------------------------------------------------------- what to ask
@@ -206,54 +234,197 @@ def learners_of(points: Sequence[SeparationPoint]) -> list[str]:
 
 def needed(points: Sequence[SeparationPoint], learner: str, d: int, epsilon: str) -> LearnerUsers:
     """Smallest measured number of users with success of at least 95 %; if there is none, what a theorem says."""
-    mine = [point for point in points if (point.learner, point.d) == (learner, d)]
-    enough = [point.users for point in mine if point.success is not None and point.success.rate >= ENOUGH]
-    if enough:
-        return LearnerUsers(learner, d, min(enough))
-    if learner == INTERACTIVE:
+    fewest = min((each.users for each in _of(points, learner, d) if each.succeeded), default=None)
+    if fewest is not None:
+        return LearnerUsers(learner, d, fewest)
+    if learner in (INTERACTIVE, TWO_ROUNDS):
         users = users_masked_parity_pooled(dimension=d, epsilon=float(epsilon), failure=limits.FAILURE)
         return LearnerUsers(learner, d, users, NumberKind.ENOUGH)
     limit = limits.separation_users(d, epsilon) if learner == NONINTERACTIVE else None
     return LearnerUsers(learner, d, None if limit is None else limit.at_once_proved, NumberKind.LIMIT)
 
 
+def _of(points: Sequence[SeparationPoint], learner: str, d: int) -> list[SeparationPoint]:
+    """The points of one learner in one dimension, from the fewest users to the most."""
+    return sorted((each for each in points if (each.learner, each.d) == (learner, d)), key=lambda each: each.users)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A learner in rounds and the one in one round, at the same number of users.
+
+    It is the fewest with which the learner in rounds succeeds: with many more users both do, and nothing is seen. Where
+    it succeeds with none of those tried, it is the most.
+    """
+
+    in_rounds: SeparationPoint
+    once: SeparationPoint | None
+    """None where the learner in one round was not measured at this number of users, or its errors are unknown."""
+    succeeds: bool
+    ratio: tuple[float | None, float | None, float | None]
+    """Users that one round takes to succeed, in multiples of what rounds took; then an interval at 95 %.
+
+    None where what was tried does not say: for the ratio itself, a learner that never succeeded.
+    """
+    proved: float | None
+    """The ratio of what no learner in one round can do without, by `at-once-proved`, to what these rounds took."""
+
+    @property
+    def chance(self) -> float | None:
+        """How likely one round is right so seldom, or less often, if both are equally good: Fisher's exact test."""
+        many, once = self.in_rounds.success, None if self.once is None else self.once.success
+        return None if many is None or once is None else chance_of_fewer(once, many)
+
+    @property
+    def apart(self) -> bool:
+        """Whether rounds are better, at 95 %."""
+        return self.chance is not None and self.chance < _TAIL
+
+    @property
+    def guesses(self) -> bool:
+        """Whether the learner in one round may be one that knows r and guesses the mask bit."""
+        error = None if self.once is None else self.once.error
+        return self.apart and error is not None and error[1] <= BLIND <= error[2]
+
+    def to_json(self) -> dict[str, Any]:
+        """For a program."""
+        ratio, low, high = self.ratio
+        return {
+            "d": self.in_rounds.d,
+            "epsilon": self.in_rounds.epsilon,
+            "users": self.in_rounds.users,
+            "strategy": self.in_rounds.learner,
+            "rounds": max(self.in_rounds.rounds),
+            "succeeds": self.succeeds,
+            "chance": self.chance,
+            "apart": self.apart,
+            "ratio": ratio,
+            "ratio_low": low,
+            "ratio_high": high,
+            "ratio_proved": self.proved,
+        }
+
+
+_TAIL: Final = (1 - CONFIDENCE) / 2
+"""The failure of each end of an interval at 95 %."""
+
+
+def comparisons(points: Sequence[SeparationPoint]) -> list[Comparison]:
+    """Each learner that took more than one round beside the one that took one, in each dimension."""
+    several = [each for each in learners_of(points) if rounds_of(points, each)[1] > 1]
+    return [_compared(points, learner, d) for d in sorted({point.d for point in points}) for learner in several]
+
+
+def _compared(points: Sequence[SeparationPoint], learner: str, d: int) -> Comparison:
+    mine, once = _of(points, learner, d), _of(points, NONINTERACTIVE, d)
+    at = next((each for each in mine if each.succeeded), mine[-1])
+    known = {each.users: each for each in once if each.success is not None}
+    limit = limits.separation_users(d, at.epsilon)
+    proved = limit.at_once_proved / at.users if limit is not None and at.succeeded else None
+    ratio = _ratio(mine, list(known.values())) if at.succeeded else (None, None, None)
+    return Comparison(at, known.get(at.users), at.succeeded, ratio, proved)
+
+
+def _ratio(
+    mine: Sequence[SeparationPoint], once: Sequence[SeparationPoint]
+) -> tuple[float | None, float | None, float | None]:
+    """The ratio of the fewest users with which both succeed, and an interval by exact tests, from few users to more.
+
+    One round takes more users than each number at which it is worse than rounds where they succeed. Rounds take more
+    than each number at which they are worse than one round where that succeeds. A test each, in a fixed order and up to
+    the first that does not reject: none of them has to be paid for.
+    """
+    best, best_once = (next((each for each in some if each.succeeded), None) for some in (mine, once))
+    if best is None:
+        return None, None, None
+    above = _worse(once, best)
+    low = None if above is None else above / best.users
+    if best_once is None:
+        return None, low, None
+    below = _worse(mine, best_once)
+    return best_once.users / best.users, low, None if below is None else best_once.users / below
+
+
+def _worse(points: Sequence[SeparationPoint], than: SeparationPoint) -> int | None:
+    """The most users up to which each of these points is right less often than that one, at 95 %."""
+    users = None
+    for each in points:
+        if each.success is None or than.success is None or chance_of_fewer(each.success, than.success) >= _TAIL:
+            break
+        users = each.users
+    return users
+
+
 def verdict(points: Sequence[SeparationPoint]) -> list[str]:
-    """Conclusion with its confidence: one line for each dimension, at its largest number of users."""
-    return [_verdict(d, [point for point in points if point.d == d]) for d in sorted({point.d for point in points})]
+    """Conclusion with its confidence: a line for each dimension and learner in rounds, at the fewest users it needs.
+
+    Where no learner took more than one round, a line for each dimension says what was measured with the most users.
+    """
+    found = comparisons(points)
+    return [_sentence(each) for each in found] or [
+        _plain(d, [point for point in points if point.d == d]) for d in sorted({point.d for point in points})
+    ]
 
 
-def _verdict(d: int, points: Sequence[SeparationPoint]) -> str:
+def _plain(d: int, points: Sequence[SeparationPoint]) -> str:
     most = max(point.users for point in points)
-    there = {point.learner: point for point in points if point.users == most}
-    told = "; ".join(f"{name_of(learner)} {_result(point)}" for learner, point in there.items())
-    return f"d = {d}, {counted(most, 'user')}: {told}{_comparison(there)}"
+    shown = "; ".join(_result(point) for point in points if point.users == most)
+    return f"d = {d}, {counted(most, 'user')}: {shown}"
 
 
-def _comparison(there: Mapping[str, SeparationPoint]) -> str:
-    """Whether the two learners of the separation differ, if both were measured."""
-    many, once = there.get(INTERACTIVE), there.get(NONINTERACTIVE)
-    if many is None or once is None or many.success is None or once.success is None:
-        return ""
-    apart = many.success.interval[0] > once.success.interval[1]
-    blind = ", and at once the mask bit is a guess (¼ is within)" if apart and _guesses(once) else ""
-    pair = "" if len(there) == len(LEARNERS) else "in rounds and at once are "
-    return f": {pair}{'' if apart else 'not '}apart beyond the intervals at 95 %{blind}"
+def _sentence(each: Comparison) -> str:
+    here = each.in_rounds
+    words = f"d = {here.d}, {counted(here.users, 'user')}: {_result(here)}"
+    if each.once is not None and each.chance is not None:
+        words += f"; {_result(each.once)}: {'' if each.apart else 'not '}apart ({_chance(each.chance)})"
+        words += ", and one round only guesses the mask bit (¼ is within)" if each.guesses else ""
+    if here.success is None:
+        return words
+    if not each.succeeds:
+        return f"{words}. With none of the numbers tried was {here.learner} right 19 times in 20"
+    return f"{words}. {_ratio_words(each)}"
 
 
-def _guesses(point: SeparationPoint) -> bool:
-    return point.error is not None and point.error[1] <= BLIND <= point.error[2]
+def _ratio_words(each: Comparison) -> str:
+    """How many times as many users one round takes."""
+    ratio, low, high = (None if end is None else limits.times(end) for end in each.ratio)
+    if ratio is None:
+        words = "is unknown here" if low is None else f"takes more than {low} times as many users (95 %)"
+    else:
+        ends = f"{low} to {high}" if low and high else f"{low} or more" if low else f"{high} or less" if high else "?"
+        words = f"takes {ratio} times as many users (95 %: {ends})"
+    if each.proved is None:
+        return f"One round {words}"
+    proved = f"at least {limits.times(each.proved)} times, for every learner" if each.proved > 1 else "no gap"
+    return f"One round {words}; proved is {proved}"
 
 
-def name_of(learner: str) -> str:
-    """The learner's part in the separation; its own name, where it has none."""
-    return {INTERACTIVE: "in rounds", NONINTERACTIVE: "at once"}.get(learner, learner)
+def _chance(chance: float) -> str:
+    return "exact test, p < 0.0001" if chance < 0.0001 else f"exact test, p = {chance:.4f}"
+
+
+def rounds_of(points: Sequence[SeparationPoint], learner: str) -> tuple[int, int]:
+    """The fewest and the most rounds that a run of this learner took."""
+    taken = [rounds for point in points if point.learner == learner for rounds in point.rounds]
+    return min(taken), max(taken)
+
+
+def rounds_text(fewest: int, most: int) -> str:
+    """Rounds as they were measured, in words."""
+    return counted(most, "round") if fewest == most else f"up to {counted(most, 'round')}"
+
+
+def name_of(points: Sequence[SeparationPoint], learner: str) -> str:
+    """A learner by its strategy and the rounds that it took."""
+    return f"{learner} ({rounds_text(*rounds_of(points, learner))})"
 
 
 def _result(point: SeparationPoint) -> str:
+    name = name_of([point], point.learner)
     if point.success is None or point.error is None:
-        return f"ran {counted(len(point.errors), 'time')}, with an error that is unknown"
+        return f"{name} ran {counted(len(point.errors), 'time')}, with an error that is unknown"
     (low, high), runs = point.success.interval, point.success.total
-    return f"right in {point.success.count} of {runs} [{low:.2f}, {high:.2f}], mean error {point.error[0]:.3f}"
+    return f"{name} right in {point.success.count} of {runs} [{low:.2f}, {high:.2f}]"
 
 
 def limits_of(points: Sequence[SeparationPoint]) -> list[limits.SeparationUsers]:
@@ -267,8 +438,17 @@ def results_of(points: Sequence[SeparationPoint]) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
         "points": [_to_json(point) for point in points],
-        "needed": [needed(points, learner, d, epsilon).to_json() for d in dimensions for learner in learners],
+        "needed": [
+            {
+                **needed(points, learner, d, epsilon).to_json(),
+                "strategy": learner,
+                "rounds": rounds_of(points, learner)[1],
+            }
+            for d in dimensions
+            for learner in learners
+        ],
         "limits": [each.to_json() for each in limits_of(points)],
+        "comparisons": [each.to_json() for each in comparisons(points)],
         "verdict": verdict(points),
     }
 
@@ -277,6 +457,9 @@ def _to_json(point: SeparationPoint) -> dict[str, Any]:
     success = point.success
     return {
         **asdict(point),
+        "strategy": point.learner,
+        "rounds": max(point.rounds),
+        "mean_rounds": sum(point.rounds) / len(point.rounds),
         "errors": None,
         "seeds": len(point.errors),
         "successes": None if success is None else success.count,

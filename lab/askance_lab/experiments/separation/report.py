@@ -15,6 +15,7 @@ from askance_lab.experiments.separation.measurement import (
     BLIND,
     INTERACTIVE,
     NONINTERACTIVE,
+    TWO_ROUNDS,
     NumberKind,
     SeparationPoint,
     learners_of,
@@ -22,10 +23,10 @@ from askance_lab.experiments.separation.measurement import (
     name_of,
 )
 
-HEAD: Final = ("d", "users", "learner", "right", "95 %", "mean error")
+HEAD: Final = ("d", "users", "learner", "rounds", "right", "95 %", "error")
 
-_LOOKS: Final = {INTERACTIVE: ("#0b6e99", "o"), NONINTERACTIVE: ("#c2410c", "s")}
-_MORE_LOOKS: Final = (("#6d28d9", "D"), ("#3f6212", "^"), ("#a16207", "v"), ("#be185d", "P"))
+_LOOKS: Final = {INTERACTIVE: ("#0b6e99", "o"), TWO_ROUNDS: ("#6d28d9", "D"), NONINTERACTIVE: ("#c2410c", "s")}
+_MORE_LOOKS: Final = (("#3f6212", "^"), ("#a16207", "v"), ("#be185d", "P"))
 """Colour and mark of the other learners, in turn."""
 _STYLE: Final = """
     body { font: 1rem/1.5 system-ui; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; color: #222 }
@@ -37,7 +38,13 @@ _STYLE: Final = """
 
 def rows(points: Sequence[SeparationPoint]) -> list[tuple[str, ...]]:
     """A row for each point, under `HEAD`; a dash stands for what is unknown."""
-    return [(str(point.d), f"{point.users:,}", name_of(point.learner), *_measured(point)) for point in points]
+    return [(str(point.d), f"{point.users:,}", point.learner, _rounds(point), *_measured(point)) for point in points]
+
+
+def _rounds(point: SeparationPoint) -> str:
+    """The fewest and the most that a run took."""
+    fewest, most = min(point.rounds), max(point.rounds)
+    return str(most) if fewest == most else f"{fewest}–{most}"
 
 
 def _measured(point: SeparationPoint) -> tuple[str, str, str]:
@@ -50,7 +57,7 @@ def _measured(point: SeparationPoint) -> tuple[str, str, str]:
 def write(out: Path, points: Sequence[SeparationPoint], results: dict[str, Any]) -> None:
     """results.json, both plots as SVG and PNG, and a page that needs nothing else."""
     (out / "results.json").write_text(json.dumps(results, indent=1), "utf-8")
-    drawings = plots.write(out, {"error": _draw_errors(points), "needed": _draw_needed(results)})
+    drawings = plots.write(out, {"error": _draw_errors(points), "needed": _draw_needed(points, results)})
     (out / "report.html").write_text(_page(points, results, drawings), "utf-8")
 
 
@@ -70,35 +77,33 @@ def _draw_errors(points: Sequence[SeparationPoint]) -> Any:
     for d, panel in zip(dimensions, panels, strict=True):
         here = [point for point in points if point.d == d]
         for learner, (colour, mark) in _looks(learners_of(points)).items():
-            _draw_learner(panel, learner, here, colour, mark)
+            mine = [point for point in here if point.learner == learner]
+            _draw_learner(panel, name_of(points, learner), mine, colour, mark)
         panel.axhline(BLIND, color=plots.GUIDE, linestyle=":", linewidth=1, label="¼: a guess of the mask bit")
         panel.set(title=f"d = {d}", xlabel="users", ylim=(-0.02, max([0.6, *(1.1 * mean for mean in means)])))
         ticks = plots.short(point.users for point in here)
         plots.log_axes(panel, ticks, y=False)
         panel.set_xlim(min(ticks) / 1.2, max(ticks) * 1.2)
     panels[0].set_ylabel("mean error")
-    # The handle of the dotted line comes first; the learners are to.
-    (guess, *learners), (guess_label, *names) = panels[0].get_legend_handles_labels()
-    columns = 4 if len(dimensions) > 1 else 1
-    figure.legend([*learners, guess], [*names, guess_label], loc="outside lower center", ncols=columns, frameon=False)
+    figure.legend(
+        *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(2, len(dimensions)), frameon=False
+    )
     return figure
 
 
-def _draw_learner(panel: Any, learner: str, points: Sequence[SeparationPoint], colour: str, mark: str) -> None:
-    """A line with error bars. A learner whose errors are unknown stands in the legend only."""
-    known = sorted((each.users, each.error) for each in points if each.learner == learner and each.error is not None)
-    below = [mean - low for _, (mean, low, _) in known]
-    above = [high - mean for _, (mean, _, high) in known]
-    panel.errorbar(
-        [users for users, _ in known],
-        [mean for _, (mean, _, _) in known],
-        yerr=[below, above],
-        marker=mark,
+def _draw_learner(panel: Any, name: str, points: Sequence[SeparationPoint], colour: str, mark: str) -> None:
+    """A line in a light band of its intervals. A learner whose errors are unknown stands in the legend only."""
+    known = sorted((each.users, each.error) for each in points if each.error is not None)
+    users = [number for number, _ in known]
+    panel.fill_between(
+        users,
+        [low for _, (_, low, _) in known],
+        [high for _, (_, _, high) in known],
         color=colour,
-        capsize=3,
-        elinewidth=1,
-        label=name_of(learner),
+        alpha=0.1,
+        linewidth=0,
     )
+    panel.plot(users, [mean for _, (mean, _, _) in known], marker=mark, color=colour, label=name)
 
 
 _KINDS: Final = {
@@ -106,10 +111,10 @@ _KINDS: Final = {
     NumberKind.ENOUGH: ("v", "enough, by a formula"),
 }
 """Mark and words of each kind of number. A measured one has its learner's mark, and is full."""
-_LIMIT: Final = "at once: lower limit, proved"
+_LIMIT: Final = "every learner in one round: lower limit, proved"
 
 
-def _draw_needed(results: dict[str, Any]) -> Any:
+def _draw_needed(points: Sequence[SeparationPoint], results: dict[str, Any]) -> Any:
     """Users against the dimension. A line joins what was measured; each other kind of number has a shape of its own."""
     figure = plots.figure(5.6, 4.2)
     [panel] = plots.panels_of(figure, 1, shared_y=False)
@@ -126,7 +131,7 @@ def _draw_needed(results: dict[str, Any]) -> Any:
                     marker=mark if measured else other,
                     color=colour,
                     markerfacecolor=colour if measured else "white",
-                    label=f"{name_of(learner)}: {words}",
+                    label=f"{name_of(points, learner)}: {words}",
                 )
     limits = results["limits"]
     if limits:
@@ -148,19 +153,24 @@ def _draw_needed(results: dict[str, Any]) -> Any:
 
 def _page(points: Sequence[SeparationPoint], results: dict[str, Any], drawings: dict[str, str]) -> str:
     """Self-contained: the drawings are in it, and nothing is fetched."""
-    table = "".join(f"<th>{html.escape(each)}" for each in HEAD)
-    for row in rows(points):
-        table += "<tr>" + "".join(f"<td>{html.escape(each)}" for each in row)
     shown = "".join(f"<li>{html.escape(each)}" for each in results["verdict"])
     figures = "".join(drawing[drawing.index("<svg") :] for drawing in drawings.values())
-    limits = "".join(f"<th>{html.escape(each)}" for each in users.HEAD)
-    for row in users.rows(limits_of(points)):
-        limits += "<tr>" + "".join(f"<td>{html.escape(each)}" for each in row)
+    known = limits_of(points)
+    limits = _table(users.HEAD, users.rows(known)) + _table(users.LIMITS, users.limit_rows(known))
     words = "".join(f"<li>{html.escape(each)}" for each in users.WORDS)
     head = f"<meta charset=utf-8><title>Askance: the separation</title><style>{_STYLE}</style>"
     return (
         f"<!doctype html><html lang=en>{head}"
-        f"<h1>What a second round is worth</h1><ul>{shown}</ul>{figures}<table><tr>{table}</table>"
-        f"<h2>Whatever the learner</h2><p>Users of each dimension to be right 19 times in 20, ε = "
-        f"{html.escape(points[0].epsilon)}.</p><table><tr>{limits}</table><ul>{words}</ul></html>\n"
+        f"<h1>MASKED-PARITY in one round, in two, and in more</h1><ul>{shown}</ul>{figures}"
+        f"<p>Bands: 95 % of each mean. Rounds: as the runs took them.</p>{_table(HEAD, rows(points))}"
+        f"<h2>Users to be right 19 times in 20, ε = {html.escape(points[0].epsilon)}</h2>{limits}"
+        f"<ul>{words}</ul></html>\n"
     )
+
+
+def _table(head: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
+    """A table of a page."""
+    table = "<tr>" + "".join(f"<th>{html.escape(each)}" for each in head)
+    for row in cells:
+        table += "<tr>" + "".join(f"<td>{html.escape(each)}" for each in row)
+    return f"<table>{table}</table>"

@@ -1,7 +1,8 @@
-"""How many users the separation costs: at once by the limits, in rounds as measured, and how many times as many.
+"""How many users the separation costs: in one round by the limits, in two and in many as measured, and the ratio.
 
 Each number is of a kind, and is never shown without it: *proved* (nothing is assumed), *limit* (proved in the normal
-limit; in rounds also for an orthogonal design), *measured* (studies of made-up users, user by user, with an interval).
+limit; in rounds also for an orthogonal design), *measured* (studies of made-up users, with an interval, and the rounds
+that they took).
 What was measured is in `measured.json` beside this module, taken from docs/masked-parity/measured.json by
 `python benchmarks/users.py --remake`.
 """
@@ -19,25 +20,22 @@ from pydantic import TypeAdapter
 from askance_lab.evaluation.proportion import Proportion
 from askance_lab.theory.limits import users_at_once_limit, users_at_once_proved, users_rounds_limit
 from askance_protocol.errors import ProtocolError
+from askance_server.strategies.registry import registry
 
 FAILURE: Final = 0.05
-"""Who succeeds is right 19 times in 20."""
+"""A learner that succeeds is right 19 times in 20."""
+TWO_ROUNDS: Final = "masked-parity-two-rounds"
+"""The learner that takes exactly two rounds: r, and then the mask bit."""
 DIMENSIONS: Final = (8, 16, 32, 64)
-HEAD: Final = (
-    "d",
-    "at once: proved",
-    "at once: normal",
-    "in rounds: limit",
-    "in rounds: measured",
-    "right",
-    "times, proved",
-    "times, normal",
-)
+HEAD: Final = ("d", "learner in rounds", "rounds", "users", "right", "one round", "times")
+LIMITS: Final = ("d", "one round: proved", "one round: normal", "in rounds: limit")
 WORDS: Final = (
-    "proved: with fewer users no learner at once is right 19 times in 20, whatever the channels. Nothing is assumed.",
-    "normal: the same, assuming that reports are told apart as normal variables are.",
+    "users: the fewest of those tried with which the learner was right so often.",
+    "rounds: the most that one of these studies took.",
+    "one round: with fewer users no learner in one round is right 19 times in 20, whatever its channels. Proved.",
+    "times: one round to users. Below 1 no gap is proved for this learner.",
+    "normal: as proved, assuming that reports are told apart as normal variables are.",
     "limit: with fewer no learner in rounds is, assuming that too, and that an orthogonal design is best for r.",
-    "measured: the fewest users of those tried with which a learner in rounds was right so often.",
 )
 """What the columns are, in sentences."""
 
@@ -47,6 +45,11 @@ class FewestMeasured:
     """Number of users with which a learner in rounds was right 19 times in 20."""
 
     strategy: str
+    most_rounds: int
+    """Rounds that it may take: the strategy's own, or as its parameter says."""
+    rounds: int
+    """Rounds of the study that took the most."""
+    mean_rounds: float
     d: int
     epsilon: str
     users: int
@@ -58,6 +61,17 @@ class FewestMeasured:
         """Studies that learned the concept exactly."""
         return Proportion(self.successes, self.seeds)
 
+    @property
+    def name(self) -> str:
+        """The strategy, with its parameter where that is not the strategy's own."""
+        own = registry()[self.strategy].planned({"d": self.d}).rounds
+        return self.strategy if self.most_rounds == own else f"{self.strategy} rounds={self.most_rounds}"
+
+    @property
+    def rounds_text(self) -> str:
+        """Rounds as they were measured."""
+        return str(self.rounds) if self.mean_rounds == self.rounds else f"up to {self.rounds}"
+
 
 @dataclass(frozen=True, slots=True)
 class SeparationUsers:
@@ -68,12 +82,22 @@ class SeparationUsers:
     at_once_proved: int
     at_once_limit: int
     rounds_limit: int
-    measured: FewestMeasured | None
-    """None where nobody has measured it."""
+    learners: tuple[FewestMeasured, ...]
+    """Learners in rounds, from the fewest rounds to the most; none where nobody has measured it."""
+
+    @property
+    def measured(self) -> FewestMeasured | None:
+        """The learner with the fewest users, in as many rounds as it takes."""
+        return min(self.learners, key=lambda each: each.users, default=None)
+
+    @property
+    def two_rounds(self) -> FewestMeasured | None:
+        """A_MP in exactly two rounds: r, then the mask bit."""
+        return next((each for each in self.learners if each.strategy == TWO_ROUNDS), None)
 
     @property
     def times_proved(self) -> float | None:
-        """How many times as many users it takes at once, by what is proved."""
+        """How many times as many users one round takes as the fewest in rounds, by what is proved."""
         return None if self.measured is None else self.at_once_proved / self.measured.users
 
     @property
@@ -81,25 +105,52 @@ class SeparationUsers:
         """The same by the normal limit."""
         return None if self.measured is None else self.at_once_limit / self.measured.users
 
+    def times(self, learner: FewestMeasured) -> float:
+        """How many times as many users one round takes as this learner, by what is proved."""
+        return self.at_once_proved / learner.users
+
     def to_json(self) -> dict[str, Any]:
         """For a program."""
-        return {**asdict(self), "times_proved": self.times_proved, "times_limit": self.times_limit}
+        return {
+            **asdict(self),
+            "learners": self.rows(),
+            "measured": None if self.measured is None else asdict(self.measured),
+            "times_proved": self.times_proved,
+            "times_limit": self.times_limit,
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each learner in rounds, for a program."""
+        return [
+            {**asdict(each), "at_once_proved": self.at_once_proved, "times_proved": self.times(each)}
+            for each in self.learners
+        ]
 
 
 @cache
-def measured_users() -> Mapping[tuple[int, str], FewestMeasured]:
+def measured_users() -> Mapping[tuple[int, str], tuple[FewestMeasured, ...]]:
     """What was measured, by dimension and ε."""
     kept = (files("askance_lab.experiments.separation") / "measured.json").read_bytes()
-    every = TypeAdapter(list[FewestMeasured]).validate_json(kept)
-    return {(each.d, each.epsilon): each for each in every}
+    found = dict[tuple[int, str], tuple[FewestMeasured, ...]]()
+    for each in TypeAdapter(list[FewestMeasured]).validate_json(kept):
+        found[each.d, each.epsilon] = (*found.get((each.d, each.epsilon), ()), each)
+    return found
 
 
 def fewest(rows: Iterable[Mapping[str, Any]], strategies: Iterable[str], epsilon: str) -> list[FewestMeasured]:
-    """For each dimension, of a benchmark's rows of these strategies, the fewest users with .95 of the studies right."""
-    enough = [row for row in rows if row["strategy"] in set(strategies) and row["successes"] >= 0.95 * row["seeds"]]
-    best = {row["d"]: row for row in sorted(enough, key=lambda row: row["users"], reverse=True)}
-    names = ("strategy", "d", "users", "successes", "seeds")
-    return [FewestMeasured(**{name: best[d][name] for name in names}, epsilon=epsilon) for d in sorted(best)]
+    """By dimension, of a benchmark's rows of these strategies: the fewest users with .95 of the studies right.
+
+    One of each strategy that took exactly two rounds, and one of all that took more.
+    """
+    names = ("strategy", "most_rounds", "rounds", "mean_rounds", "d", "users", "successes", "seeds")
+    best = dict[tuple[int, str], FewestMeasured]()
+    for row in rows:
+        # Rows of former versions do not say how many rounds they took.
+        if row["strategy"] in set(strategies) and row["successes"] >= 0.95 * row["seeds"] and "rounds" in row:
+            found = FewestMeasured(**{name: row[name] for name in names}, epsilon=epsilon)
+            key = (found.d, found.strategy if found.rounds == 2 else "")
+            best[key] = min(best.get(key, found), found, key=lambda each: each.users)
+    return sorted(best.values(), key=lambda each: (each.d, each.rounds, -each.users))
 
 
 @cache
@@ -110,7 +161,7 @@ def separation_users(d: int, epsilon: str) -> SeparationUsers | None:
         found = [limit(dimension=d, epsilon=float(epsilon), failure=FAILURE) for limit in limits]
     except ProtocolError:
         return None
-    return SeparationUsers(d, epsilon, *found, measured=measured_users().get((d, epsilon)))
+    return SeparationUsers(d, epsilon, *found, learners=measured_users().get((d, epsilon), ()))
 
 
 def table(dimensions: Iterable[int], epsilon: str) -> list[SeparationUsers]:
@@ -120,23 +171,33 @@ def table(dimensions: Iterable[int], epsilon: str) -> list[SeparationUsers]:
 
 
 def rows(users: Sequence[SeparationUsers]) -> list[tuple[str, ...]]:
-    """Cells under `HEAD`; a dash stands for what was not measured."""
+    """Cells under `HEAD`, a row for each learner; dashes stand for what was not measured."""
     return [
-        (
-            str(each.d),
-            shown(each.at_once_proved),
-            shown(each.at_once_limit),
-            shown(each.rounds_limit),
-            *_measured(each.measured),
-            times(each.times_proved),
-            times(each.times_limit),
-        )
+        cells
         for each in users
+        for cells in (
+            [
+                (
+                    str(each.d),
+                    learner.name,
+                    learner.rounds_text,
+                    shown(learner.users),
+                    f"{learner.successes}/{learner.seeds}",
+                    shown(each.at_once_proved),
+                    times(each.times(learner)),
+                )
+                for learner in each.learners
+            ]
+            or [(str(each.d), *"––––", shown(each.at_once_proved), "–")]
+        )
     ]
 
 
-def _measured(measured: FewestMeasured | None) -> tuple[str, str]:
-    return ("–", "–") if measured is None else (shown(measured.users), f"{measured.successes}/{measured.seeds}")
+def limit_rows(users: Sequence[SeparationUsers]) -> list[tuple[str, ...]]:
+    """Cells under `LIMITS`."""
+    return [
+        (str(each.d), shown(each.at_once_proved), shown(each.at_once_limit), shown(each.rounds_limit)) for each in users
+    ]
 
 
 def shown(users: int) -> str:
@@ -148,15 +209,18 @@ def times(ratio: float | None) -> str:
     """A ratio with two digits."""
     if ratio is None:
         return "–"
+    if ratio < 1:
+        return f"{ratio:.2f}"
     return f"{ratio:.1f}" if ratio < 10 else f"{float(f'{ratio:.2g}'):,.0f}" if ratio < 10**5 else f"{ratio:.1e}"
 
 
 def lines(users: Sequence[SeparationUsers]) -> list[str]:
-    """The table as text, at most 80 columns wide."""
-    groups = f"{'':>4}{'at once, lower limit':>21}{'in rounds':>26}{'times as many':>19}"
-    head = f"{'d':>4}{'proved':>11}{'normal':>10}{'limit':>9}{'measured':>10}{'right':>9}{'proved':>10}{'normal':>9}"
-    cells = (
-        f"{d:>4}{proved:>11}{limit:>10}{rounds:>9}{measured:>10}{right:>9}{least:>10}{by_limit:>9}"
-        for d, proved, limit, rounds, measured, right, least, by_limit in rows(users)
+    """Both tables as text, at most 80 columns wide."""
+    learners = (
+        f"{d:>3} {learner:<31}{rounds:>10}{number:>8}{right:>9}{once:>10}{ratio:>8}"
+        for d, learner, rounds, number, right, once, ratio in (HEAD, *rows(users))
     )
-    return [groups, head, *cells]
+    limits = (
+        f"{d:>3}{proved:>19}{normal:>19}{rounds:>18}" for d, proved, normal, rounds in (LIMITS, *limit_rows(users))
+    )
+    return [*learners, "", *limits]
