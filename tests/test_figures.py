@@ -79,7 +79,7 @@ def test_the_users_that_masked_parity_takes_are_what_the_benchmark_printed() -> 
             f"{each['mean_asked']:,}",
             f"{each['mean_rounds']:.1f}",
         ]
-        for name in ("goals", "again", "curve", "small", "compared")
+        for name in ("goals", "again", "curve", "small", "compared", "two_rounds")
         for each in printed[name]
     ]
     # On seeds that nothing was tuned on.

@@ -130,7 +130,7 @@ def rate(each: dict[str, Any]) -> tuple[str, str]:
 @kept("docs/masked-parity.md", "python benchmarks/masked_parity.py")
 def masked_parity() -> Iterator[str]:
     printed = read("masked-parity/measured.json")
-    for name in ("goals", "again", "curve", "small", "compared"):
+    for name in ("goals", "again", "curve", "small", "compared", "two_rounds"):
         for each in printed[name]:
             learner = each["strategy"].removeprefix("masked-parity-").replace("-", " ")
             learner += "" if each["tallied"] else ", drawn"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,7 +18,6 @@ from askance_lab.experiments.float_laplace import possible
 from askance_lab.experiments.separation import users as limits
 from askance_lab.lesson.picture import Picture
 from askance_protocol.errors import AskanceError
-from askance_protocol.text import counted
 
 E = math.e
 
@@ -111,7 +111,9 @@ def test_learners_are_those_of_the_separation_and_so_is_what_is_said_of_them() -
     assert [point.users for point in right.two_rounds] == [200, 400]
     assert len(right.points) == 4
     assert all(right.right(point).total == 3 for point in right.points)
-    assert right.verdict.startswith(f"d = 4, {counted(400, 'user')}: in rounds right in ")
+    assert {point.rounds for point in right.two_rounds} == {(2, 2, 2)}
+    assert {point.rounds for point in right.one_round} == {(1, 1, 1)}
+    assert re.match(r"d = 4, [24]00 users: masked-parity-two-rounds \(2 rounds\) right in ", right.verdict)
 
 
 def test_users_by_dimension_are_those_of_the_table() -> None:

@@ -87,7 +87,8 @@ READINGS: Final = {
       const [xs, ys] = [ticks(all('text.q.middle', chart).slice(0, -1), across), up(chart)];
       const logarithms = xs.map(([said, at]) => [Math.log(said), at]);
       const found = [];
-      for (const [sign, kind, area] of [['●', '.point', '.band'], ['◆', '.point-two', '.band-two'], ['■', '.point-once', '.band-once']]) {
+      for (const [sign, of] of [['●', ''], ['◆', '-two'], ['■', '-once']]) {
+        const [kind, area] = [`.point${of}`, `.band${of}`];
         const around = corners(chart.querySelector(`path${area}`));
         const mine = table.filter((row) => row[1].startsWith(sign));
         all(kind, chart).forEach((mark, at) => {

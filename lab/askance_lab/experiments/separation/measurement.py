@@ -320,21 +320,24 @@ def _compared(points: Sequence[SeparationPoint], learner: str, d: int) -> Compar
     at = next((each for each in mine if each.succeeded), mine[-1])
     known = {each.users: each for each in once if each.success is not None}
     limit = limits.separation_users(d, at.epsilon)
-    proved = limit.at_once_proved / at.users if limit is not None and at.succeeded else None
-    ratio = _ratio(mine, list(known.values())) if at.succeeded else (None, None, None)
+    least = 0 if limit is None else limit.at_once_proved
+    proved = least / at.users if limit is not None and at.succeeded else None
+    ratio = _ratio(mine, list(known.values()), least) if at.succeeded else (None, None, None)
     return Comparison(at, known.get(at.users), at.succeeded, ratio, proved)
 
 
 def _ratio(
-    mine: Sequence[SeparationPoint], once: Sequence[SeparationPoint]
+    mine: Sequence[SeparationPoint], once: Sequence[SeparationPoint], least: int
 ) -> tuple[float | None, float | None, float | None]:
     """The ratio of the fewest users with which both succeed, and an interval by exact tests, from few users to more.
 
     One round takes more users than each number at which it is worse than rounds where they succeed. Rounds take more
     than each number at which they are worse than one round where that succeeds. A test each, in a fixed order and up to
-    the first that does not reject: none of them has to be paid for.
+    the first that does not reject: none of them has to be paid for. With fewer users than are proved to be needed one
+    round succeeds by luck only, so such a success is none.
     """
-    best, best_once = (next((each for each in some if each.succeeded), None) for some in (mine, once))
+    best = next((each for each in mine if each.succeeded), None)
+    best_once = next((each for each in once if each.succeeded and each.users >= least), None)
     if best is None:
         return None, None, None
     above = _worse(once, best)
@@ -386,17 +389,18 @@ def _sentence(each: Comparison) -> str:
 
 
 def _ratio_words(each: Comparison) -> str:
-    """How many times as many users one round takes."""
+    """How many times as many users one round takes: in these runs, and by what is proved."""
     ratio, low, high = (None if end is None else limits.times(end) for end in each.ratio)
-    if ratio is None:
-        words = "is unknown here" if low is None else f"takes more than {low} times as many users (95 %)"
+    ends = f"{low} to {high}" if low and high else f"{low} or more" if low else f"{high} or less" if high else "?"
+    if ratio is not None:
+        words = f"One round took {ratio} times as many users (95 %: {ends})"
+    elif low is not None:
+        words = f"One round takes more than {low} times as many users (95 %)"
     else:
-        ends = f"{low} to {high}" if low and high else f"{low} or more" if low else f"{high} or less" if high else "?"
-        words = f"takes {ratio} times as many users (95 %: {ends})"
+        words = "How many times as many users one round takes is not seen"
     if each.proved is None:
-        return f"One round {words}"
-    proved = f"at least {limits.times(each.proved)} times, for every learner" if each.proved > 1 else "no gap"
-    return f"One round {words}; proved is {proved}"
+        return words
+    return f"{words}; proved: {f'at least {limits.times(each.proved)} times' if each.proved > 1 else 'nothing'}"
 
 
 def _chance(chance: float) -> str:
