@@ -26,8 +26,8 @@ def document(path: Path, *lines: str) -> Path:
 def test_a_printed_line_passes_and_a_planted_one_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    head = "   d       users  learner            right  95 %           mean error"
-    planted = "   4         300  in rounds          2/1  [0.00, 1.00]       0.000"
+    head = "   d      users  learner                      rounds    right  95 %          error"
+    planted = "   4        300  masked-parity-pooled            2–6      2/1  [0.00, 1.00]   0.000"
     # What the command prints is the same both times, and takes seconds.
     monkeypatch.setattr(figures, "run", cache(figures.run))
 

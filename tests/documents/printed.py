@@ -248,15 +248,30 @@ def turned(epsilon: float) -> float:
 @worked_out("README.md")
 def readme() -> Iterator[str]:
     yield f"e¹ = {math.e:.2f} times"
+    from askance_lab.commands.demo import IN_PROCESS
+
+    d, users = IN_PROCESS
+    yield f"compares these two on {concepts_of_the_demo() - 1} secrets of {d} bits, with {users:,} users each"
+
+
+def concepts_of_the_demo() -> int:
+    """How many there are; the last of them is live."""
+    from askance_lab.commands import demo
+
+    return int(inspect.signature(demo.demo).parameters["concepts"].default)
 
 
 @worked_out("docs/client.md")
 def demo() -> Iterator[str]:
     """Of the concepts of `askance demo` the last one is learned live."""
-    from askance_lab.commands import demo
+    from askance_lab.commands.demo import IN_PROCESS, LIVE
+    from askance_lab.experiments.second_round import STUDIES
 
-    users, concepts = (inspect.signature(demo.demo).parameters[name].default for name in ("users", "concepts"))
-    yield f"so there are {concepts}, each with {users:,} users of its own: {concepts - 1} are learned in the demo's own"
+    concepts, (d, users), (live_d, live_users) = concepts_of_the_demo(), IN_PROCESS, LIVE
+    yield f"there are {concepts}, each with users of its own. The demo learns {concepts - 1} of them"
+    yield f"d = {d} and {users:,} users each"
+    yield f"The last one is live: d = {live_d} and {live_users:,} users"
+    yield f"runs {STUDIES} studies like it"
 
 
 @worked_out("docs/index.md")

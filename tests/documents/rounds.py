@@ -2,8 +2,8 @@
 
 Theory of operation
 -------------------
-A sentence about "a second round" is wrong if its learner was measured with six. So each text (documents, notebook 4, the
-help of every command) is split into sentences, and each sentence with a trigger word is *classified*:
+A sentence about "a second round" is wrong if its learner was measured with six. So each text (documents, notebook 4,
+the help of every command) is split into sentences, and each sentence with a trigger word is *classified*:
 
 - It claims a number of rounds ("two rounds", "in one round", "up to six rounds"). Each claim belongs to a learner: the
   strategy that the sentence names last before it, else first behind it; if it names none, any that its section names.
@@ -27,11 +27,10 @@ TRIGGER: Final = re.compile(r"\b(?:two|twice|second|rounds?)\b", re.IGNORECASE)
 STRATEGY: Final = re.compile(r"\bmasked-parity(?:-(?:two-rounds|pooled|noninteractive|until-sure|weak))?\b(?!-)")
 _COUNT: Final = {"one": 1, "single": 1, "two": 2, "second": 2, "three": 3, "third": 3, "four": 4, "five": 5, "six": 6}
 _NUMBER: Final = rf"(?:{'|'.join(_COUNT)}|\d+)"
-CLAIM: Final = re.compile(
-    rf"(?P<most>up to )?\b(?P<number>{_NUMBER})[ -]rounds?\b", re.IGNORECASE
-)
+CLAIM: Final = re.compile(rf"(?P<most>up to )?\b(?P<number>{_NUMBER})[ -]rounds?\b", re.IGNORECASE)
 CLASS: Final = re.compile(
-    r"(?:learners?|strategy|strategies|the one|nobody) (?:in|of|with) one round|one round, (?:nobody|no learner|proved)",
+    r"(?:learners?|strategy|strategies|the one|nobody) (?:in|of|with) one round"
+    r"|one round, (?:nobody|no learner|proved)",
     re.IGNORECASE,
 )
 """Every learner that takes one round, which is what the proofs are about: nothing is measured of them."""
@@ -52,7 +51,7 @@ class Measured:
 
 
 def of_rows(rows: Iterable[Mapping[str, object]]) -> dict[str, Measured]:
-    """The measured rounds of each strategy. A row of a run with a parameter of its own has the parameter in its name."""
+    """The measured rounds of each strategy. A row with a parameter of its own has that in its name."""
     taken = dict[str, list[int]]()
     for row in rows:
         own = f" rounds={row['most_rounds']}" if row.get("held") else ""
@@ -85,13 +84,15 @@ def sentences(text: str) -> Iterator[Sentence]:
                 yield Sentence(found, text if section.startswith("# ") else section)
 
 
-def faults(name: str, text: str, measured: Mapping[str, Measured], listed: Mapping[str, Mapping[str, str]]) -> list[str]:
+def faults(
+    name: str, text: str, measured: Mapping[str, Measured], listed: Mapping[str, Mapping[str, str]]
+) -> list[str]:
     """Sentences of one text that no measured learner bears out and nobody has listed."""
     parts = listed.get(name, {})
     return [
         f"{name}: {fault}: {each.text}"
         for each in sentences(text)
-        if TRIGGER.search(each.text) and (fault := _fault(each, measured, parts))
+        if TRIGGER.search(STRATEGY.sub("", each.text)) and (fault := _fault(each, measured, parts))
     ]
 
 
@@ -109,7 +110,10 @@ def _fault(sentence: Sentence, measured: Mapping[str, Measured], parts: Mapping[
     text = sentence.text
     if any(part in text for part in parts):
         return ""
-    claims, names = list(CLAIM.finditer(text)), list(STRATEGY.finditer(text))
+    names = list(STRATEGY.finditer(text))
+    claims = [
+        each for each in CLAIM.finditer(text) if not any(name.start() < each.start() < name.end() for name in names)
+    ]
     if not claims:
         return "is not classified: name a number of rounds and a learner, or list it in rounds.toml"
     for claim in claims:

@@ -86,9 +86,9 @@ from askance_server.core.export import export_files
 from askance_server.strategies.registry import registry
 
 SCHEMA_VERSION: Final = 1
-_IN_PROCESS: Final = (16, 40_000)
+IN_PROCESS: Final = (16, 40_000)
 """d and users where two rounds win: `askance separation --table` has what they need."""
-_LIVE: Final = (4, 3000)
+LIVE: Final = (4, 3000)
 """d and users that a server and its clients do within seconds."""
 _SECONDS: Final = 600
 _POLL: Final = 0.2
@@ -213,12 +213,12 @@ def demo(
 ) -> None:
     """Show what a second round is worth: two learners, many concepts, the same users.
 
-    One learner asks in two rounds, the other one in one round. You see the errors of both on each concept, what follows
-    from them, and the number of users that no learner in one round can do without. The last concept is live: a small
-    one, over a server and its clients.
+    masked-parity-two-rounds asks in two rounds, masked-parity-noninteractive in one round. You see the errors of both
+    on each concept, what follows from them, and the number of users that no learner in one round can do without. The
+    last concept is live: a small one, over a server and its clients.
     """
-    task = ConceptTask(d or _IN_PROCESS[0], epsilon, users or _IN_PROCESS[1])
-    live = ConceptTask(d or _LIVE[0], epsilon, live_users or users or _LIVE[1])
+    task = ConceptTask(d or IN_PROCESS[0], epsilon, users or IN_PROCESS[1])
+    live = ConceptTask(d or LIVE[0], epsilon, live_users or users or LIVE[1])
     asked = DemoOptions(task, live, concepts, seed, clients, as_json, time.monotonic(), export)
     for each in (asked.task, asked.live):
         check_task(each)

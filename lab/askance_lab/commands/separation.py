@@ -1,4 +1,4 @@
-"""`askance separation`: measure learners in many rounds, in two and in one; draw it, and say what it shows."""
+"""`askance separation`: measure learners of MASKED-PARITY by rounds and users, and draw what it shows."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def separation(
             "--learner",
             metavar="NAME",
             autocompletion=STRATEGIES,
-            help="Strategy to measure; may be given again.  [default: one of many rounds, one of two, one of one]",
+            help="Strategy to measure; may be given again.  [default: the three above]",
         ),
     ] = None,
     out: Annotated[
@@ -91,15 +91,16 @@ def separation(
         bool,
         typer.Option(
             "--table",
-            help="Measure nothing: print users measured in two rounds and in more, and the limits of one round.",
+            help="Measure nothing: print the users that were measured, and what is proved of others.",
         ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure how often MASKED-PARITY is learned in many rounds, in two and in one.
+    """Measure learners of MASKED-PARITY by rounds and users.
 
-    Each learner gets the same numbers of users, and each row says its strategy and the rounds that it took. KLNRS11,
-    §5.3: one round takes exponentially many users, and two rounds do not.
+    By default these are masked-parity-pooled, which takes up to six rounds, masked-parity-two-rounds, which takes two
+    rounds, and masked-parity-noninteractive, which takes one round. Each gets the same numbers of users, and each row
+    says the rounds that its runs took. KLNRS11, §5.3: a learner in one round needs exponentially many users.
     """
     if table:
         dimensions = limits.DIMENSIONS if d == _DIMENSIONS else sorted({*read_numbers(d, "--d", least=1)})

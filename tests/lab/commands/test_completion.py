@@ -81,7 +81,9 @@ def test_bash_completes_commands_options_names_and_columns_and_leaves_files_to_i
     assert [answer.split() for answer in answers] == list(asks.values())
 
 
-@pytest.mark.parametrize(("shell", "shown"), [("zsh", '"separation":"measure what'), ("fish", "separation\tmeasure")])
+@pytest.mark.parametrize(
+    ("shell", "shown"), [("zsh", '"separation":"measure learners'), ("fish", "separation\tmeasure")]
+)
 def test_zsh_and_fish_are_told_the_commands_with_their_summaries(
     environment: dict[str, str], shell: str, shown: str
 ) -> None:

@@ -51,6 +51,7 @@ def test_what_was_measured_with_the_users_needed_is_at_hand() -> None:
         "interval": [0.8872, 0.9836],
         "mean_asked": 1094,
         "mean_rounds": 1,
+        "rounds": 1,
     }
 
 

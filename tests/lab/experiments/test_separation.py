@@ -203,7 +203,7 @@ def test_the_ratio_of_users_is_between_numbers_that_an_exact_test_tells_apart(
 
 def test_the_exact_test_is_that_of_the_books() -> None:
     for few, many in itertools.product(range(0, 11, 2), range(0, 13, 3)):
-        table = [[few, 10 - few], [many, 12 - many]]
+        table = np.array([[few, 10 - few], [many, 12 - many]])
         expected = fisher_exact(table, alternative="less").pvalue
         assert chance_of_fewer(Proportion(few, 10), Proportion(many, 12)) == pytest.approx(expected)
 
