@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from html import escape
+from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
@@ -338,7 +339,7 @@ def two_rounds_narrow() -> str:
 
 
 def needed(width: int = 840) -> str:
-    """People needed, in rounds and at once, by the number of bits."""
+    """People needed in two rounds, in more and in one, by the number of bits."""
     rows, narrow = table(DIMENSIONS, "1"), width == PHONE
     left, right, edge = (52, 344, 8) if narrow else (90, 540, 20)
     across, up = Axis(8, 64, left, right, logarithmic=True), Axis(1e3, 1e21, 320, 40, logarithmic=True)
@@ -348,23 +349,35 @@ def needed(width: int = 840) -> str:
         for k in range(3, 22, 3)
     ]
     words = [text(across.at(each.d), 344, str(each.d), "q m") for each in rows]
-    rounds = [(across.at(each.d), up.at(each.measured.users), each.measured.users) for each in rows if each.measured]
+    two, more = (
+        [(across.at(each.d), up.at(found.users), found.users) for each in rows if (found := taken(each))]
+        for taken in (attrgetter("two_rounds"), attrgetter("measured"))
+    )
     once = [(across.at(each.d), up.at(each.at_once_proved), each.at_once_proved) for each in rows]
-    lines = [f'<path class="{kind}" d="{_path(points)}"/>' for kind, points in (("once", once), ("line", rounds))]
+    lines = [
+        f'<path class="{kind}" d="{_path(points)}"/>'
+        for kind, points in (("once", once), ("line", two), ("line", more))
+    ]
     marks = [f'<rect class="onceb" x="{x - 5:g}" y="{y - 5:g}" width="10" height="10"/>' for x, y, _ in once]
-    marks += [f'<circle class="bit" cx="{x:g}" cy="{y:g}" r="5.5"/>' for x, y, _ in rounds]
-    (_, top, most), (_, low, fewest) = once[-1], rounds[-1]
-    place, top, low = (edge, 400, 450) if narrow else (556, top + 5, low - 5)
+    marks += [f'<circle class="bit" cx="{x:g}" cy="{y:g}" r="5.5"/>' for x, y, _ in two]
+    marks += [f'<path class="bit" d="M{x:g} {y - 6:g}l6 11h-12z"/>' for x, y, _ in more]
+    (_, top, most), (_, low, fewest), (_, _, fewer) = once[-1], two[-1], more[-1]
+    place, top, low = (edge, 400, 450) if narrow else (556, top + 5, low - 45)
+    least = max(each.measured.rounds for each in rows if each.measured)
     of = f", {rows[-1].d} bits" if narrow else ""
     names = [
-        text(place, top, f"■ at once, proved{of}:", "oncet"),
+        text(place, top, f"■ one round, proved{of}:", "oncet"),
         text(place, top + 20, f"nobody does with fewer than {shown(most)}", "q"),
-        text(place, low, f"● in rounds, measured{of}:", "roundt"),
+        text(place, low, f"● two rounds, measured{of}:", "roundt"),
         text(place, low + 20, f"{shown(fewest)} were enough", "q"),
+        text(place, low + 45, f"▲ up to {least} rounds{of}:", "roundt"),
+        text(place, low + 65, f"{shown(fewer)} were enough", "q"),
     ]
     head = [text(edge, 22, "people needed", "q"), text((left + right) / 2, 368, "bits of the secret r", "q m")]
-    height = 480 if narrow else 380
-    return picture(width, height, "People needed in rounds and at once", [*head, *grid, *words, *lines, *marks, *names])
+    height = 530 if narrow else 380
+    return picture(
+        width, height, "People needed in two rounds, in more and in one", [*head, *grid, *words, *lines, *marks, *names]
+    )
 
 
 def _path(points: list[tuple[float, float, int]]) -> str:

@@ -175,6 +175,8 @@ def test_a_success_of_one_round_below_what_is_proved_is_luck() -> None:
     [found], [said] = comparisons(points), verdict(points)
 
     assert found.ratio == (None, None, None)
+    assert needed(points, NONINTERACTIVE, 32, "1").kind is NumberKind.LIMIT
+    assert needed(points, TWO_ROUNDS, 32, "1").kind is NumberKind.MEASURED
     assert said.endswith("users one round takes is not seen; proved: at least 4.9e+07 times")
 
 

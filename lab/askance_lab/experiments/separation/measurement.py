@@ -233,15 +233,20 @@ def learners_of(points: Sequence[SeparationPoint]) -> list[str]:
 
 
 def needed(points: Sequence[SeparationPoint], learner: str, d: int, epsilon: str) -> LearnerUsers:
-    """Smallest measured number of users with success of at least 95 %; if there is none, what a theorem says."""
-    fewest = min((each.users for each in _of(points, learner, d) if each.succeeded), default=None)
+    """Smallest measured number of users with success of at least 95 %; if there is none, what a theorem says.
+
+    One round that succeeds with fewer users than are proved to be needed does so by luck only.
+    """
+    limit = limits.separation_users(d, epsilon) if learner == NONINTERACTIVE else None
+    least = 0 if limit is None else limit.at_once_proved
+    mine = _of(points, learner, d)
+    fewest = min((each.users for each in mine if each.succeeded and each.users >= least), default=None)
     if fewest is not None:
         return LearnerUsers(learner, d, fewest)
     if learner in (INTERACTIVE, TWO_ROUNDS):
         users = users_masked_parity_pooled(dimension=d, epsilon=float(epsilon), failure=limits.FAILURE)
         return LearnerUsers(learner, d, users, NumberKind.ENOUGH)
-    limit = limits.separation_users(d, epsilon) if learner == NONINTERACTIVE else None
-    return LearnerUsers(learner, d, None if limit is None else limit.at_once_proved, NumberKind.LIMIT)
+    return LearnerUsers(learner, d, least or None, NumberKind.LIMIT)
 
 
 def _of(points: Sequence[SeparationPoint], learner: str, d: int) -> list[SeparationPoint]:
