@@ -264,13 +264,14 @@ def concepts_of_the_demo() -> int:
 @worked_out("docs/client.md")
 def demo() -> Iterator[str]:
     """Of the concepts of `askance demo` the last one is learned live."""
-    from askance_lab.commands.demo import IN_PROCESS, LIVE
+    from askance_lab.commands import demo as command
+    from askance_lab.commands.demo import IN_PROCESS
     from askance_lab.experiments.second_round import STUDIES
 
-    concepts, (d, users), (live_d, live_users) = concepts_of_the_demo(), IN_PROCESS, LIVE
+    concepts, (d, users), given = concepts_of_the_demo(), IN_PROCESS, inspect.signature(command.demo).parameters
     yield f"there are {concepts}, each with users of its own. The demo learns {concepts - 1} of them"
     yield f"d = {d} and {users:,} users each"
-    yield f"The last one is live: d = {live_d} and {live_users:,} users"
+    yield f"The last one is live: d = {given['d'].default} and {given['users'].default:,} users"
     yield f"runs {STUDIES} studies like it"
 
 

@@ -4,8 +4,8 @@ Two learners of MASKED-PARITY ask the same users, each at ε = 1: A_MP in exactl
 here that asks everything in one (KLNRS11, §5.3). One concept shows little, as a guess is right half of the time. So all
 concepts but one are learned in this process, by the server's own plans and the users' own channels, where two rounds
 win: d = 16, 40,000 users. For the last there is a server, and client processes in which each user has a wallet. It is
-smaller, because each of its users is real work, and shows the protocol. With `--server` the demo conducts clients that
-run elsewhere.
+smaller, because each of its users is real work: so small that a learner needs more than two rounds to be better than
+one in one. It shows the protocol. With `--server` the demo conducts clients that run elsewhere.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ from askance_lab.evaluation.proportion import Proportion
 from askance_lab.experiments.second_round import (
     FAILURE,
     LEARNERS,
+    LIVE_LEARNERS,
     ConceptResult,
     ConceptTask,
     SecondRound,
@@ -88,8 +89,6 @@ from askance_server.strategies.registry import registry
 SCHEMA_VERSION: Final = 1
 IN_PROCESS: Final = (16, 40_000)
 """d and users where two rounds win: `askance separation --table` has what they need."""
-LIVE: Final = (4, 3000)
-"""d and users that a server and its clients do within seconds."""
 _SECONDS: Final = 600
 _POLL: Final = 0.2
 _COMMAND: Final = (*COMMAND, "fleet", "--json")
@@ -139,32 +138,30 @@ class DemoResult:
     )
 )
 def demo(
+    context: typer.Context,
     users: Annotated[
-        int | None,
+        int,
         typer.Option(
             "--users",
             min=100,
             max=1_000_000,
-            help="Number of users of each concept.  [default: 40000; of the live one 3000]",
+            help="Number of users of each concept.  [default: 40000, of the live one 3000]",
+            show_default=False,
         ),
-    ] = None,
+    ] = 3000,
     d: Annotated[
-        int | None,
+        int,
         typer.Option(
             "--d",
             min=2,
             max=64,
-            help="Number of bits of an example, a power of two.  [default: 16; of the live concept 4]",
+            help="Number of bits of an example, a power of two.  [default: 16, of the live concept 8]",
+            show_default=False,
         ),
-    ] = None,
+    ] = 8,
     live_users: Annotated[
         int | None,
-        typer.Option(
-            "--live-users",
-            min=100,
-            max=1_000_000,
-            help="Number of users of the live concept.  [default: 3000, or as --users]",
-        ),
+        typer.Option("--live-users", min=100, max=1_000_000, help="Number of users of the live concept alone."),
     ] = None,
     epsilon: EpsilonOption = "1",
     concepts: Annotated[
@@ -215,10 +212,14 @@ def demo(
 
     masked-parity-two-rounds asks in two rounds, masked-parity-noninteractive in one round. You see the errors of both
     on each concept, what follows from them, and the number of users that no learner in one round can do without. The
-    last concept is live: a small one, over a server and its clients.
+    last concept is live: a small one, over a server and its clients, learned by masked-parity-pooled in up to six
+    rounds, beside masked-parity-noninteractive in one round.
     """
-    task = ConceptTask(d or IN_PROCESS[0], epsilon, users or IN_PROCESS[1])
-    live = ConceptTask(d or LIVE[0], epsilon, live_users or users or LIVE[1])
+    own_d, own_users = (
+        given if _is_given(context, name) else own
+        for name, given, own in (("d", d, IN_PROCESS[0]), ("users", users, IN_PROCESS[1]))
+    )
+    task, live = ConceptTask(own_d, epsilon, own_users), ConceptTask(d, epsilon, live_users or users)
     asked = DemoOptions(task, live, concepts, seed, clients, as_json, time.monotonic(), export)
     for each in (asked.task, asked.live):
         check_task(each)
@@ -230,6 +231,12 @@ def demo(
         else:
             code = _with_server(asked, server.rstrip("/"), (public or server).rstrip("/"), operator)
     raise typer.Exit(code)
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    """Whether an option was written, and is not at its default."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
 
 
 def _make_export(folder: Path) -> None:
@@ -282,7 +289,7 @@ def _with_server(asked: DemoOptions, url: str, public: str, operator: Path | Non
 
 def _cap(asked: DemoOptions) -> str:
     """A lifetime's budget: one report to each learner."""
-    return to_text(len(LEARNERS) * charge_from_text(asked.task.epsilon))
+    return to_text(len(LIVE_LEARNERS) * charge_from_text(asked.task.epsilon))
 
 
 # ---------------------------------------------------------------------------------------------------------- clients
@@ -339,7 +346,7 @@ def _options(asked: DemoOptions, found: LocalServer, wallets: Path, rows: range)
         "--first": str(rows.start),
         "--seed": str(asked.seed),
         "--cap": _cap(asked),
-        "--studies": str(len(LEARNERS)),
+        "--studies": str(len(LIVE_LEARNERS)),
     }
     return [*_COMMAND, *(text for pair in options.items() for text in pair)]
 
@@ -379,7 +386,7 @@ def _while_alive(work: Coroutine[Any, Any, T], check: Callable[[], None]) -> T:
 
 def _results(fleet: Sequence[subprocess.Popen[str]]) -> dict[str, Counter[str]]:
     """What the clients say of each learner."""
-    counted: dict[str, Counter[str]] = {learner: Counter() for learner in LEARNERS}
+    counted: dict[str, Counter[str]] = {learner: Counter() for learner in LIVE_LEARNERS}
     for process in fleet:
         printed, _ = process.communicate(timeout=_SECONDS)
         if process.returncode and not printed:  # A study that has failed is told of below.
@@ -398,7 +405,7 @@ async def _conduct(shown: Shown, url: str, token: str, going: Mapping[str, str])
     async with Server(url) as server:
         await _enrolled(server, asked.live.users)
         shown.begin_live()
-        for learner in LEARNERS:
+        for learner in LIVE_LEARNERS:
             try:
                 study = going.get(learner) or (await _opened(server, token, asked, learner))
             except TooFewUsersThereError as error:
@@ -502,7 +509,7 @@ class Shown:
         number = self.asked.clients
         where = f"{number} client process{'es' if number > 1 else ''}" if self.own else "the fleets"
         self._print("", Text(f"concept {self._live}, live: a server and {where}", "bold"))
-        self._print(*live_text(self.asked.live, "over HTTP", self._width))
+        self._print(*live_text(self.asked.live, self._width))
 
     def refuse(self, learner: str, error: AskanceError) -> None:
         """Note that the server opened no study, as too few users can pay."""
@@ -531,7 +538,11 @@ class Shown:
         live = [each for each in self.results if each.learned.concept == self._live]
         several = [each.learned for each in self.results if each.learned.concept != self._live]
         # One live concept is all that there is where one was asked for; else its users are others.
-        shown = conclude(self.asked.task, several) if several else conclude(self._answered(live), _learned(live))
+        shown = (
+            conclude(self.asked.task, several)
+            if several
+            else conclude(self._answered(live), _learned(live), LIVE_LEARNERS)
+        )
         often = self._often(live, shown) if several else None
         if self.asked.as_json:
             typer.echo(json.dumps(self._document(shown, clients, often)))

@@ -16,6 +16,7 @@ from askance_lab.evaluation.exact import exact_error
 from askance_lab.evaluation.proportion import Proportion, difference_interval
 from askance_lab.experiments.separation.measurement import (
     BLIND,
+    INTERACTIVE,
     NONINTERACTIVE,
     TWO_ROUNDS,
     SeparationPoint,
@@ -33,6 +34,8 @@ from askance_server.strategies.registry import registry
 
 LEARNERS: Final = (TWO_ROUNDS, NONINTERACTIVE)
 """Exactly two rounds, and the best strategy here of one."""
+LIVE_LEARNERS: Final = (INTERACTIVE, NONINTERACTIVE)
+"""With as few users as a server and its clients ask within seconds, two rounds are no better than one; more are."""
 HIGHER: Final = (16, 32, 64)
 """Dimensions that are told beside the one that was shown."""
 
@@ -81,7 +84,7 @@ def truth_of(task: ConceptTask, seed: int) -> Mapping[str, Any]:
 
 def check_task(task: ConceptTask) -> None:
     """Refuse a dimension or an ε that a server would refuse, before there is one."""
-    for learner in LEARNERS:
+    for learner in {*LEARNERS, *LIVE_LEARNERS}:
         check_answerable(study_for(registry()[learner], task.parameters, 0), registry())
 
 
@@ -109,7 +112,7 @@ def learn_in_process(task: ConceptTask, learner: str, concept: int, seed: int) -
 
 def name_by_rounds(learner: str) -> str:
     """A learner by the rounds that its strategy declares; `SecondRound` says those that were measured."""
-    return {1: "one round", 2: "two rounds"}[registry()[learner].rounds]
+    return {1: "one round", 2: "two rounds"}.get(registry()[learner].rounds, "more rounds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,18 +202,20 @@ def users_needed(d: int, epsilon: str) -> RoundsAndLimit:
     return RoundsAndLimit(d, formula if measured is None else measured.users, measured is not None, limit)
 
 
-def conclude(task: ConceptTask, results: Sequence[ConceptResult]) -> SecondRound | None:
+def conclude(
+    task: ConceptTask, results: Sequence[ConceptResult], learners: Sequence[str] = LEARNERS
+) -> SecondRound | None:
     """What came of it, by the concepts on which both learners ended; None where there is none."""
     ended = {(each.concept, each.learner): each for each in results if each.error is not None}
-    both = sorted({concept for concept, _ in ended if all((concept, learner) in ended for learner in LEARNERS)})
+    both = sorted({concept for concept, _ in ended if all((concept, learner) in ended for learner in learners)})
     if not both:
         return None
     points = list[SeparationPoint]()
-    for learner in LEARNERS:
+    for learner in learners:
         mine = [ended[concept, learner] for concept in both]
         errors, rounds = tuple(each.error for each in mine), tuple(each.rounds for each in mine)
         points.append(SeparationPoint(learner, task.d, task.epsilon, task.users, errors, rounds))
-    return SecondRound(task, points[0], points[1], [ended[concept, LEARNERS[0]].users for concept in both])
+    return SecondRound(task, points[0], points[1], [ended[concept, learners[0]].users for concept in both])
 
 
 # ----------------------------------------------------------------------------------------------------- one live concept
@@ -220,10 +225,10 @@ STUDIES: Final = 100
 
 
 def contradicts(results: Sequence[ConceptResult], shown: SecondRound | None) -> bool:
-    """Whether one concept says the opposite of the conclusion: one learner right, and the other one wrong."""
+    """Whether one live concept says the opposite of the conclusion: one learner right, and the other one wrong."""
     errors = {each.learner: each.error for each in results}
-    right = [errors.get(learner) == 0 for learner in LEARNERS]
-    known = all(errors.get(learner) is not None for learner in LEARNERS)
+    right = [errors.get(learner) == 0 for learner in LIVE_LEARNERS]
+    known = all(errors.get(learner) is not None for learner in LIVE_LEARNERS)
     return known and shown is not None and (right[0] - right[1]) * shown.sign < 0
 
 
@@ -231,6 +236,6 @@ def how_often(task: ConceptTask, shown: SecondRound, seed: int) -> Proportion:
     """Studies like the live one, in this process, whose one concept contradicts the conclusion."""
     found = 0
     for number in range(1, STUDIES + 1):
-        both = [learn_in_process(task, learner, number, seed + number) for learner in LEARNERS]
+        both = [learn_in_process(task, learner, number, seed + number) for learner in LIVE_LEARNERS]
         found += contradicts(both, shown)
     return Proportion(found, STUDIES)

@@ -18,6 +18,7 @@ from askance_lab.commands.shared.second_round_text import (
 from askance_lab.experiments import second_round
 from askance_lab.experiments.second_round import (
     LEARNERS,
+    LIVE_LEARNERS,
     ConceptResult,
     ConceptTask,
     SecondRound,
@@ -42,12 +43,12 @@ def result(concept: int, learner: str, hypothesis: dict[str, object]) -> Concept
     return ConceptResult(concept, concept, learner, TRUTH, hypothesis, 2500, 2 if learner == LEARNERS[0] else 1, "")
 
 
-def results(in_rounds: list[bool], at_once: list[bool]) -> list[ConceptResult]:
+def results(in_rounds: list[bool], at_once: list[bool], learners: tuple[str, str] = LEARNERS) -> list[ConceptResult]:
     """Each learner right or, by the mask bit, wrong on each concept."""
     return [
         result(number, learner, TRUTH if right else OTHER_MASK)
         for number, both in enumerate(zip(in_rounds, at_once, strict=True), 1)
-        for learner, right in zip(LEARNERS, both, strict=True)
+        for learner, right in zip(learners, both, strict=True)
     ]
 
 
@@ -89,21 +90,21 @@ def test_one_concept_contradicts_where_one_learner_is_right_and_the_other_is_sai
 
     assert shown.sign == 1
     for many, once in itertools.product((True, False), repeat=2):
-        assert contradicts(results([many], [once]), shown) == (once and not many)
-    assert not contradicts(results([False], [True]), None)
-    assert not contradicts(results([False], [True]), concluded([True], [True]))
+        assert contradicts(results([many], [once], LIVE_LEARNERS), shown) == (once and not many)
+    assert not contradicts(results([False], [True], LIVE_LEARNERS), None)
+    assert not contradicts(results([False], [True], LIVE_LEARNERS), concluded([True], [True]))
     # Where one round is better, the opposite is the other one.
-    assert contradicts(results([True], [False]), concluded([False] * 20, [True] * 20))
+    assert contradicts(results([True], [False], LIVE_LEARNERS), concluded([False] * 20, [True] * 20))
 
 
 def test_how_often_a_live_concept_contradicts_is_measured_by_studies_like_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(second_round, "STUDIES", 30)
     shown = concluded([True] * 20, [False] * 20)
 
-    often, never = (how_often(ConceptTask(d, "1", 3000), shown, 7) for d in (8, 4))
+    often, never = (how_often(ConceptTask(4, "1", users), shown, 7) for users in (150, 3000))
     assert (often.total, never.total) == (30, 30)
-    assert 3 <= often.count <= 15
-    assert never.count <= 1
+    assert 1 <= often.count <= 15
+    assert never.count == 0
 
 
 def test_where_both_are_right_no_difference_is_shown() -> None:

@@ -14,11 +14,18 @@ from rich.text import Text
 from askance_lab.commands.shared.colours import RIGHT, WRONG
 from askance_lab.commands.shared.window import tied, wrapped
 from askance_lab.evaluation.proportion import Proportion
-from askance_lab.experiments.second_round import LEARNERS, ConceptResult, ConceptTask, SecondRound, name_by_rounds
+from askance_lab.experiments.second_round import (
+    LEARNERS,
+    LIVE_LEARNERS,
+    ConceptResult,
+    ConceptTask,
+    SecondRound,
+    name_by_rounds,
+)
 from askance_lab.experiments.separation.measurement import BLIND
 from askance_protocol.text import counted
 
-_LABEL: Final = 11
+_LABEL: Final = 12
 _LONGEST: Final = 100
 """Columns of a line of prose."""
 _CELL: Final = 5
@@ -43,11 +50,12 @@ def introduction(task: ConceptTask, concepts: int, width: int) -> list[Text]:
     return [*shown, *(line for each in learners for line in _wrapped(each, width))]
 
 
-def live_text(task: ConceptTask, where: str, width: int) -> list[Text]:
+def live_text(task: ConceptTask, width: int) -> list[Text]:
     """What the live concept is: it shows the protocol, and it is one concept."""
     told = (
-        f"d = {task.d}, {task.users:,} users with a wallet each, {where}. The same two learners. One concept of this "
-        f"size shows the protocol at work, and not the difference between the learners."
+        f"d = {task.d}, {task.users:,} users with a wallet each. In rounds asks {LIVE_LEARNERS[0]} here, which takes "
+        f"as many rounds as it needs, up to six; in one round {LIVE_LEARNERS[1]}, as above. One concept shows the "
+        f"protocol at work, and not the difference between learners."
     )
     return _wrapped(told, width)
 
