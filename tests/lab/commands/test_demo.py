@@ -230,7 +230,7 @@ def test_the_live_part_says_what_it_is(capsys: pytest.CaptureFixture[str]) -> No
 
     printed = " ".join(capsys.readouterr().out.split())
     assert "concept 4, live: a server and the fleets d = 8, 3,000 users with a wallet each" in printed
-    assert "masked-parity-pooled here, which takes as many rounds as it needs, up to six" in printed
+    assert "masked-parity-pooled: it takes as many as it needs, up to six" in printed
     assert "shows the protocol at work, and not the difference between learners" in printed
 
 

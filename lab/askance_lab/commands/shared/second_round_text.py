@@ -53,9 +53,9 @@ def introduction(task: ConceptTask, concepts: int, width: int) -> list[Text]:
 def live_text(task: ConceptTask, width: int) -> list[Text]:
     """What the live concept is: it shows the protocol, and it is one concept."""
     told = (
-        f"d = {task.d}, {task.users:,} users with a wallet each. In rounds asks {LIVE_LEARNERS[0]} here, which takes "
-        f"as many rounds as it needs, up to six; in one round {LIVE_LEARNERS[1]}, as above. One concept shows the "
-        f"protocol at work, and not the difference between learners."
+        f"d = {task.d}, {task.users:,} users with a wallet each. The learner of more rounds is {LIVE_LEARNERS[0]}: it "
+        f"takes as many as it needs, up to six. The one of one round is {LIVE_LEARNERS[1]}, as above. One concept "
+        f"shows the protocol at work, and not the difference between learners."
     )
     return _wrapped(told, width)
 
