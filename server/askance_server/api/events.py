@@ -23,6 +23,7 @@ from askance_protocol.rounds import ENDED
 from askance_server.aggregator import Aggregator
 from askance_server.api.dependencies import DigestInPath, TheAggregator
 from askance_server.api.gate import GatedRoute
+from askance_server.driver import LiveRound
 from askance_server.feeds import Follower
 from askance_server.problems import problem, problem_of, responses
 
@@ -147,6 +148,10 @@ class StreamNews:
         return len(self.entries) + len(self.counts) + len(self.live)
 
 
+def _live(told: LiveRound) -> dict[str, object]:
+    return {"round": told.round, "reports": told.reports, "estimates": [asdict(each) for each in told.estimates]}
+
+
 def news_of(aggregator: Aggregator, study: str, after: int) -> StreamNews:
     """What there is to tell one who knows a bulletin up to an entry. For a thread."""
     # First the state: entries that come in between are told, and the last of them again looked for.
@@ -168,6 +173,6 @@ def news_of(aggregator: Aggregator, study: str, after: int) -> StreamNews:
         counts=format_sse_event(event="received", data_str=json.dumps(received)),
         live=b""
         if told is None
-        else format_sse_event(event="live", data_str=json.dumps(asdict(told), ensure_ascii=False)),
+        else format_sse_event(event="live", data_str=json.dumps(_live(told), ensure_ascii=False)),
         ended=bulletin.state in ENDED and after + 1 >= bulletin.length,
     )

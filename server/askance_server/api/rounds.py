@@ -8,7 +8,6 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from askance_protocol.rounds import SETTLED, PreparedPart, RoundState
-from askance_protocol.tally import Tally
 from askance_server.aggregator import Aggregator
 from askance_server.api.dependencies import (
     DigestInPath,
@@ -18,8 +17,9 @@ from askance_server.api.dependencies import (
 from askance_server.api.documents import answered, shown, written
 from askance_server.api.gate import GatedRoute
 from askance_server.api.models import EstimateModel, LiarsModel, RoundModel, TallyModel
-from askance_server.core.estimators import estimate
+from askance_server.core.estimators import Estimates, estimate_parts
 from askance_server.core.liars import shifts
+from askance_server.core.strategy import LEVEL
 from askance_server.problems import responses
 from askance_server.public_answers import PublicAnswer, PublicQuestion
 
@@ -66,20 +66,20 @@ def _tally_question(round_: str, state: RoundState) -> PublicQuestion:
 def _tally_model(aggregator: Aggregator, round_: str, state: RoundState) -> TallyModel:
     """The counts of a round: all of them once it is closed, and before as its study says."""
     counted = aggregator.ledger.tallies(round_) if state in _COUNTED else aggregator.driver.live.of(round_)
+    pairs = list(zip(aggregator.ledger.round(round_).parts, counted, strict=False))
+    parts, tallies = [part for part, tally in pairs if tally.received], [tally for _, tally in pairs if tally.received]
+    found = iter(map(_estimate, parts, estimate_parts(parts, tallies, LEVEL)))
     return TallyModel(
         round=round_,
         state=state.value,
         received=aggregator.ledger.received(round_),
         told=sum(tally.received for tally in counted),
         tallies=[[list(row) for row in tally.to_rows()] for tally in counted],
-        estimates=[_estimate(*each) for each in zip(aggregator.ledger.round(round_).parts, counted, strict=False)],
+        estimates=[next(found) if tally.received else None for _, tally in pairs],
     )
 
 
-def _estimate(part: PreparedPart, tally: Tally) -> EstimateModel | None:
-    if not tally.received:
-        return None
-    found = estimate(part, tally)
+def _estimate(part: PreparedPart, found: Estimates) -> EstimateModel:
     return EstimateModel(
         values=found.values.tolist(),
         low=found.low.tolist(),

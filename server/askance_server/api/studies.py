@@ -20,7 +20,6 @@ from askance_server.api.gate import BodyLimit, GatedRoute
 from askance_server.api.models import BulletinModel, NamedEstimateModel, NewStudy, ResultModel, StudyModel
 from askance_server.api.rounds import round_model
 from askance_server.auth import GatewayToken
-from askance_server.core.estimates import MOST_ESTIMATES
 from askance_server.core.replay import ReplayError
 from askance_server.core.strategy import Estimate
 from askance_server.ledger import NotFoundError
@@ -207,7 +206,7 @@ async def get_result(study: DigestInPath, aggregator: TheAggregator, request: Re
 
 
 def _named(estimates: Sequence[Estimate]) -> list[NamedEstimateModel]:
-    return [NamedEstimateModel(**asdict(each)) for each in estimates[:MOST_ESTIMATES]]
+    return [NamedEstimateModel(**asdict(each)) for each in estimates]
 
 
 def _is_live(aggregator: Aggregator, study: str) -> bool:
@@ -222,7 +221,7 @@ def _length(aggregator: Aggregator, study: str) -> str:
 
 
 def _result_model(aggregator: Aggregator, study: str) -> ResultModel:
-    bulletin, estimates = aggregator.ledger.bulletin(study), aggregator.driver.estimates(study)
+    bulletin, found = aggregator.ledger.bulletin(study), aggregator.driver.estimates(study)
     told = aggregator.driver.told(study)
     hypothesis, reason = None, ""
     if bulletin.state in ENDED:
@@ -238,8 +237,8 @@ def _result_model(aggregator: Aggregator, study: str) -> ResultModel:
         reason=reason,
         hypothesis=None if hypothesis is None else hypothesis.value,
         text=None if hypothesis is None else hypothesis.text,
-        estimates=_named(estimates),
-        estimates_left_out=max(0, len(estimates) - MOST_ESTIMATES),
+        estimates=_named(found.records),
+        estimates_left_out=found.left_out,
         live=[] if told is None else _named(told.estimates),
     )
 
