@@ -42,7 +42,7 @@ router = APIRouter(prefix="/v1", route_class=GatedRoute)
 
 async def known_study(study: DigestInPath, aggregator: TheAggregator) -> str:
     """A study that there is. Looked up before a stream begins: inside it, nobody can be told any more."""
-    await aggregator.ask(lambda: aggregator.ledger.bulletin(study))
+    await aggregator.show(lambda: aggregator.ledger.bulletin(study))
     return study
 
 

@@ -40,7 +40,7 @@ async def get_round(round_: DigestInPath, aggregator: TheAggregator, request: Re
 
     if aggregator.answers.known(question) is None:
         await aggregator.caught_up((await aggregator.round(round_)).spec.study)
-    return await shown(aggregator, request, question, look)
+    return await shown(aggregator, request, question, look, needed=True)
 
 
 @router.get("/rounds/{round_}/tally", response_model=TallyModel, responses=responses("not-found"))
@@ -48,8 +48,8 @@ async def get_tally(round_: DigestInPath, aggregator: TheAggregator, request: Re
     """The counts of a round that is closed; of an open one, those of whole steps where its study is live, or none."""
     state = RoundState.ANSWERED
     if aggregator.answers.known(_tally_question(round_, state)) is None:
-        await aggregator.caught_up((await aggregator.round(round_)).spec.study)
-        state = await aggregator.ask(lambda: aggregator.ledger.state(round_))
+        await aggregator.caught_up(await aggregator.show(lambda: aggregator.ledger.round(round_).spec.study))
+        state = await aggregator.show(lambda: aggregator.ledger.state(round_))
 
     def look() -> PublicAnswer:
         # Where it stands by now may be elsewhere.

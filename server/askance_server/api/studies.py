@@ -96,7 +96,7 @@ async def list_studies(
 
     New studies come last, so whoever follows the links gets each once, whatever is created meanwhile.
     """
-    studies, more = await aggregator.ask(partial(_chosen, aggregator, after or "", limit))
+    studies, more = await aggregator.show(partial(_chosen, aggregator, after or "", limit))
 
     async def listed() -> AsyncIterator[bytes]:
         # Some at a time: all of them at once may not fit into memory.
@@ -155,12 +155,18 @@ def _study_answer(aggregator: Aggregator, study: str) -> PublicAnswer:
 
 
 async def _shown(
-    aggregator: Aggregator, request: Request, study: str, question: PublicQuestion, work: Callable[[], PublicAnswer]
+    aggregator: Aggregator,
+    request: Request,
+    study: str,
+    question: PublicQuestion,
+    work: Callable[[], PublicAnswer],
+    *,
+    needed: bool = False,
 ) -> Response:
     """What is public of a study, after the step that it is at, unless it is known for good."""
     if aggregator.answers.known(question) is None:
         await aggregator.caught_up(study)
-    return await shown(aggregator, request, question, work)
+    return await shown(aggregator, request, question, work, needed=needed)
 
 
 @router.get("/studies/{study}/bulletin", response_model=BulletinModel, responses=responses("not-found"))
@@ -172,7 +178,8 @@ async def get_bulletin(
 ) -> Response:
     """The entries behind `after`, or the first of them; head and length are then those of the last that is given."""
     question = ("bulletin", study, str(after))
-    return await _shown(aggregator, request, study, question, lambda: _bulletin_answer(aggregator, study, after))
+    work = partial(_bulletin_answer, aggregator, study, after)
+    return await _shown(aggregator, request, study, question, work, needed=True)
 
 
 def _bulletin_answer(aggregator: Aggregator, study: str, after: int) -> PublicAnswer:
@@ -195,7 +202,7 @@ async def get_result(study: DigestInPath, aggregator: TheAggregator, request: Re
     length = "in all"
     if aggregator.answers.known(("result", study, length)) is None:
         await aggregator.caught_up(study)
-        length = await aggregator.ask(lambda: _length(aggregator, study))
+        length = await aggregator.show(lambda: _length(aggregator, study))
 
     def look() -> PublicAnswer:
         # How long it is by now may be something else; and of a live study more is told between two entries.
