@@ -7,7 +7,7 @@ hundred requests before a device's next one, whatever each of them costs. So req
 each turn of the loop*. A device's request then waits for one other, not for two hundred. The connection that was let in
 longest ago, or never before, is the next. Requests with a genuine token wait for nobody.
 
-*Two lines.* What devices need to take part (`NEEDED`) is short, and is begun in its turn. Everything else also has to be
+*Two lines.* What devices need to take part (`NEEDED`) is short, and is begun in its turn. Everything else has to be
 one of `AT_ONCE` that are under way: threads of their own work them out (`Aggregator.show`). The list names what devices
 need, so a new page is bounded unless somebody exempts it. A request that waits for its peer counts no longer.
 
