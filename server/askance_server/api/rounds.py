@@ -7,7 +7,7 @@ from typing import Final
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from askance_protocol.rounds import SETTLED, PreparedPart, RoundState
+from askance_protocol.rounds import SETTLED, RoundState
 from askance_server.aggregator import Aggregator
 from askance_server.api.dependencies import (
     DigestInPath,
@@ -16,8 +16,8 @@ from askance_server.api.dependencies import (
 )
 from askance_server.api.documents import answered, shown, written
 from askance_server.api.gate import GatedRoute
-from askance_server.api.models import EstimateModel, LiarsModel, RoundModel, TallyModel
-from askance_server.core.estimators import Estimates, estimate_parts
+from askance_server.api.models import RoundModel, TallyModel
+from askance_server.core.estimators import Estimates, estimate_parts, kind_of
 from askance_server.core.liars import shifts
 from askance_server.core.strategy import LEVEL
 from askance_server.problems import responses
@@ -68,25 +68,30 @@ def _tally_model(aggregator: Aggregator, round_: str, state: RoundState) -> Tall
     counted = aggregator.ledger.tallies(round_) if state in _COUNTED else aggregator.driver.live.of(round_)
     pairs = list(zip(aggregator.ledger.round(round_).parts, counted, strict=False))
     parts, tallies = [part for part, tally in pairs if tally.received], [tally for _, tally in pairs if tally.received]
-    found = iter(map(_estimate, parts, estimate_parts(parts, tallies, LEVEL)))
-    return TallyModel(
+    alike = {kind_of(part): part for part in parts}
+    lies = {kind: [{"share": each.share, "shift": each.shift} for each in shifts(part)] for kind, part in alike.items()}
+    estimates = zip(parts, estimate_parts(parts, tallies, LEVEL), strict=True)
+    found = iter([_estimate(each, lies[kind_of(part)]) for part, each in estimates])
+    # Not checked: it is made of numbers that were, and a large one takes longer to check than to write.
+    return TallyModel.model_construct(
         round=round_,
         state=state.value,
         received=aggregator.ledger.received(round_),
         told=sum(tally.received for tally in counted),
-        tallies=[[list(row) for row in tally.to_rows()] for tally in counted],
+        tallies=[tally.counts.tolist() for tally in counted],
         estimates=[next(found) if tally.received else None for _, tally in pairs],
     )
 
 
-def _estimate(part: PreparedPart, found: Estimates) -> EstimateModel:
-    return EstimateModel(
-        values=found.values.tolist(),
-        low=found.low.tolist(),
-        high=found.high.tolist(),
-        confidence=found.confidence,
-        liars=[LiarsModel(share=each.share, shift=each.shift) for each in shifts(part)],
-    )
+def _estimate(found: Estimates, liars: list[dict[str, float]]) -> dict[str, object]:
+    """An `EstimateModel`, as it is written: a round may have thousands."""
+    return {
+        "values": found.values.tolist(),
+        "low": found.low.tolist(),
+        "high": found.high.tolist(),
+        "confidence": found.confidence,
+        "liars": liars,
+    }
 
 
 @router.post(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Final
 
@@ -212,8 +211,10 @@ async def get_result(study: DigestInPath, aggregator: TheAggregator, request: Re
     return await shown(aggregator, request, ("result", study, length), look)
 
 
-def _named(estimates: Sequence[Estimate]) -> list[NamedEstimateModel]:
-    return [NamedEstimateModel(**asdict(each)) for each in estimates]
+def _named(estimates: Sequence[Estimate]) -> list[dict[str, object]]:
+    """Each a `NamedEstimateModel`, as it is written: there may be thousands."""
+    names = NamedEstimateModel.model_fields
+    return [{name: getattr(each, name) for name in names} for each in estimates]
 
 
 def _is_live(aggregator: Aggregator, study: str) -> bool:
@@ -239,7 +240,7 @@ def _result_model(aggregator: Aggregator, study: str) -> ResultModel:
         except ReplayError as error:
             # Version 0.1 ended it, and kept no more of its hypothesis than stands in the reason.
             reason = f"{reason} ({error.what}: {error.remedy})"
-    return ResultModel(
+    return ResultModel.model_construct(
         state=bulletin.state.value,
         reason=reason,
         hypothesis=None if hypothesis is None else hypothesis.value,

@@ -46,15 +46,25 @@ def estimates_of(
 
     Or, `vacuous`, with all that these can be for an interval. `most`: the first of them, and no work for the others.
     """
-    found, pairs = list[Estimate](), list(zip(round_.parts, tallies, strict=True))
-    known = _of_single(pairs[:most], level)
-    for number, (part, tally) in enumerate(pairs):
+    return _of_rounds([(round_, tallies)], level, sums, vacuous=vacuous, most=most)
+
+
+def _of_rounds(
+    rounds: Sequence[AnsweredRound], level: float, sums: SumsOfCells, *, vacuous: bool, most: int | None
+) -> list[Estimate]:
+    """As `estimates_of`, of one round after the other: the intervals of all that have one number in one go."""
+    pairs = [
+        (part, tally, f"round {round_.spec.number}, part {number}")
+        for round_, tallies in rounds
+        for number, (part, tally) in enumerate(zip(round_.parts, tallies, strict=True))
+        if vacuous or tally.received
+    ]
+    found, known = list[Estimate](), _of_single([(part, tally) for part, tally, _ in pairs[:most]], level)
+    for place, (part, tally, where) in enumerate(pairs):
         room = None if most is None else most - len(found)
         if room == 0:
             break
-        if tally.received or vacuous:
-            where = f"round {round_.spec.number}, part {number}"
-            found += _of_part(part, tally, level, sums, where, room, known.get(number))
+        found += _of_part(part, tally, level, sums, where, room, known.get(place))
     return found
 
 
@@ -155,15 +165,13 @@ def first_estimates(
     rounds = list(answered)
 
     def at(level: float, sums: SumsOfCells = _NO_SUMS, /) -> list[Estimate]:
-        return [each for answers in rounds for each in estimates_of(*answers, level, sums, vacuous=vacuous)]
+        return _of_rounds(rounds, level, sums, vacuous=vacuous, most=None)
 
     reports = planning.reports_in(study.parameters)
     told = None if strategy is None else guarded(strategy.on(study.example, reports)).estimates
     if told is not None:
         every = told(planning.strategy_parameters(study.parameters), at)
         return FirstEstimates(list(every[:most]), max(0, len(every) - len(every[:most])))
-    found = list[Estimate]()
-    for answers in rounds:
-        found += estimates_of(*answers, vacuous=vacuous, most=None if most is None else most - len(found))
+    found = _of_rounds(rounds, LEVEL, _NO_SUMS, vacuous=vacuous, most=most)
     count = len(found) if most is None else sum(count_of(*answers, vacuous=vacuous) for answers in rounds)
     return FirstEstimates(found, count - len(found))

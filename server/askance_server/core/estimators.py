@@ -53,6 +53,8 @@ Sums: TypeAlias = Sequence[Sequence[int]]
 Ends: TypeAlias = tuple[float, float] | tuple[Floats, Floats]
 """The least and the greatest value, of all or of each."""
 
+Kind: TypeAlias = tuple[int, int | None]
+
 POOLED: Final = np.array([-1.0, 0.0, 1.0])
 """What the inputs of a pooled part stand for: the report's bit differs from the cell's, says nothing of it, agrees."""
 
@@ -92,19 +94,23 @@ def estimate_each(
     return [Estimates(values, errors, low, high, confidence, joined.received) for values, errors, low, high in split]
 
 
+def kind_of(part: PreparedPart) -> Kind:
+    """Equal for parts of a round whose reports are scored alike: they share a channel, and their questions' numbers."""
+    query = part.query.query
+    return id(part.channel if not isinstance(query, CellQuery) else part), getattr(query, "denominator", None)
+
+
 def estimate_parts(parts: Sequence[PreparedPart], tallies: Sequence[Tally], confidence: float) -> list[Estimates]:
     """Estimate each of these parts: of those that have one number, all intervals of one channel in one go.
 
     A round may have thousands of parts, and a thousand intervals in one go take as long as a few, one by one.
     """
-    alike, found = dict[tuple[int, int | None], list[int]](), dict[int, Estimates]()
+    alike, found = dict[Kind, list[int]](), dict[int, Estimates]()
     for place, part in enumerate(parts):
-        query = part.query.query
-        if isinstance(query, CellQuery):
+        if isinstance(part.query.query, CellQuery):
             found[place] = estimate(part, tallies[place], confidence)
-            continue
-        kind = id(part.channel), query.denominator if isinstance(query, RealQuery) else None
-        alike.setdefault(kind, []).append(place)
+        else:
+            alike.setdefault(kind_of(part), []).append(place)
     for places in alike.values():
         one, counted = parts[places[0]], [tallies[place] for place in places]
         received = np.array([tally.received for tally in counted], np.int64)

@@ -151,9 +151,7 @@ def _round(aggregator: Aggregator, study: str, number: int, id_: str, state: Rou
     if isinstance(words_ := prepared.study.parameters.get("ask"), str):
         # A poll's question is its own words: what its query computes is how it is answered.
         asked = [words_]
-    # Of an open round whole steps are told where its study said so from the beginning, else nothing.
-    counted = aggregator.ledger.tallies(id_) if state is RoundState.ANSWERED else aggregator.driver.live.of(id_)
-    known, left_out = _as_told(aggregator, study, prepared) or (_estimates(prepared, counted) if counted else ((), 0))
+    known, left_out = _as_told(aggregator, study, prepared) or _as_counted(aggregator, prepared, state)
     says = {RoundState.OPEN: "asking", RoundState.CLOSED: "closed", RoundState.ABANDONED: "given up"}
     return RoundRow(
         number=number,
@@ -168,6 +166,15 @@ def _round(aggregator: Aggregator, study: str, number: int, id_: str, state: Rou
         estimates=known,
         left_out=left_out,
     )
+
+
+def _as_counted(
+    aggregator: Aggregator, round_: PreparedRound, state: RoundState
+) -> tuple[tuple[EstimateRow, ...], int]:
+    # Of an open round whole steps are told where its study said so from the beginning, else nothing.
+    is_answered = state is RoundState.ANSWERED
+    counted = aggregator.ledger.tallies(round_.id) if is_answered else aggregator.driver.live.of(round_.id)
+    return _estimates(round_, counted) if counted else ((), 0)
 
 
 def _as_told(aggregator: Aggregator, study: str, round_: PreparedRound) -> tuple[tuple[EstimateRow, ...], int] | None:
