@@ -3,9 +3,9 @@
 Theory of operation
 -------------------
 One event loop answers all. Two hundred sockets that ask again as soon as they are answered would have it serve two
-hundred requests before a device's next one, whatever each of them costs. So requests without a token are begun *one in
-each turn of the loop*. A device's request then waits for one other, not for two hundred. The connection that was let in
-longest ago, or never before, is the next. Requests with a genuine token wait for nobody.
+hundred requests before a device's next one, whatever each of them costs. So requests without a token are begun *one by
+one*, with a pause between two. A device's request then waits for one other, not for two hundred. The connection that was
+let in longest ago, or never before, is the next. Requests on a connection with a genuine token wait for nobody.
 
 *Two lines.* What devices need to take part (`NEEDED`) is short, and is begun in its turn. Everything else has to be
 one of `AT_ONCE` that are under way: threads of their own work them out (`Aggregator.show`). The list names what devices
@@ -18,6 +18,7 @@ stranger who asks again after each refusal would otherwise cost as much as befor
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -38,12 +39,21 @@ NEEDED: Final = re.compile(
 )
 """What devices need to take part, and operators to run a study."""
 _EVENTS: Final = re.compile(r"/v1/studies/[^/]*/events")
+PAUSE: Final = 0.0005
+"""Seconds between two that are begun: in between the loop is free for a device."""
 AT_ONCE: Final = 8
 """Other requests that are under way."""
 MOST_WAITING: Final = 256
 """Requests that wait in each of the two lines."""
 REFUSED_AFTER: Final = 1.0
 """Seconds after which a request is refused that finds no place in its line."""
+
+
+LARGE: Final = 64 << 10
+"""Bytes of a piece that a peer does not take in one go."""
+SENT_AT_ONCE: Final = 4
+SENT_WITHIN: Final = 0.2
+"""Large pieces that are being sent, and the seconds after which another one is sent beside one that nobody takes."""
 
 
 class FullError(Exception):
@@ -62,9 +72,11 @@ class Line:
     )
     under_way: int = 0
     """Of the others."""
+    sending: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(SENT_AT_ONCE))
+    """For large pieces: two hundred that are being sent would each have their share of every turn of the loop."""
     _numbers: count[int] = field(default_factory=count)
     _begun: bool = False
-    """Whether one was begun in this turn of the loop."""
+    """Whether one was begun a moment ago."""
     _was_needed: bool = False
 
     async def turn(self, rank: float, *, other: bool, again: bool = False) -> None:
@@ -94,7 +106,7 @@ class Line:
         self.under_way += other
         self._was_needed = not other
         self._begun = True
-        asyncio.get_running_loop().call_soon(self._next)
+        asyncio.get_running_loop().call_later(PAUSE, self._next)
 
     def _go_on(self) -> None:
         if not self._begun:
@@ -167,7 +179,7 @@ class Turns:
             connection.let_in = asyncio.get_running_loop().time()
         scope["askance.turn"] = place  # Until a token is shown: `gate.trust`.
         try:
-            await self._app(scope, _given_back(place, scope, receive), _in_turns(place, send))
+            await self._app(scope, _given_back(place, scope, receive), _in_turns(place, send, connection))
         finally:
             place.give_back()
 
@@ -188,14 +200,23 @@ def _given_back(place: Place, scope: Scope, receive: Receive) -> Receive:
     return received
 
 
-def _in_turns(place: Place, send: Send) -> Send:
+def _in_turns(place: Place, send: Send, connection: Any) -> Send:
     """Send, and count no longer: from here on it is the peer who is waited for. Each piece more waits for a turn."""
+
+    async def taken(message: Message) -> None:
+        """Send a large piece, and wait for a moment until the peer has taken most of it."""
+        async with place.line.sending:
+            await send(message)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(SENT_WITHIN):
+                    await connection.flow.drain()
 
     async def sent(message: Message) -> None:
         if message["type"] == "http.response.body" and message.get("more_body") and not place.streams:
             await place.take(again=True)
         place.give_back()
-        await send(message)
+        large = connection is not None and len(message.get("body", b"")) > LARGE
+        await (taken if large else send)(message)
 
     return sent
 

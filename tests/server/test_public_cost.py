@@ -153,7 +153,7 @@ def run(main: Callable[[Line], Any]) -> Any:
     return asyncio.run(inside())
 
 
-def test_one_request_is_begun_in_each_turn_of_the_loop_and_the_newest_peer_first() -> None:
+def test_requests_are_begun_one_by_one_and_the_newest_peer_first() -> None:
     async def main(line: Line) -> list[tuple[int, float]]:
         began, now, over = list[tuple[int, float]](), 0, False
 
@@ -212,7 +212,6 @@ def test_one_who_is_gone_before_the_turn_leaves_no_place_taken() -> None:
         await asyncio.gather(*gone, return_exceptions=True)
         for _ in range(turns.AT_ONCE):
             line.leave()
-        await asyncio.sleep(0)
         await line.turn(0.0, other=True)
         return line.under_way
 
@@ -246,8 +245,7 @@ def test_beside_held_pages_devices_are_answered_and_strangers_are_refused(
                 for number in range(turns.AT_ONCE + 4 + 3):
                     asked = client.get(f"/separation?d={number}", headers={"Accept": "text/html"})
                     pages.append(asyncio.create_task(asked))
-                    for _ in range(20):  # Turns of the loop: in each of them one is begun.
-                        await asyncio.sleep(0)
+                    await asyncio.sleep(20 * turns.PAUSE)
                 documents = asyncio.create_task(client.get(f"/v1/studies/{study['id']}/result"))
                 done, _ = await asyncio.wait(pages, timeout=0.5 if held else 0.1)
                 bearer = {"Authorization": f"Bearer {token}"}
