@@ -4,8 +4,8 @@ Theory of operation
 -------------------
 One event loop answers all. Two hundred sockets that ask again as soon as they are answered would have it serve two
 hundred requests before a device's next one, whatever each of them costs. So requests without a token are begun *one by
-one*, with a pause between two. A device's request then waits for one other, not for two hundred. The connection that was
-let in longest ago, or never before, is the next. Requests on a connection with a genuine token wait for nobody.
+one*, with a pause between two. A device's request then waits for one other, not for two hundred. The connection that
+was let in longest ago, or never before, is the next. Requests on a connection with a genuine token wait for nobody.
 
 *Two lines.* What devices need to take part (`NEEDED`) is short, and is begun in its turn. Everything else has to be
 one of `AT_ONCE` that are under way: threads of their own work them out (`Aggregator.show`). The list names what devices
