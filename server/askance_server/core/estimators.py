@@ -53,7 +53,7 @@ Sums: TypeAlias = Sequence[Sequence[int]]
 Ends: TypeAlias = tuple[float, float] | tuple[Floats, Floats]
 """The least and the greatest value, of all or of each."""
 
-Kind: TypeAlias = tuple[int, int | None]
+PartKind: TypeAlias = tuple[int, int | None]
 
 POOLED: Final = np.array([-1.0, 0.0, 1.0])
 """What the inputs of a pooled part stand for: the report's bit differs from the cell's, says nothing of it, agrees."""
@@ -94,7 +94,7 @@ def estimate_each(
     return [Estimates(values, errors, low, high, confidence, joined.received) for values, errors, low, high in split]
 
 
-def kind_of(part: PreparedPart) -> Kind:
+def kind_of(part: PreparedPart) -> PartKind:
     """Equal for parts of a round whose reports are scored alike: they share a channel, and their questions' numbers."""
     query = part.query.query
     return id(part.channel if not isinstance(query, CellQuery) else part), getattr(query, "denominator", None)
@@ -105,7 +105,7 @@ def estimate_parts(parts: Sequence[PreparedPart], tallies: Sequence[Tally], conf
 
     A round may have thousands of parts, and a thousand intervals in one go take as long as a few, one by one.
     """
-    alike, found = dict[Kind, list[int]](), dict[int, Estimates]()
+    alike, found = dict[PartKind, list[int]](), dict[int, Estimates]()
     for place, part in enumerate(parts):
         if isinstance(part.query.query, CellQuery):
             found[place] = estimate(part, tallies[place], confidence)
