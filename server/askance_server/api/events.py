@@ -26,6 +26,7 @@ from askance_server.api.gate import GatedRoute
 from askance_server.driver import LiveRound
 from askance_server.feeds import Follower
 from askance_server.problems import problem, problem_of, responses
+from askance_server.public_answers import PublicAnswer
 
 _LOG = logging.getLogger(__name__)
 
@@ -69,13 +70,22 @@ class EventStream(StreamingResponse):
                 gone.cancel()
         await send({"type": "http.response.body"})
 
+    async def _look(self) -> StreamNews:
+        """What there is to tell; of a study that has ended it is remembered, since it is the same for ever."""
+        answers, question = self._aggregator.answers, ("events", self._study, str(self._after))
+        if (known := answers.known(question)) is not None:
+            return StreamNews(known.body, int(known.tag), b"", b"", ended=True)
+        news = await self._aggregator.show(partial(news_of, self._aggregator, self._study, self._after))
+        if news.ended:
+            answers.remember(question, PublicAnswer(news.entries, str(news.after), final=True))
+        return news
+
     async def _tell(self, follower: Follower, gone: asyncio.Future[None], send: Send) -> None:
         counts = live = b""
         while not (self._aggregator.closing or gone.done()):
             follower.told.clear()
-            look = partial(self._aggregator.show, partial(news_of, self._aggregator, self._study, self._after))
             try:
-                news = await follower.feed.once(("news", str(self._after)), look)
+                news = await follower.feed.once(("news", str(self._after)), self._look)
             except Exception as error:
                 # Whatever it is: the status went out long ago, so nobody else can say it.
                 await send(_piece(_last_words(error)))
