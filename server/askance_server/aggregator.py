@@ -198,14 +198,17 @@ class Aggregator:
         """Have a thread do what anybody may ask for, behind all else of that kind."""
         return await self._showing.run(work)
 
-    async def answer(self, question: PublicQuestion, work: Callable[[], PublicAnswer], *, of: str = "") -> PublicAnswer:
+    async def answer(
+        self, question: PublicQuestion, work: Callable[[], PublicAnswer], *, of: str = "", needed: bool = False
+    ) -> PublicAnswer:
         """Answer what anybody may ask: from memory, or as soon as a thread has worked it out.
 
+        `needed` by devices: by one of the threads that read the ledger for them, whatever pages are being made.
         `of`: the study that it is about. The answer waits for the step that this is at; and while somebody follows the
         study, it is worked out once for each change.
         """
         if not of:
-            return await self.answers.to(question, work)
+            return await self.answers.to(question, work, self._asking if needed else None)
 
         async def caught_up() -> PublicAnswer:
             await self.caught_up(of)
@@ -387,7 +390,7 @@ class Aggregator:
 
     async def exposition(self) -> bytes:
         """Metrics in the Prometheus text format."""
-        census = await self.ask(self.ledger.census)
+        census = await self.show(self.ledger.census)
         return self.metrics.exposition(depth=self.committer.depth, census=census, paused=self.driver.paused_count)
 
     def _committed(self, round_: str, received: int) -> None:

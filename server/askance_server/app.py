@@ -36,6 +36,7 @@ from askance_server.ledger import Ledger, open_ledger
 from askance_server.problems import ProblemError, ProblemOccurrence, problem_of, problem_response
 from askance_server.settings import Settings, SettingsError
 from askance_server.strategies.registry import registry
+from askance_server.turns import Turns
 from askance_server.workers import Workers
 
 _LOG = logging.getLogger(__name__)
@@ -130,6 +131,7 @@ def create_app(
         app.add_exception_handler(kind, _on_error)
     app.add_middleware(Limits, body_limit=chosen.body_limit, state=app.state)
     app.add_middleware(KeptPages)
+    app.add_middleware(Turns)
     # The last that is added comes first: a report passes through the last two, an account through three.
     app.add_middleware(BatchPath)
     app.add_middleware(AccountPath)

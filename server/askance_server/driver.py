@@ -21,6 +21,7 @@ from typing import Final
 
 from askance_protocol.arrays import Truths
 from askance_protocol.errors import Code, ProtocolError
+from askance_protocol.remembering import Remembered
 from askance_protocol.rounds import (
     ENDED,
     Bulletin,
@@ -36,7 +37,7 @@ from askance_protocol.rounds import (
 )
 from askance_protocol.tally import Tally
 from askance_server.core import planning
-from askance_server.core.estimates import AnsweredRound, study_estimates
+from askance_server.core.estimates import MOST_ESTIMATES, AnsweredRound, FirstEstimates, first_estimates
 from askance_server.core.replay import Replay, ReplayError
 from askance_server.core.run import StrategyError
 from askance_server.core.strategy import Estimate, Hypothesis
@@ -52,6 +53,11 @@ _REMEMBERED: Final = 64
 """Studies of version 0.1 whose hypothesis is kept, so that asking again does not run a strategy again."""
 
 
+_MOST_ESTIMATED: Final = 16 << 20
+_AN_ESTIMATE: Final = 320
+"""Bytes of the estimates that are kept, and of one of them with its name, about."""
+
+
 class StudyOverError(ProtocolError):
     """The study has ended, perhaps a moment ago and by another replica."""
 
@@ -60,11 +66,12 @@ class StudyOverError(ProtocolError):
 
 @dataclass(frozen=True, slots=True)
 class LiveRound:
-    """What is told of an open round: how many of its reports, and what they say."""
+    """What is told of an open round: how many of its reports, the first estimates, and the number of the others."""
 
     round: str
     reports: int
     estimates: list[Estimate]
+    left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +148,10 @@ class UnpublishedView(LedgerView):
         return self.started
 
 
+def _size_of(found: FirstEstimates) -> int:
+    return _AN_ESTIMATE * (1 + len(found.records))
+
+
 class Driver:
     """All studies of one ledger. Threads may call it at once; but one study is advanced by one at a time."""
 
@@ -149,6 +160,7 @@ class Driver:
         self.live = LiveTallies(ledger)
         self._live: dict[str, LiveRound] = {}
         self._replays: dict[str, Replay] = {}
+        self._estimated = Remembered(self._estimate, _size_of, _MOST_ESTIMATED)
         self._learned: OrderedDict[str, Hypothesis] = OrderedDict()
         self._paused: dict[str, str] = {}
         self._told_by_queries: set[str] = set()
@@ -297,11 +309,18 @@ class Driver:
                 self._learned.popitem(last=False)
         return learned
 
-    def estimates(self, study_id: str) -> list[Estimate]:
-        """Estimates of all that was asked and answered so far, as the strategy tells them, where it can."""
-        bulletin = self.ledger.bulletin(study_id)
-        assert bulletin.study is not None  # noqa: S101 - told the type checker: the first entry is the study
-        return self._told(bulletin.study, list(self._answered(study_id, bulletin.length)))
+    def estimates(self, study_id: str) -> FirstEstimates:
+        """First estimates of what was asked and answered so far, as the strategy tells them, where it can.
+
+        They follow from the bulletin, so they are kept until it has another entry: pages and results ask for the same.
+        """
+        return self._estimated((study_id, self.ledger.bulletin(study_id).length))
+
+    def _estimate(self, what: tuple[str, int]) -> FirstEstimates:
+        study_id, length = what
+        study = self.ledger.bulletin(study_id).study
+        assert study is not None  # noqa: S101 - told the type checker: the first entry is the study
+        return self._told(study, list(self._answered(study_id, length)))
 
     def moment(self, study_id: str) -> tuple[int, int, int]:
         """What changes whenever there is news of a study: its entries, and the reports of its last round, also told."""
@@ -322,19 +341,19 @@ class Driver:
         known = self._live.get(study_id)
         if known is None or (known.round, known.reports) != (id_, reports):
             found = self._told(bulletin.study, [(self.ledger.round(id_), tallies)])
-            known = self._live[study_id] = LiveRound(id_, reports, found)
+            known = self._live[study_id] = LiveRound(id_, reports, found.records, found.left_out)
         return known
 
-    def _told(self, study: StudySpec, answered: list[AnsweredRound]) -> list[Estimate]:
+    def _told(self, study: StudySpec, answered: list[AnsweredRound]) -> FirstEstimates:
         """Estimates as the strategy tells them; if it cannot, or is not here, as its queries do."""
         try:
-            return study_estimates(study, self.strategies.get(study.strategy), answered)
+            return first_estimates(study, self.strategies.get(study.strategy), answered, MOST_ESTIMATES)
         except StrategyError as error:
             # Each look would say so again, and anybody may look.
             if (id_ := study.digest()) not in self._told_by_queries:
                 self._told_by_queries.add(id_)
                 _LOG.warning("study %s: its estimates are told by its queries: %s", id_, error)
-            return study_estimates(study, None, answered)
+            return first_estimates(study, None, answered, MOST_ESTIMATES)
 
     def _answered(self, study_id: str, length: int) -> Iterator[AnsweredRound]:
         """Rounds of a bulletin with their tallies. Its entries were read strictly when they were written."""

@@ -11,6 +11,7 @@ import os
 import resource
 import socket
 import ssl
+import sys
 from typing import Final
 
 import uvicorn
@@ -22,6 +23,8 @@ from askance_server.api.connections import ConnectionLimits, guarded
 GRACE: Final = 2
 """Seconds that requests have to end when the server is told to stop. Streams of events end at once."""
 
+SWITCH: Final = 0.0002
+"""Seconds after which a thread that has work to do lets another one go on; Python's own are 25 times as many."""
 _FILES: Final = 48
 """Descriptors kept for all that is no connection: the ledger, its log, keys, what a library opens."""
 _MOST_DESCRIPTORS: Final = 1 << 16
@@ -34,6 +37,8 @@ def uvicorn_config(app: FastAPI, connections: int, tls: ssl.SSLContext | None = 
     TLS, where it is spoken, is not told to uvicorn, which would count no connection before its handshake is over.
     """
     share_one_heap()
+    # A device's answer passes from thread to thread: beside one that draws pages, each step waits for so long.
+    sys.setswitchinterval(SWITCH)
     descriptors = raise_descriptors()
     # Those that wait to be accepted are accepted all at once, before any of them can be refused; over TLS each has two
     # descriptors for a moment.

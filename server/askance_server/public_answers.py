@@ -8,7 +8,8 @@ what was asked for longest ago is forgotten first. Any other answer is worked ou
 asks when that has begun gets a later one, because she may have seen what the one under way does not show: her own
 report, say.
 
-What is asked without a token is worked out by threads of its own, so that it waits in a line of its own.
+What is asked without a token is worked out by threads of its own, so that it waits in a line of its own; but what
+devices need, the bulletin and its rounds, by those that read the ledger for them.
 """
 
 from __future__ import annotations
@@ -85,19 +86,21 @@ class PublicAnswers:
             self._known.move_to_end(question)
         return answer
 
-    async def to(self, question: PublicQuestion, work: Callable[[], PublicAnswer]) -> PublicAnswer:
-        """The answer: as it is remembered, or worked out by a thread after this was asked."""
+    async def to(
+        self, question: PublicQuestion, work: Callable[[], PublicAnswer], workers: Workers | None = None
+    ) -> PublicAnswer:
+        """The answer: as it is remembered, or worked out by a thread, one of these, after this was asked."""
         answer = self.known(question)
         if answer is not None:
             return answer
         coming = self._coming.get(question)
         if coming is None or coming.begun or coming.done is None:
             coming = self._coming[question] = _Coming()
-            coming.done = self._begin(question, coming, work)
+            coming.done = self._begin(question, coming, work, workers or self.workers)
         return await asyncio.shield(coming.done)
 
     def _begin(
-        self, question: PublicQuestion, coming: _Coming, work: Callable[[], PublicAnswer]
+        self, question: PublicQuestion, coming: _Coming, work: Callable[[], PublicAnswer], workers: Workers
     ) -> asyncio.Future[PublicAnswer]:
         def begun() -> PublicAnswer:
             # First of all: what is asked from now on is answered by another look.
@@ -110,7 +113,7 @@ class PublicAnswers:
             if not done.cancelled() and done.exception() is None and done.result().final:
                 self.remember(question, done.result())
 
-        done = self.workers.begin(begun)
+        done = workers.begin(begun)
         done.add_done_callback(settle)
         return done
 

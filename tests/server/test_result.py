@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from askance_server import app
-from askance_server.api import studies
+from askance_server import app, driver
 from askance_server.core.estimators import clopper_pearson
 from askance_server.core.strategy import Estimate, Estimating, Parameters, Strategy
 from askance_server.strategies.registry import Registry, registry
@@ -72,7 +71,7 @@ def test_a_running_study_tells_what_was_answered_so_far(api: Service) -> None:
 def test_of_very_many_estimates_some_are_told_and_the_others_counted(
     api: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(studies, "MOST_ESTIMATES", 3)
+    monkeypatch.setattr(driver, "MOST_ESTIMATES", 3)
     [token] = api.enrol(1)
     study = api.study("histogram", {"users": "all", "cells": 8})
     api.report(study["rounds"][0]["id"], token, 1)

@@ -24,8 +24,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
-from typing import Final, assert_never
+from typing import Final, TypeVar, assert_never
 
+from askance_protocol.arrays import Floats
 from askance_protocol.queries.language import (
     Affine,
     And,
@@ -51,6 +52,8 @@ from askance_protocol.queries.language import (
 from askance_protocol.queries.query import BooleanQuery, CellQuery, PreparedQuery, RealQuery
 from askance_protocol.schema import BitsField, CategoryField, RealField, Schema
 from askance_protocol.text import printable
+
+Numbers = TypeVar("Numbers", float, Floats)
 
 MOST: Final = 72
 """Characters of a test or of a number in a name; what is longer is cut."""
@@ -84,8 +87,8 @@ class Questions:
         """Number of its answers."""
         return self.query.cells if isinstance(self.query, CellQuery) else 1
 
-    def told(self, answer: float) -> float:
-        """An answer in the units of the question."""
+    def told(self, answer: Numbers) -> Numbers:
+        """An answer, or several, in the units of the question."""
         return float(self.scale) * answer + float(self.offset)
 
 

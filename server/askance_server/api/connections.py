@@ -208,12 +208,19 @@ class GuardedProtocol(HttpToolsProtocol):
         self._other_bytes = 0
         """Bytes between head and end of a request that are not of its body: lengths of chunks, trailers."""
         self._thrown = 0
+        self.let_in = 0.0
+        """The loop's time at which a request without a token was begun last; 0 before the first (`turns`)."""
 
     # --------------------------------------------------------------------------------------------- for the application
 
     def trust(self) -> None:
         """Note that a genuine token was shown here."""
         self.pool.trust(self)
+
+    @property
+    def trusted(self) -> bool:
+        """Whether a genuine token was shown here."""
+        return self in self.pool.trusted
 
     # ----------------------------------------------------------------------------------------------- for `Connections`
 

@@ -29,10 +29,15 @@ async def answered(aggregator: Aggregator, work: Callable[[], Document], *, stat
 
 
 async def shown(
-    aggregator: Aggregator, request: Request, question: PublicQuestion, work: Callable[[], PublicAnswer]
+    aggregator: Aggregator,
+    request: Request,
+    question: PublicQuestion,
+    work: Callable[[], PublicAnswer],
+    *,
+    needed: bool = False,
 ) -> Response:
-    """The answer to what anybody may ask; without a body, if the one who asks has it already."""
-    return tagged(request, await aggregator.answer(question, work))
+    """The answer to what anybody may ask, or devices need; without a body, if the one who asks has it already."""
+    return tagged(request, await aggregator.answer(question, work, needed=needed))
 
 
 def written(document: Any) -> bytes:

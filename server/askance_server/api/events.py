@@ -23,8 +23,10 @@ from askance_protocol.rounds import ENDED
 from askance_server.aggregator import Aggregator
 from askance_server.api.dependencies import DigestInPath, TheAggregator
 from askance_server.api.gate import GatedRoute
+from askance_server.driver import LiveRound
 from askance_server.feeds import Follower
 from askance_server.problems import problem, problem_of, responses
+from askance_server.public_answers import PublicAnswer
 
 _LOG = logging.getLogger(__name__)
 
@@ -41,7 +43,7 @@ router = APIRouter(prefix="/v1", route_class=GatedRoute)
 
 async def known_study(study: DigestInPath, aggregator: TheAggregator) -> str:
     """A study that there is. Looked up before a stream begins: inside it, nobody can be told any more."""
-    await aggregator.ask(lambda: aggregator.ledger.bulletin(study))
+    await aggregator.show(lambda: aggregator.ledger.bulletin(study))
     return study
 
 
@@ -68,13 +70,22 @@ class EventStream(StreamingResponse):
                 gone.cancel()
         await send({"type": "http.response.body"})
 
+    async def _look(self) -> StreamNews:
+        """What there is to tell; of a study that has ended it is remembered, since it is the same for ever."""
+        answers, question = self._aggregator.answers, ("events", self._study, str(self._after))
+        if (known := answers.known(question)) is not None:
+            return StreamNews(known.body, int(known.tag), b"", b"", ended=True)
+        news = await self._aggregator.show(partial(news_of, self._aggregator, self._study, self._after))
+        if news.ended:
+            answers.remember(question, PublicAnswer(news.entries, str(news.after), final=True))
+        return news
+
     async def _tell(self, follower: Follower, gone: asyncio.Future[None], send: Send) -> None:
         counts = live = b""
         while not (self._aggregator.closing or gone.done()):
             follower.told.clear()
-            look = partial(self._aggregator.show, partial(news_of, self._aggregator, self._study, self._after))
             try:
-                news = await follower.feed.once(("news", str(self._after)), look)
+                news = await follower.feed.once(("news", str(self._after)), self._look)
             except Exception as error:
                 # Whatever it is: the status went out long ago, so nobody else can say it.
                 await send(_piece(_last_words(error)))
@@ -147,6 +158,10 @@ class StreamNews:
         return len(self.entries) + len(self.counts) + len(self.live)
 
 
+def _live(told: LiveRound) -> dict[str, object]:
+    return {"round": told.round, "reports": told.reports, "estimates": [asdict(each) for each in told.estimates]}
+
+
 def news_of(aggregator: Aggregator, study: str, after: int) -> StreamNews:
     """What there is to tell one who knows a bulletin up to an entry. For a thread."""
     # First the state: entries that come in between are told, and the last of them again looked for.
@@ -168,6 +183,6 @@ def news_of(aggregator: Aggregator, study: str, after: int) -> StreamNews:
         counts=format_sse_event(event="received", data_str=json.dumps(received)),
         live=b""
         if told is None
-        else format_sse_event(event="live", data_str=json.dumps(asdict(told), ensure_ascii=False)),
+        else format_sse_event(event="live", data_str=json.dumps(_live(told), ensure_ascii=False)),
         ended=bulletin.state in ENDED and after + 1 >= bulletin.length,
     )

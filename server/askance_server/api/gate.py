@@ -93,6 +93,9 @@ def trust(scope: Scope) -> None:
     connection = cast("dict[str, Any]", scope.get("extensions") or {}).get(EXTENSION)
     if connection is not None:
         connection.trust()
+    if (place := scope.get("askance.turn")) is not None:
+        # What an operator asks for may take long.
+        place.give_back()
 
 
 def _all(dependant: Dependant) -> Iterator[Dependant]:

@@ -7,8 +7,7 @@ from typing import Final
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from askance_protocol.rounds import SETTLED, PreparedPart, RoundState
-from askance_protocol.tally import Tally
+from askance_protocol.rounds import SETTLED, RoundState
 from askance_server.aggregator import Aggregator
 from askance_server.api.dependencies import (
     DigestInPath,
@@ -17,9 +16,10 @@ from askance_server.api.dependencies import (
 )
 from askance_server.api.documents import answered, shown, written
 from askance_server.api.gate import GatedRoute
-from askance_server.api.models import EstimateModel, LiarsModel, RoundModel, TallyModel
-from askance_server.core.estimators import estimate
+from askance_server.api.models import RoundModel, TallyModel
+from askance_server.core.estimators import Estimates, estimate_parts, kind_of
 from askance_server.core.liars import shifts
+from askance_server.core.strategy import LEVEL
 from askance_server.problems import responses
 from askance_server.public_answers import PublicAnswer, PublicQuestion
 
@@ -40,7 +40,7 @@ async def get_round(round_: DigestInPath, aggregator: TheAggregator, request: Re
 
     if aggregator.answers.known(question) is None:
         await aggregator.caught_up((await aggregator.round(round_)).spec.study)
-    return await shown(aggregator, request, question, look)
+    return await shown(aggregator, request, question, look, needed=True)
 
 
 @router.get("/rounds/{round_}/tally", response_model=TallyModel, responses=responses("not-found"))
@@ -48,8 +48,8 @@ async def get_tally(round_: DigestInPath, aggregator: TheAggregator, request: Re
     """The counts of a round that is closed; of an open one, those of whole steps where its study is live, or none."""
     state = RoundState.ANSWERED
     if aggregator.answers.known(_tally_question(round_, state)) is None:
-        await aggregator.caught_up((await aggregator.round(round_)).spec.study)
-        state = await aggregator.ask(lambda: aggregator.ledger.state(round_))
+        await aggregator.caught_up(await aggregator.show(lambda: aggregator.ledger.round(round_).spec.study))
+        state = await aggregator.show(lambda: aggregator.ledger.state(round_))
 
     def look() -> PublicAnswer:
         # Where it stands by now may be elsewhere.
@@ -66,27 +66,32 @@ def _tally_question(round_: str, state: RoundState) -> PublicQuestion:
 def _tally_model(aggregator: Aggregator, round_: str, state: RoundState) -> TallyModel:
     """The counts of a round: all of them once it is closed, and before as its study says."""
     counted = aggregator.ledger.tallies(round_) if state in _COUNTED else aggregator.driver.live.of(round_)
-    return TallyModel(
+    pairs = list(zip(aggregator.ledger.round(round_).parts, counted, strict=False))
+    parts, tallies = [part for part, tally in pairs if tally.received], [tally for _, tally in pairs if tally.received]
+    alike = {kind_of(part): part for part in parts}
+    lies = {kind: [{"share": each.share, "shift": each.shift} for each in shifts(part)] for kind, part in alike.items()}
+    estimates = zip(parts, estimate_parts(parts, tallies, LEVEL), strict=True)
+    found = iter([_estimate(each, lies[kind_of(part)]) for part, each in estimates])
+    # Not checked: it is made of numbers that were, and a large one takes longer to check than to write.
+    return TallyModel.model_construct(
         round=round_,
         state=state.value,
         received=aggregator.ledger.received(round_),
         told=sum(tally.received for tally in counted),
-        tallies=[[list(row) for row in tally.to_rows()] for tally in counted],
-        estimates=[_estimate(*each) for each in zip(aggregator.ledger.round(round_).parts, counted, strict=False)],
+        tallies=[tally.counts.tolist() for tally in counted],
+        estimates=[next(found) if tally.received else None for _, tally in pairs],
     )
 
 
-def _estimate(part: PreparedPart, tally: Tally) -> EstimateModel | None:
-    if not tally.received:
-        return None
-    found = estimate(part, tally)
-    return EstimateModel(
-        values=found.values.tolist(),
-        low=found.low.tolist(),
-        high=found.high.tolist(),
-        confidence=found.confidence,
-        liars=[LiarsModel(share=each.share, shift=each.shift) for each in shifts(part)],
-    )
+def _estimate(found: Estimates, liars: list[dict[str, float]]) -> dict[str, object]:
+    """An `EstimateModel`, as it is written: a round may have thousands."""
+    return {
+        "values": found.values.tolist(),
+        "low": found.low.tolist(),
+        "high": found.high.tolist(),
+        "confidence": found.confidence,
+        "liars": liars,
+    }
 
 
 @router.post(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Final
 
@@ -20,7 +19,6 @@ from askance_server.api.gate import BodyLimit, GatedRoute
 from askance_server.api.models import BulletinModel, NamedEstimateModel, NewStudy, ResultModel, StudyModel
 from askance_server.api.rounds import round_model
 from askance_server.auth import GatewayToken
-from askance_server.core.estimates import MOST_ESTIMATES
 from askance_server.core.replay import ReplayError
 from askance_server.core.strategy import Estimate
 from askance_server.ledger import NotFoundError
@@ -97,7 +95,7 @@ async def list_studies(
 
     New studies come last, so whoever follows the links gets each once, whatever is created meanwhile.
     """
-    studies, more = await aggregator.ask(partial(_chosen, aggregator, after or "", limit))
+    studies, more = await aggregator.show(partial(_chosen, aggregator, after or "", limit))
 
     async def listed() -> AsyncIterator[bytes]:
         # Some at a time: all of them at once may not fit into memory.
@@ -156,12 +154,18 @@ def _study_answer(aggregator: Aggregator, study: str) -> PublicAnswer:
 
 
 async def _shown(
-    aggregator: Aggregator, request: Request, study: str, question: PublicQuestion, work: Callable[[], PublicAnswer]
+    aggregator: Aggregator,
+    request: Request,
+    study: str,
+    question: PublicQuestion,
+    work: Callable[[], PublicAnswer],
+    *,
+    needed: bool = False,
 ) -> Response:
     """What is public of a study, after the step that it is at, unless it is known for good."""
     if aggregator.answers.known(question) is None:
         await aggregator.caught_up(study)
-    return await shown(aggregator, request, question, work)
+    return await shown(aggregator, request, question, work, needed=needed)
 
 
 @router.get("/studies/{study}/bulletin", response_model=BulletinModel, responses=responses("not-found"))
@@ -173,7 +177,8 @@ async def get_bulletin(
 ) -> Response:
     """The entries behind `after`, or the first of them; head and length are then those of the last that is given."""
     question = ("bulletin", study, str(after))
-    return await _shown(aggregator, request, study, question, lambda: _bulletin_answer(aggregator, study, after))
+    work = partial(_bulletin_answer, aggregator, study, after)
+    return await _shown(aggregator, request, study, question, work, needed=True)
 
 
 def _bulletin_answer(aggregator: Aggregator, study: str, after: int) -> PublicAnswer:
@@ -196,7 +201,7 @@ async def get_result(study: DigestInPath, aggregator: TheAggregator, request: Re
     length = "in all"
     if aggregator.answers.known(("result", study, length)) is None:
         await aggregator.caught_up(study)
-        length = await aggregator.ask(lambda: _length(aggregator, study))
+        length = await aggregator.show(lambda: _length(aggregator, study))
 
     def look() -> PublicAnswer:
         # How long it is by now may be something else; and of a live study more is told between two entries.
@@ -206,8 +211,10 @@ async def get_result(study: DigestInPath, aggregator: TheAggregator, request: Re
     return await shown(aggregator, request, ("result", study, length), look)
 
 
-def _named(estimates: Sequence[Estimate]) -> list[NamedEstimateModel]:
-    return [NamedEstimateModel(**asdict(each)) for each in estimates[:MOST_ESTIMATES]]
+def _named(estimates: Sequence[Estimate]) -> list[dict[str, object]]:
+    """Each a `NamedEstimateModel`, as it is written: there may be thousands."""
+    names = NamedEstimateModel.model_fields
+    return [{name: getattr(each, name) for name in names} for each in estimates]
 
 
 def _is_live(aggregator: Aggregator, study: str) -> bool:
@@ -222,7 +229,7 @@ def _length(aggregator: Aggregator, study: str) -> str:
 
 
 def _result_model(aggregator: Aggregator, study: str) -> ResultModel:
-    bulletin, estimates = aggregator.ledger.bulletin(study), aggregator.driver.estimates(study)
+    bulletin, found = aggregator.ledger.bulletin(study), aggregator.driver.estimates(study)
     told = aggregator.driver.told(study)
     hypothesis, reason = None, ""
     if bulletin.state in ENDED:
@@ -233,13 +240,13 @@ def _result_model(aggregator: Aggregator, study: str) -> ResultModel:
         except ReplayError as error:
             # Version 0.1 ended it, and kept no more of its hypothesis than stands in the reason.
             reason = f"{reason} ({error.what}: {error.remedy})"
-    return ResultModel(
+    return ResultModel.model_construct(
         state=bulletin.state.value,
         reason=reason,
         hypothesis=None if hypothesis is None else hypothesis.value,
         text=None if hypothesis is None else hypothesis.text,
-        estimates=_named(estimates),
-        estimates_left_out=max(0, len(estimates) - MOST_ESTIMATES),
+        estimates=_named(found.records),
+        estimates_left_out=found.left_out,
         live=[] if told is None else _named(told.estimates),
     )
 

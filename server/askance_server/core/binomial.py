@@ -31,11 +31,14 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from functools import cache
 from statistics import NormalDist
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
-from askance_protocol.arrays import Floats, Integers
+from askance_protocol.arrays import Floats, Integers, Truths
+
+Trials: TypeAlias = int | Integers
+"""The trials of all counts, or of each."""
 
 _SMALL: Final = 64
 """k or n − k up to which terms are added."""
@@ -82,14 +85,17 @@ def quantile(level: float, trials: int, p: float) -> int:
     return bisect_left(range(trials), level, key=lambda count: float(at_most(count, trials, p)))
 
 
-def proportion(count: Integers | int, trials: int, tail: float) -> Floats:
-    """The p at which Pr[N >= count] = tail, N ~ Binomial(trials, p), for 1 <= count <= trials and 0 < tail < 1."""
+def proportion(count: Integers | int, trials: Trials, tail: float) -> Floats:
+    """The p at which Pr[N >= count] = tail, N ~ Binomial(trials, p), for 1 <= count <= trials and 0 < tail < 1.
+
+    Of many counts each may have its own trials.
+    """
     k = np.asarray(count, dtype=float)
     p = np.clip(_wilson(k, trials, tail), _LEAST, _MOST)
     q, top = 1 - p, _at_its_top(k, trials)
     for _ in range(_STEPS):
         # Near 1 it is q that has all its digits.
-        excess = np.where(p <= 0.5, _excess(k, trials, p), -_excess(trials - k, trials, q))
+        excess = np.where(p <= 0.5, _excess(k, trials, p), -_excess(np.asarray(trials - k, float), trials, q))
         reached = _both(trials, k, excess, p, q)[0]
         density = k * q * np.exp(top - _deviance(k, trials, excess, p, q))
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -106,7 +112,7 @@ def proportion(count: Integers | int, trials: int, tail: float) -> Floats:
     return p
 
 
-def _wilson(k: Floats, trials: int, tail: float) -> Floats:
+def _wilson(k: Floats, trials: Trials, tail: float) -> Floats:
     """About where `proportion` is (Wilson 1927), to begin with."""
     z = -NormalDist().inv_cdf(tail)
     return np.asarray((k + z * z / 2 - z * np.sqrt(k * (1 - k / trials) + z * z / 4)) / (trials + z * z))
@@ -122,17 +128,25 @@ def _tails(count: Floats, trials: int, p: Floats | float) -> tuple[Floats, Float
     return np.where(certain, 1.0, np.where(never, 0.0, upper)), np.where(certain, 0.0, np.where(never, 1.0, lower))
 
 
-def _both(trials: int, k: Floats, excess: Floats, p: Floats, q: Floats) -> tuple[Floats, Floats]:
+def _both(trials: Trials, k: Floats, excess: Floats, p: Floats, q: Floats) -> tuple[Floats, Floats]:
     """Pr[N >= k] and Pr[N < k], for 1 <= k <= n: the smaller, and what it leaves."""
     rare = excess > 0
     # N < k means that at least n − k + 1 of the trials fail.
     given = np.where(rare, [k, excess, p, q], [trials - k + 1, 1 - excess, q, p]).reshape(4, -1)
-    pieces = [_smaller(trials, *given[:, begin : begin + _PIECE]) for begin in range(0, k.size, _PIECE)]
+    pieces = [
+        _smaller(_of(trials, slice(begin, begin + _PIECE)), *given[:, begin : begin + _PIECE])
+        for begin in range(0, k.size, _PIECE)
+    ]
     small = np.concatenate(pieces).reshape(k.shape) if pieces else np.zeros(k.shape)
     return np.where(rare, small, 1 - small), np.where(rare, 1 - small, small)
 
 
-def _smaller(trials: int, k: Floats, excess: Floats, p: Floats, q: Floats) -> Floats:
+def _of(trials: Trials, some: slice | Truths) -> Trials:
+    """The trials of some of the counts."""
+    return trials if isinstance(trials, int) else trials[some]
+
+
+def _smaller(trials: Trials, k: Floats, excess: Floats, p: Floats, q: Floats) -> Floats:
     """Pr[N >= k] for k above np."""
     few = np.minimum(k, trials - k) <= _SMALL
     if few.all():
@@ -140,17 +154,19 @@ def _smaller(trials: int, k: Floats, excess: Floats, p: Floats, q: Floats) -> Fl
     found = np.zeros(k.shape)
     for which, method in ((few, _added), (~few, _integrated)):
         if which.any():
-            found[which] = method(trials, k[which], excess[which], p[which], q[which])
+            found[which] = method(_of(trials, which), k[which], excess[which], p[which], q[which])
     return found
 
 
-def _added(trials: int, k: Floats, excess: Floats, p: Floats, q: Floats) -> Floats:
-    later = np.arange(min(_TERMS, trials))
-    ratios = np.maximum(trials - k[:, np.newaxis] - later, 0) / (k[:, np.newaxis] + 1 + later) * (p / q)[:, np.newaxis]
+def _added(trials: Trials, k: Floats, excess: Floats, p: Floats, q: Floats) -> Floats:
+    later = np.arange(min(_TERMS, int(np.max(trials))))
+    ratios = (
+        np.maximum((trials - k)[:, np.newaxis] - later, 0) / (k[:, np.newaxis] + 1 + later) * (p / q)[:, np.newaxis]
+    )
     return np.exp(_log_probability(k, trials, excess, p, q)) * (1 + np.cumprod(ratios, axis=1).sum(axis=1))
 
 
-def _integrated(trials: int, k: Floats, excess: Floats, p: Floats, q: Floats) -> Floats:
+def _integrated(trials: Trials, k: Floats, excess: Floats, p: Floats, q: Floats) -> Floats:
     # The integrand's counts: k − 1 of n − 1, at t = p − w.
     k, n, excess = k - 1, trials - 1, excess - q
     top = _deviance(k, n, excess, p, q)
@@ -164,6 +180,8 @@ def _integrated(trials: int, k: Floats, excess: Floats, p: Floats, q: Floats) ->
     nodes, weights = _rule()
     w = width[:, np.newaxis] * nodes
     k, p, q, excess = (array[:, np.newaxis] for array in (k, p, q, excess))
+    if not isinstance(n, int):
+        n = n[:, np.newaxis]
     values = np.exp(_at_its_top(k, n) - _deviance(k, n, excess + n * w, p - w, q + w))
     return np.asarray(trials * width * (values @ weights))
 
@@ -175,19 +193,19 @@ def _rule() -> tuple[Floats, Floats]:
     return (nodes + 1) / 2, weights / 2
 
 
-def _log_probability(k: Floats, n: int, excess: Floats, p: Floats, q: Floats) -> Floats:
+def _log_probability(k: Floats, n: Trials, excess: Floats, p: Floats, q: Floats) -> Floats:
     return _at_its_top(k, n) - _deviance(k, n, excess, p, q)
 
 
-def _at_its_top(k: Floats, n: int) -> Floats:
+def _at_its_top(k: Floats, n: Trials) -> Floats:
     """Logarithm of Pr[Bin(n, k/n) = k], by Stirling's formula for the three factorials."""
     inside = (k > 0) & (k < n)
     root = np.log(np.where(inside, n / (2 * math.pi * np.maximum(k, 1) * np.maximum(n - k, 1)), 1)) / 2
-    whole, part, rest = _stirling(np.stack(np.broadcast_arrays(float(n), k, n - k)))
+    whole, part, rest = _stirling(np.stack(np.broadcast_arrays(np.asarray(n, float), k, n - k)))
     return root + whole - part - rest
 
 
-def _deviance(k: Floats, n: int, excess: Floats, p: Floats, q: Floats) -> Floats:
+def _deviance(k: Floats, n: Trials, excess: Floats, p: Floats, q: Floats) -> Floats:
     return _half_deviance(k, n * p, excess) + _half_deviance(n - k, n * q, -excess)
 
 
@@ -229,9 +247,9 @@ def _polynomial(coefficients: Sequence[float], x: Floats) -> Floats:
     return value
 
 
-def _excess(k: Floats, n: int, p: Floats) -> Floats:
+def _excess(k: Floats, n: Trials, p: Floats) -> Floats:
     """Return k − np as if it had been rounded once: the product's own rounding is found by Dekker (1971)."""
-    many = np.float64(n)
+    many = np.asarray(n, float)
     n_high, n_low = _halves(many)
     p_high, p_low = _halves(p)
     product = many * p
@@ -239,7 +257,7 @@ def _excess(k: Floats, n: int, p: Floats) -> Floats:
     return (k - product) - error
 
 
-def _halves(number: Floats | np.float64) -> tuple[Floats, Floats]:
+def _halves(number: Floats) -> tuple[Floats, Floats]:
     """Veltkamp's split: two numbers of 26 bits whose sum it is."""
     scaled = np.asarray(_SPLIT * number)
     high = scaled - (scaled - number)

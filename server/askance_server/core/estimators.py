@@ -30,8 +30,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -53,6 +53,8 @@ Sums: TypeAlias = Sequence[Sequence[int]]
 Ends: TypeAlias = tuple[float, float] | tuple[Floats, Floats]
 """The least and the greatest value, of all or of each."""
 
+PartKind: TypeAlias = tuple[int, int | None]
+
 POOLED: Final = np.array([-1.0, 0.0, 1.0])
 """What the inputs of a pooled part stand for: the report's bit differs from the cell's, says nothing of it, agrees."""
 
@@ -66,14 +68,20 @@ class Estimates:
     low: Floats
     high: Floats
     confidence: float
-    received: int
+    received: int | Integers
+    """Number of reports, of all of them or of each."""
 
 
-def estimate(part: PreparedPart, tally: Tally, confidence: float = 0.95, sums: Sums = ()) -> Estimates:
-    """Estimate what the part asks: a frequency, a mean, or the signed share of every cell; or these sums of cells."""
+def estimate(
+    part: PreparedPart, tally: Tally, confidence: float = 0.95, sums: Sums = (), most: int | None = None
+) -> Estimates:
+    """Estimate what the part asks: a frequency, a mean, or the signed share of every cell; or these sums of cells.
+
+    `most`: of the first so many cells only, for one who shows no more.
+    """
     if not 0 < confidence < 1:
         raise ProtocolError(f"{confidence} is not between 0 and 1", where="confidence")
-    return _scores(part, [tally], sums).estimates(confidence)
+    return _scores(part, [tally], sums).first(most).estimates(confidence)
 
 
 def estimate_each(
@@ -84,6 +92,43 @@ def estimate_each(
     columns = (joined.values, joined.standard_errors, joined.low, joined.high)
     split = zip(*(np.split(column, len(tallies)) for column in columns), strict=True)
     return [Estimates(values, errors, low, high, confidence, joined.received) for values, errors, low, high in split]
+
+
+def kind_of(part: PreparedPart) -> PartKind:
+    """Equal for parts of a round whose reports are scored alike: they share a channel, and their questions' numbers."""
+    query = part.query.query
+    return id(part.channel if not isinstance(query, CellQuery) else part), getattr(query, "denominator", None)
+
+
+def estimate_parts(parts: Sequence[PreparedPart], tallies: Sequence[Tally], confidence: float) -> list[Estimates]:
+    """Estimate each of these parts: of those that have one number, all intervals of one channel in one go.
+
+    A round may have thousands of parts, and a thousand intervals in one go take as long as a few, one by one.
+    """
+    alike, found = dict[PartKind, list[int]](), dict[int, Estimates]()
+    for place, part in enumerate(parts):
+        if isinstance(part.query.query, CellQuery):
+            found[place] = estimate(part, tallies[place], confidence)
+        else:
+            alike.setdefault(kind_of(part), []).append(place)
+    for places in alike.values():
+        one, counted = parts[places[0]], [tallies[place] for place in places]
+        received = np.array([tally.received for tally in counted], np.int64)
+        scores = _scored(wanted_of(one), one.channel, counted)
+        if isinstance(scores, _TwoValued) and (received != received[0]).any():
+            found |= zip(places, _apart(replace(scores, received=received).estimates(confidence)), strict=True)
+        else:
+            found |= {place: estimate(parts[place], tallies[place], confidence) for place in places}
+    return [found[place] for place in range(len(parts))]
+
+
+def _apart(joined: Estimates) -> Iterator[Estimates]:
+    """Estimates of one number each."""
+    received = np.broadcast_to(joined.received, len(joined.values))
+    for at, count in enumerate(received.tolist()):
+        one = slice(at, at + 1)
+        values, errors, low, high = joined.values[one], joined.standard_errors[one], joined.low[one], joined.high[one]
+        yield Estimates(values, errors, low, high, joined.confidence, count)
 
 
 def estimated(part: PreparedPart, tally: Tally) -> Floats:
@@ -174,9 +219,13 @@ class _TwoValued:
     """Scores that are values[1] in `ones` of the reports and values[0] in the others, with the ends of their means."""
 
     ones: Integers
-    received: int
+    received: int | Integers
     values: Ends
     domain: Ends
+
+    def first(self, most: int | None) -> _TwoValued:
+        """The first scores of one tally."""
+        return _TwoValued(self.ones[:most], self.received, _first(self.values, most), _first(self.domain, most))
 
     def means(self) -> Floats:
         base, step = self.values[0], self.values[1] - self.values[0]
@@ -189,7 +238,7 @@ class _TwoValued:
         (low, _), (_, high) = clopper_pearson(
             np.stack([np.minimum(self.ones, most), np.maximum(self.ones, least)]), received, confidence
         )
-        spread = np.sqrt(share * (1 - share) / max(received - 1, 1)) if received > 1 else np.full(len(self.ones), 0.5)
+        spread = np.where(received > 1, np.sqrt(share * (1 - share) / np.maximum(received - 1, 1)), 0.5)
         return Estimates(
             self.means(),
             step * spread,
@@ -221,6 +270,10 @@ class _Several:
     @property
     def received(self) -> int:
         return int(self.counts[0].sum())
+
+    def first(self, most: int | None) -> _Several:
+        """The first scores of one tally."""
+        return _Several(self.channel, self.scored[:most], self.wanted[:most], self.counts)
 
     def means(self) -> Floats:
         """Of each tally in turn, of each score."""
@@ -254,6 +307,10 @@ class _Apart:
     def received(self) -> int:
         return int(self.counts[:, 0].sum())
 
+    def first(self, most: int | None) -> _Apart:
+        """The first cells of one tally."""
+        return _Apart(self.law, self.counts[:, :most])
+
     def means(self) -> Floats:
         return self.law.values @ self.counts / self.received
 
@@ -267,17 +324,28 @@ class _Apart:
         return Estimates(means, np.broadcast_to(spread, means.shape), low, high, confidence, self.received)
 
 
-def clopper_pearson(ones: Integers, received: int, confidence: float) -> tuple[Floats, Floats]:
+def _first(ends: Ends, most: int | None) -> Ends:
+    low, high = ends
+    return (low[:most], high[:most]) if isinstance(low, np.ndarray) and isinstance(high, np.ndarray) else ends
+
+
+def clopper_pearson(ones: Integers, received: int | Integers, confidence: float) -> tuple[Floats, Floats]:
     """Clopper and Pearson's interval for a binomial proportion: covers for every proportion."""
     return binomial_bounds(ones, received, (1 - confidence) / 2)
 
 
-def binomial_bounds(ones: Integers, received: int, failure: float) -> tuple[Floats, Floats]:
+def binomial_bounds(ones: Integers, received: int | Integers, failure: float) -> tuple[Floats, Floats]:
     """Bounds below and above a binomial proportion, each wrong with probability ≤ failure (Clopper & Pearson 1934)."""
     # Where none is 1 the lower bound is the end of the line; the upper bound is what the zeros' lower bound leaves.
     # Cells have many counts in common.
-    counts, places = np.unique(np.stack([ones, received - ones]), return_inverse=True)
-    bounds = np.where(counts == 0, 0.0, binomial.proportion(np.maximum(counts, 1), received, failure))
+    both = np.stack([ones, received - ones])
+    if isinstance(received, int):
+        counts, places = np.unique(both, return_inverse=True)
+        trials: int | Integers = received
+    else:
+        pairs = np.stack([both.ravel(), np.broadcast_to(received, both.shape).ravel()])
+        (counts, trials), places = np.unique(pairs, axis=1, return_inverse=True)
+    bounds = np.where(counts == 0, 0.0, binomial.proportion(np.maximum(counts, 1), trials, failure))
     low, left = bounds[places].reshape(2, *np.shape(ones))
     return low, 1 - left
 

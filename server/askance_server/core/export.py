@@ -22,7 +22,7 @@ from typing import Any, Final, TypeAlias, cast
 from askance_protocol import canonical
 from askance_protocol.progress import Tell, tell_nobody
 from askance_protocol.rounds import Entry, read_entry
-from askance_server.core.estimates import MOST_ESTIMATES, study_estimates
+from askance_server.core.estimates import MOST_ESTIMATES, first_estimates
 from askance_server.core.study import Strategies
 from askance_server.core.verification import VerificationError, VerifiedStudy, refusals_at, same, verify_bulletin
 
@@ -192,7 +192,7 @@ def _tallies(study: VerifiedStudy) -> dict[str, Any]:
 def _result(study: VerifiedStudy) -> dict[str, Any]:
     end, learned = study.ended, None if study.ended is None else study.ended.hypothesis
     answered = [(study.rounds[id_], tallies) for id_, tallies in study.answered.items()]
-    estimates = study_estimates(study.study, study.replay.strategy, answered)
+    found = first_estimates(study.study, study.replay.strategy, answered, MOST_ESTIMATES)
     return {
         "form": "askance.result",
         "version": VERSION,
@@ -203,8 +203,8 @@ def _result(study: VerifiedStudy) -> dict[str, Any]:
         "reason": "" if end is None else end.reason,
         "text": None if learned is None else learned.text,
         "hypothesis": None if learned is None else dict(learned.value),
-        "estimates": [asdict(each) for each in estimates[:MOST_ESTIMATES]],
-        "estimates_left_out": max(0, len(estimates) - MOST_ESTIMATES),
+        "estimates": [asdict(each) for each in found.records],
+        "estimates_left_out": found.left_out,
     }
 
 

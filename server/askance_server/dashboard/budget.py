@@ -14,6 +14,8 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
+from starlette.datastructures import State
+
 from askance_protocol.budget import MICRO
 from askance_server.aggregator import Aggregator
 from askance_server.dashboard import charts
@@ -23,7 +25,6 @@ from askance_server.metrics import EVERY, STEP, in_steps
 
 _PARTS: Final = 4
 """Into how many parts the cap is cut."""
-_CHUNK: Final = 1 << 20
 _REASONS: Final = {
     Verdict.OVER_BUDGET: ("Budget exceeded", "her cap does not cover the charge"),
     Verdict.NOT_OPEN: ("Round not open", "came after it closed"),
@@ -74,13 +75,10 @@ def joined(bars: list[Bar]) -> tuple[Bar, ...]:
 def budgets(ledger: Ledger, cap: int) -> Budgets:
     """Count the users by what they have left. For a thread: it asks about all of them."""
     enrolled = ledger.enrolled()
-
-    def can_pay(charge: int) -> int:
-        starts = range(0, enrolled, _CHUNK)
-        return sum(int(ledger.affording(range(at, min(at + _CHUNK, enrolled)), charge).sum()) for at in starts)
-
     edges = sorted({max(1, cap * each // _PARTS) for each in range(1, _PARTS + 1)})
-    counts = [enrolled, *map(can_pay, edges)]
+    able, one, *counts = ledger.able([1, MICRO, *edges])
+    # Users may have enrolled since they were counted: none of them has spent anything.
+    counts = [enrolled, *(min(count, enrolled) for count in counts)]
     lows, highs = [0, *edges], [*edges, None]
     each = [
         Bar(low, high, count - after)
@@ -89,15 +87,18 @@ def budgets(ledger: Ledger, cap: int) -> Budgets:
     return Budgets(
         enrolled=enrolled,
         cap=cap,
-        spent_out=enrolled - can_pay(1),
-        can_pay_one=can_pay(MICRO) if cap >= MICRO else None,
+        spent_out=max(0, enrolled - able),
+        can_pay_one=one if cap >= MICRO else None,
         bars=joined(each),
         until=time.monotonic() + EVERY,
     )
 
 
-def budget_page(aggregator: Aggregator, counted: Budgets) -> bytes:
-    """The page, rendered. For a thread."""
+def budget_page(aggregator: Aggregator, state: State) -> bytes:
+    """The page, rendered. For a thread: if the last count is too old, it counts all users."""
+    counted: Budgets | None = getattr(state, "budgets", None)
+    if counted is None or counted.until < time.monotonic():
+        counted = state.budgets = budgets(aggregator.ledger, aggregator.settings.cap)
     return rendered(
         "budget.html",
         budgets=counted,

@@ -21,7 +21,7 @@ from askance_server.dashboard.responses import HEADERS
 from askance_server.problems import ProblemError
 from askance_server.public_answers import PublicAnswer, tagged
 
-LONGEST: Final = 1 << 20
+LONGEST: Final = 1 << 17
 """Bytes of the entries of a bulletin that is made into a file here."""
 
 

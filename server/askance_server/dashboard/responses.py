@@ -9,6 +9,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from askance_protocol.rounds import ENDED
 from askance_server.aggregator import Aggregator
 from askance_server.dashboard.assets import assets, media_type
 from askance_server.dashboard.templates import rendered
@@ -44,9 +45,16 @@ async def page(
 ) -> Response:
     """A page that anybody may see: a thread collects and renders it, once for all who wait for it.
 
-    `of`: the study that it shows live. Of one that somebody follows it is rendered once for each change.
+    `of`: the study that it shows live. While somebody follows that, the page is rendered once for each change. When the
+    study has ended, it is rendered once and remembered.
     """
-    return tagged_page(request, await aggregator.answer(asked(*question), lambda: PublicAnswer.of(work()), of=of))
+
+    def look() -> PublicAnswer:
+        # First the state: what is rendered after the end is the same each time.
+        final = bool(of) and aggregator.ledger.bulletin(of).state in ENDED
+        return PublicAnswer.of(work(), final=final)
+
+    return tagged_page(request, await aggregator.answer(asked(*question), look, of=of))
 
 
 def page_of(request: Request, body: bytes) -> Response:

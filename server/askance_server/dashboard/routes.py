@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from typing import Annotated
 
@@ -13,7 +12,7 @@ from askance_server.aggregator import Aggregator
 from askance_server.api.dependencies import DigestInPath, OperatorOnly, TheAggregator, json_body
 from askance_server.api.gate import GatedRoute
 from askance_server.dashboard import responses
-from askance_server.dashboard.budget import Budgets, budget_page, budgets
+from askance_server.dashboard.budget import budget_page
 from askance_server.dashboard.download import export_download
 from askance_server.dashboard.interface import interface_page
 from askance_server.dashboard.planner import Form, new_page, planned_part
@@ -75,11 +74,7 @@ async def export(study: DigestInPath, request: Request, aggregator: TheAggregato
 @router.get("/budget")
 async def budget(request: Request, aggregator: TheAggregator) -> Response:
     """What is left of all caps, refusals by reason, and the pace of reports."""
-    counted: Budgets | None = getattr(request.app.state, "budgets", None)
-    if counted is None or counted.until < time.monotonic():
-        counted = await aggregator.show(lambda: budgets(aggregator.ledger, aggregator.settings.cap))
-        request.app.state.budgets = counted
-    return await responses.page(aggregator, request, ("budget",), partial(budget_page, aggregator, counted))
+    return await responses.page(aggregator, request, ("budget",), partial(budget_page, aggregator, request.app.state))
 
 
 @router.get("/separation")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import Final
 
 import numpy as np
@@ -14,7 +15,7 @@ from askance_protocol.queries.notation import Questions, questions
 from askance_protocol.rounds import ENDED, Bulletin, PreparedPart, PreparedRound, RoundState
 from askance_protocol.tally import Tally
 from askance_server.aggregator import Aggregator
-from askance_server.core.estimates import MOST_ESTIMATES, estimates_of
+from askance_server.core.estimates import MOST_ESTIMATES, FirstEstimates, count_of, estimates_of
 from askance_server.core.estimators import estimate
 from askance_server.core.strategy import Estimate
 from askance_server.dashboard import charts, words
@@ -69,6 +70,13 @@ class RoundRow:
     estimates: tuple[EstimateRow, ...]
     left_out: int
 
+    @property
+    def where(self) -> tuple[str, str]:
+        """The address of what has all estimates, and its name: a result has the first ones of very many."""
+        return (
+            ("tally", f"/v1/rounds/{self.id}/tally") if self.left_out > MOST_ESTIMATES - MOST_ROWS else ("result", "")
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class EntryRow:
@@ -100,7 +108,9 @@ def study_page(aggregator: Aggregator, study: str) -> bytes:
     """The page, rendered. For a thread."""
     row, bulletin = row_of(aggregator, study), aggregator.ledger.bulletin(study)
     before = max(0, len(bulletin.rounds) - MOST_ROUNDS)
-    rounds = [_round(aggregator, study, number, *each) for number, each in enumerate(bulletin.rounds, 1)][before:]
+    # The last ones: of a thousand rounds, each would be counted and estimated to be thrown away.
+    last = list(enumerate(bulletin.rounds, 1))[before:]
+    rounds = [_round(aggregator, study, number, *each) for number, each in last]
     running = _running(aggregator, study, bulletin)
     end = end_of(aggregator, study, bulletin)
     return rendered(
@@ -141,9 +151,7 @@ def _round(aggregator: Aggregator, study: str, number: int, id_: str, state: Rou
     if isinstance(words_ := prepared.study.parameters.get("ask"), str):
         # A poll's question is its own words: what its query computes is how it is answered.
         asked = [words_]
-    # Of an open round whole steps are told where its study said so from the beginning, else nothing.
-    counted = aggregator.ledger.tallies(id_) if state is RoundState.ANSWERED else aggregator.driver.live.of(id_)
-    known, left_out = _as_told(aggregator, study, prepared) or (_estimates(prepared, counted) if counted else ((), 0))
+    known, left_out = _as_told(aggregator, study, prepared) or _as_counted(aggregator, prepared, state)
     says = {RoundState.OPEN: "asking", RoundState.CLOSED: "closed", RoundState.ABANDONED: "given up"}
     return RoundRow(
         number=number,
@@ -160,6 +168,15 @@ def _round(aggregator: Aggregator, study: str, number: int, id_: str, state: Rou
     )
 
 
+def _as_counted(
+    aggregator: Aggregator, round_: PreparedRound, state: RoundState
+) -> tuple[tuple[EstimateRow, ...], int]:
+    # Of an open round whole steps are told where its study said so from the beginning, else nothing.
+    is_answered = state is RoundState.ANSWERED
+    counted = aggregator.ledger.tallies(round_.id) if is_answered else aggregator.driver.live.of(round_.id)
+    return _estimates(round_, counted) if counted else ((), 0)
+
+
 def _as_told(aggregator: Aggregator, study: str, round_: PreparedRound) -> tuple[tuple[EstimateRow, ...], int] | None:
     """The first estimates as their strategy tells them, and the number of the others.
 
@@ -168,11 +185,14 @@ def _as_told(aggregator: Aggregator, study: str, round_: PreparedRound) -> tuple
     strategy = aggregator.strategies.get(round_.study.strategy)
     if strategy is None or strategy.rounds != 1 or strategy.over is None:
         return None
-    now = aggregator.driver.told(study)
-    told = aggregator.driver.estimates(study) if now is None else now.estimates
-    ranges = [bounds(each.name, round_.study.example) for each in told]
-    rows = [_estimate_row(each, range_) for each, range_ in zip(told, ranges, strict=True) if range_ is not None]
-    return (tuple(rows[:MOST_ROWS]), len(rows) - len(rows[:MOST_ROWS])) if 0 < len(rows) == len(told) else None
+    now, example = aggregator.driver.told(study), round_.study.example
+    found = aggregator.driver.estimates(study) if now is None else FirstEstimates(now.estimates, now.left_out)
+    ranges = [bounds(each.name, example) for each in found.records]
+    known = [range_ for range_ in ranges if range_ is not None]
+    if not 0 < len(known) == len(ranges):
+        return None
+    rows = tuple(map(_estimate_row, found.records[:MOST_ROWS], known))
+    return rows, found.left_out + len(known) - len(rows)
 
 
 def _running(aggregator: Aggregator, study: str, bulletin: Bulletin) -> RunningEstimate | None:
@@ -199,14 +219,11 @@ def _in_words(part: PreparedPart) -> str:
 
 def _estimates(round_: PreparedRound, tallies: Sequence[Tally]) -> tuple[tuple[EstimateRow, ...], int]:
     """The first estimates of a round, and the number of the others."""
-    asked = [questions(part.query) for part, tally in zip(round_.parts, tallies, strict=True) if tally.received]
-    count = sum(each.count for each in asked)
-    if count > MOST_ESTIMATES:
-        return (), count
-    ranges = [_range(each) for each in asked for _ in range(each.count)]
-    records = estimates_of(round_, tallies)
-    rows = [_estimate_row(*pair) for pair in zip(records[:MOST_ROWS], ranges, strict=False)]
-    return tuple(rows), count - len(rows)
+    parts = [part for part, tally in zip(round_.parts, tallies, strict=True) if tally.received][:MOST_ROWS]
+    asked = [questions(part.query) for part in parts]
+    ranges = chain.from_iterable(repeat(_range(each), each.count) for each in asked)
+    rows = tuple(map(_estimate_row, estimates_of(round_, tallies, most=MOST_ROWS), ranges))
+    return rows, count_of(round_, tallies) - len(rows)
 
 
 def _range(asked: Questions) -> tuple[float, float, bool]:

@@ -29,6 +29,8 @@ from askance_server.dashboard.names import choice, ends_of_mean
 
 MOST_BELOW: Final = 10
 """Choices that stand below each other; more are in two columns, so that the wall needs no scrolling."""
+MOST_SHOWN: Final = 24
+"""Choices that the wall shows, the first ones; the result has the others."""
 WIDEST: Final = 50
 """Points below which an interval has to be for its share to be shown."""
 _WORD: Final = 1 << 64
@@ -198,6 +200,8 @@ class Wall:
     """Of a single number, what was told after fewer reports."""
     mean: ToldNumber | None = None
     """Of a scale, beside the share of each number."""
+    left_out: int = 0
+    """Number of choices that are not shown."""
 
     @property
     def ended(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from typing import Annotated, Final
 
 import segno
@@ -19,7 +20,7 @@ from askance_server.api.gate import BodyLimit, GatedRoute
 from askance_server.dashboard.responses import NEVER_KEPT, page
 from askance_server.dashboard.running import earlier
 from askance_server.dashboard.templates import rendered
-from askance_server.dashboard.wall import Wall, mean_of, rows_of
+from askance_server.dashboard.wall import MOST_SHOWN, Wall, mean_of, rows_of
 from askance_server.ledger import NotFoundError
 from askance_server.problems import ProblemError
 
@@ -30,12 +31,16 @@ _LOOKS: Final = 5
 """Intervals that are drawn of one number, the last of them that of now."""
 
 
+LINK: Final = r"^https?://[\x21-\x7e]+/t#study=[0-9a-f]{64}(&join=[\x21-\x7e]+)?$"
+_STUDY: Final = re.compile(r"#study=([0-9a-f]{64})")
+
+
 class JoinLink(BaseModel):
     """What a code says."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
-    link: Annotated[str, Field(max_length=1200, pattern=r"^https?://[\x21-\x7e]+$")]
+    link: Annotated[str, Field(max_length=400, pattern=LINK)]
 
 
 Study = Annotated[str, Query(max_length=64)]
@@ -44,12 +49,9 @@ Study = Annotated[str, Query(max_length=64)]
 @router.get("/wall")
 async def wall(request: Request, aggregator: TheAggregator, study: Study = "") -> Response:
     """The wall of a study; of the newest one for people, if none is named."""
-    address = f"{request.url.netloc}/t"
+    # By what study, and nothing else: an address that follows from the request's Host would be another for each asker.
     return await page(
-        aggregator,
-        request,
-        ("wall", study, address),
-        lambda: rendered("wall.html", wall=wall_of(aggregator, study), address=address),
+        aggregator, request, ("wall", study), lambda: rendered("wall.html", wall=wall_of(aggregator, study)), of=study
     )
 
 
@@ -65,9 +67,15 @@ async def now(request: Request, aggregator: TheAggregator, study: Study) -> Resp
 
 @router.post("/wall/code", dependencies=[Depends(json_body), Depends(BodyLimit(_MOST_BYTES))])
 async def code(link: JoinLink, aggregator: TheAggregator) -> Response:
-    """A link as a picture that a phone reads. It is drawn and forgotten: nothing of it is stored or logged."""
+    """The link of a study here, as a picture that a phone reads. Nothing of it is stored or logged."""
+    [study] = _STUDY.findall(link.link)[:1]
+
+    def draw() -> bytes:
+        aggregator.ledger.bulletin(study)  # A stranger's own words are drawn elsewhere.
+        return _drawn(link.link)
+
     # By a thread, since it takes a while and anybody may ask.
-    drawn = await aggregator.show(lambda: _drawn(link.link))
+    drawn = await aggregator.show(draw)
     return Response(drawn, media_type="image/svg+xml", headers=dict(NEVER_KEPT))
 
 
@@ -99,9 +107,17 @@ def wall_of(aggregator: Aggregator, study: str) -> Wall:
     id_, state = bulletin.rounds[-1] if bulletin.rounds else (None, None)
     is_open = state is RoundState.OPEN
     told = driver.told(study) if is_open else None
-    estimates = driver.estimates(study) if not is_open else [] if told is None else told.estimates
+    if is_open:
+        estimates, left_out = ([], 0) if told is None else (told.estimates, told.left_out)
+    else:
+        estimates, left_out = (found := driver.estimates(study)).records, found.left_out
     received = 0 if id_ is None else ledger.received(id_)
-    round_, rows = None if id_ is None else ledger.round(id_), rows_of(estimates, bulletin.study.example)
+    # Of a scale the first is the mean, which is no row. What is not shown is not put into words either.
+    round_, rows = (
+        None if id_ is None else ledger.round(id_),
+        rows_of(estimates[: MOST_SHOWN + 1], bulletin.study.example),
+    )
+    left_out += len(estimates) - len(estimates[: MOST_SHOWN + 1]) + len(rows[MOST_SHOWN:])
     past = [] if round_ is None or told is None or len(rows) != 1 else earlier(aggregator, round_, _LOOKS)
     return Wall(
         study=study,
@@ -110,9 +126,10 @@ def wall_of(aggregator: Aggregator, study: str) -> Wall:
         round=round_,
         received=received,
         told=0 if is_open and told is None else received if told is None else told.reports,
-        rows=rows,
+        rows=rows[:MOST_SHOWN],
+        left_out=left_out,
         past=[row for found in past for row in rows_of(found, bulletin.study.example)[:1]],
-        mean=mean_of(estimates, bulletin.study.example),
+        mean=mean_of(estimates[:2], bulletin.study.example),
     )
 
 

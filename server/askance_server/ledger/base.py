@@ -40,7 +40,7 @@ commit. A count that was read before is out of date where others accept reports 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar, Final
@@ -353,6 +353,10 @@ class Ledger(ABC):
 
         Users who are not enrolled cannot.
         """
+
+    @abstractmethod
+    def able(self, charges: Sequence[int]) -> list[int]:
+        """Number of users who can still pay each of these charges."""
 
     @abstractmethod
     def epoch(self, user: int) -> int:

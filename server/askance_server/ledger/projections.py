@@ -22,7 +22,7 @@ from __future__ import annotations
 import threading
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Final
 from weakref import WeakValueDictionary
@@ -129,6 +129,20 @@ class UserBudgets:
         caps = self.cap_of(np.arange(known.start, known.stop, dtype=np.uint64))
         affords[: len(known)] = self.spent[known.start : known.stop] + charge <= caps
         return affords
+
+    def able(self, users: range, charges: Sequence[int]) -> Integers:
+        """Number of these users who can still pay each of these charges: their runs one by one, each with one cap."""
+        found = np.zeros(len(charges), np.int64)
+        ends = [*self._starts[1:].tolist(), self.enrolled]
+        first = int(np.searchsorted(self._starts, users.start, side="right")) - 1
+        for start, end, cap in zip(
+            self._starts[first:].tolist(), ends[first:], self._caps[first:].tolist(), strict=True
+        ):
+            spent = self.spent[max(start, users.start) : min(end, users.stop)]
+            found += [np.count_nonzero(spent <= cap - charge) for charge in charges]
+            if end >= users.stop:
+                break
+        return found
 
 
 class ProjectedLedger(Ledger):
@@ -319,6 +333,16 @@ class ProjectedLedger(Ledger):
                 affords[begin : begin + _PIECE] = self._spending.affording(some, charge)
             affords[begin : begin + _PIECE] &= of.are(np.arange(some.start, some.stop, dtype=np.uint64), kinds)
         return affords
+
+    def able(self, charges: Sequence[int]) -> list[int]:
+        """Number of users who can still pay each of these charges: some users at a time, as `affording`."""
+        self._check_whole()
+        found = np.zeros(len(charges), np.int64)
+        for begin in range(0, self._spending.enrolled, _PIECE):
+            with self.alone:
+                spending = self._spending
+                found += spending.able(range(begin, min(begin + _PIECE, spending.enrolled)), charges)
+        return [int(each) for each in found]
 
     def epoch(self, user: int) -> int:
         """The epoch of a user's tokens: 0 until they are revoked."""

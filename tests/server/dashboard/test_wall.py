@@ -234,16 +234,24 @@ def test_without_a_name_the_newest_study_for_people_is_shown(service: Service) -
 
 
 def test_a_code_is_a_picture_of_its_link_and_is_not_stored(service: Service) -> None:
-    answer = service.post("/wall/code", json={"link": "http://askance.test/t#study=00&join=secret"})
-    other = service.post("/wall/code", json={"link": "http://askance.test/t#study=00&join=secreT"})
+    link = f"http://askance.test/t#study={opened(service)['id']}"
+    answer = service.post("/wall/code", json={"link": f"{link}&join=secret"})
+    other = service.post("/wall/code", json={"link": f"{link}&join=secreT"})
 
     assert answer.headers["content-type"] == "image/svg+xml"
     assert answer.headers["cache-control"] == "no-store"
     assert 'class="qr"' in answer.text
     assert "secret" not in answer.text
     assert answer.text != other.text
-    for bad in ({"link": "javascript:alert(1)"}, {"link": "http://a/" + "a" * 2000}, {}, {"link": 1}):
+    for bad in (
+        {"link": "javascript:alert(1)"},
+        {"link": f"{link}&join={'a' * 400}"},
+        {"link": "http://a/b"},
+        {},
+        {"link": 1},
+    ):
         assert service.post("/wall/code", json=bad).status_code == 422
+    assert service.post("/wall/code", json={"link": f"http://askance.test/t#study={'0' * 64}"}).status_code == 404
 
 
 @pytest.mark.slow

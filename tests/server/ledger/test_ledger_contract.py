@@ -196,6 +196,9 @@ def test_a_user_affords_what_remains_and_no_more(ledger: Ledger) -> None:
     assert ledger.affording(range(1, 3), 2 * MICRO).tolist() == [False, True]
     assert ledger.affording(range(2, 2), MICRO).tolist() == []
     assert ledger.affording(range(4), MICRO).dtype == np.bool
+    charges = [1, MICRO, MICRO + 1, 2 * MICRO, 2 * MICRO + 1, 9 * MICRO]
+    assert ledger.able(charges) == [int(ledger.affording(range(4), charge).sum()) for charge in charges]
+    assert ledger.able(charges) == [4, 4, 3, 3, 1, 0]
 
 
 def test_who_is_not_enrolled_affords_nothing(ledger: Ledger) -> None:

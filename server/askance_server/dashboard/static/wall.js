@@ -71,6 +71,8 @@ function listen() {
 
 async function code() {
   const join = new URLSearchParams(location.hash.slice(1)).get("join");
+  // Put in here and not by the server: one page is kept for all, whatever name they know the server by.
+  document.getElementById("address").textContent = `${location.host}/t`;
   const link = `${location.origin}/t#study=${study}${join ? `&join=${join}` : ""}`;
   if (join && join.length <= 24) document.getElementById("join").textContent = join;
   // Who gets no answer asks again as soon as the stream is there.

@@ -40,7 +40,7 @@ import hashlib
 import math
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Set
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -272,6 +272,13 @@ class PostgresLedger(Ledger):
             (bytes_,) = self._one(query, (charge, block.start, block.stop), "users")
             affords[block.start - users.start : block.stop - users.start] = np.frombuffer(bytes_, np.bool)
         return affords & self.kinds().are(np.arange(users.start, users.stop, dtype=np.uint64), kinds)
+
+    def able(self, charges: Sequence[int]) -> list[int]:
+        """Number of users who can still pay each of these charges, counted where they are."""
+        query = """
+            SELECT (SELECT count(*) FROM users WHERE spent + charge <= cap)
+            FROM unnest(%s::bigint[]) WITH ORDINALITY AS asked (charge, place) ORDER BY place"""
+        return [int(count) for (count,) in self._all(query, ([*charges],))]
 
     def epoch(self, user: int) -> int:
         """The epoch of a user's tokens, from her row."""

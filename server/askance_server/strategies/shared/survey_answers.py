@@ -74,7 +74,9 @@ def estimates_table(
 ) -> Iterator[Estimate]:
     """A row for each number, whose interval fails with this probability."""
     sums = sums_of_groups(groups)
-    at = {part: _by_query(groups, estimating(1 - failure * part, sums)) for part in (1.0, VALUE_FAILS, 1 - VALUE_FAILS)}
+    quotients = any(len(question.queries) == 2 for question in asked)
+    parts = (1.0, VALUE_FAILS, 1 - VALUE_FAILS) if quotients else (1.0,)
+    at = {part: _by_query(groups, estimating(1 - failure * part, sums)) for part in parts}
     for question in asked:
         if len(question.queries) == 2:
             value, known = question.queries
