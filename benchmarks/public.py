@@ -37,6 +37,7 @@ from flood import FLOOD, HOST
 from measuring import MISSED, machine
 
 from askance_client.page import read_page
+from askance_protocol.budget import MICRO
 from askance_protocol.queries import BooleanQuery
 from askance_protocol.queries.language import Bit
 from askance_protocol.schema import BitsField, Schema
@@ -94,7 +95,7 @@ def strategies() -> Registry:
 
 def build(directory: Path, users: int, cells: int) -> dict[str, str]:
     """The largest studies of a server: by name, their ids."""
-    settings = Settings(database=str(directory), data_directory=directory, cap="1000")
+    settings = Settings(database=str(directory), data_directory=directory, cap=1000 * MICRO)
     ledger, chosen = open_resources(settings).ledger, strategies()
     driver, made = Driver(ledger, chosen), dict[str, str]()
 
@@ -189,8 +190,15 @@ def requests(server: Running) -> dict[str, bytes]:
 # ---------------------------------------------------------------------------------------------------------- the server
 
 
+def keep_to(place: int) -> None:
+    """Stay on one processor, if there are two: strangers and devices have machines of their own, not the server's."""
+    if len(mine := sorted(os.sched_getaffinity(0))) > 1:
+        os.sched_setaffinity(0, {mine[place]})
+
+
 def serve(where: str, planted: str) -> int:
     """A server process; `planted` says what is wrong with it."""
+    keep_to(0)
     app.registry = strategies
     if planted == "page":
         found = wall_pages.wall_of
@@ -204,11 +212,11 @@ def serve(where: str, planted: str) -> int:
         wall_pages.wall_of = slow
     if planted == "sockets":
 
-        async def passed(self: Any, *message: Any) -> None:
-            await self._app(*message)
+        async def passed(self: Any, scope: Any, receive: Any, send: Any) -> None:
+            await self._app(scope, receive, send)
 
         turns.Turns.__call__ = passed
-    settings = Settings(database=where, data_directory=Path(where), cap="1000")
+    settings = Settings(database=where, data_directory=Path(where), cap=1000 * MICRO)
     made = create_app(settings, opened=open_resources(settings), take_part=read_page())
     listener = socket.create_server((HOST, 0), backlog=2048)
     config = uvicorn_config(made, 10_000)
@@ -289,6 +297,7 @@ async def table(server: Running) -> list[dict[str, Any]]:
     rows = list[dict[str, Any]]()
     for told, request in requests(server).items():
         connection, before, took = await asyncio.open_connection(HOST, server.port), server.megabytes(), list[float]()
+        status, size = 0, 0
         for _ in range(2):
             begin = server.seconds()
             status, size = await answer(*connection, request)
@@ -393,6 +402,7 @@ def main() -> int:
     if given.serve is not None:
         return serve(given.serve, given.planted)
     if given.sockets is not None:
+        os.nice(19)  # A device that is measured is not to wait for the processor of the strangers beside it.
         print(json.dumps(asyncio.run(sockets(given.sockets))))
         return 0
     with tempfile.TemporaryDirectory(prefix="askance-public-") as folder:
@@ -405,6 +415,7 @@ def main() -> int:
             if given.only != "sockets":
                 rows = [row for row in asyncio.run(table(server)) if given.matching in row["what"]]
             if given.only != "table":
+                keep_to(1)
                 asked = {told: request for told, request in requests(server).items() if given.matching in told}
                 floods = [beside(server, told, request, given.seconds) for told, request in asked.items()]
     found = missed(rows, floods)

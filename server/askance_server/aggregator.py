@@ -85,6 +85,8 @@ class Aggregator:
     """What anybody may ask."""
     feeds: Feeds = field(init=False)
     """The studies that somebody follows."""
+    drawing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a code to join is drawn."""
     _asking: Workers = field(init=False)
     _showing: Workers = field(init=False)
     _stepping: Workers = field(init=False)

@@ -176,6 +176,10 @@ class Turns:
             await _refuse(scope, receive, send)
             return
         if connection is not None:
+            if connection.transport.is_closing():
+                # Nobody waits any more: a stranger who asks and goes, over and over, is worth no work.
+                place.give_back()
+                return
             connection.let_in = asyncio.get_running_loop().time()
         scope["askance.turn"] = place  # Until a token is shown: `gate.trust`.
         try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
 import time
 from collections.abc import Generator
 from pathlib import Path
@@ -20,6 +21,7 @@ from askance_server.api.users import MAX_TOKENS
 from askance_server.auth import EnrolmentToken, Keys, TokenFiles
 from askance_server.ledger import Ticket, UserKinds
 from askance_server.ledger.projections import ProjectedLedger
+from tests.harness.marks import SECONDS
 from tests.harness.servers import Json, Service, is_problem
 
 TICKET: Final = "0f" * 16
@@ -388,10 +390,15 @@ def test_of_two_renewals_by_one_token_at_once_one_succeeds(api: Service) -> None
 
 
 def test_both_succeed_where_the_ledger_does_not_compare(api: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The control: each token is looked at by the gate, and the ledger is not told of it."""
+    """The control: the gate looks at both tokens before one is renewed, and the ledger is not told of them."""
     ledger = api.app.state.aggregator.ledger
-    revoke = ledger.revoke
-    monkeypatch.setattr(ledger, "revoke", lambda user, expected=None: revoke(user))
+    revoke, both = ledger.revoke, threading.Barrier(2, timeout=SECONDS)
+
+    def compare_nothing(user: int, expected: int | None = None) -> int:
+        both.wait()
+        return revoke(user)
+
+    monkeypatch.setattr(ledger, "revoke", compare_nothing)
     [old] = api.enrol(1)
 
     answers = api.together([("POST", "/v1/users/0/token", old, {})] * 2)

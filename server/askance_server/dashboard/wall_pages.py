@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import re
@@ -27,6 +28,8 @@ from askance_server.problems import ProblemError
 router = APIRouter(include_in_schema=False, route_class=GatedRoute)
 
 _MOST_BYTES: Final = 4096
+_REST: Final = 0.03
+"""Seconds between two codes that are drawn: drawing keeps the interpreter busy, and a room needs one code."""
 _LOOKS: Final = 5
 """Intervals that are drawn of one number, the last of them that of now."""
 
@@ -74,8 +77,10 @@ async def code(link: JoinLink, aggregator: TheAggregator) -> Response:
         aggregator.ledger.bulletin(study)  # A stranger's own words are drawn elsewhere.
         return _drawn(link.link)
 
-    # By a thread, since it takes a while and anybody may ask.
-    drawn = await aggregator.show(draw)
+    # By a thread, since it takes a while; one at a time and with a rest, since anybody may ask.
+    async with aggregator.drawing:
+        drawn = await aggregator.show(draw)
+        await asyncio.sleep(_REST)
     return Response(drawn, media_type="image/svg+xml", headers=dict(NEVER_KEPT))
 
 
