@@ -11,6 +11,7 @@ EARLIEST, LATEST = 1_600_000_000, 3_900_000_000
 """Seconds since 1970: from the year 2020 to 2093. What is beyond no run comes to see."""
 
 REASONS = {
+    "tests/client/test_last_lies.py": "the clock that the client in JavaScript is given",
     "tests/client/test_wallet.py": "a clock of the test itself, which jumps",
     "tests/client/test_wallet_upgrade.py": "the clock of the test itself, before the deadlines of a wallet of 0.1",
     "tests/releases/certain.py": "the clock of who writes what is kept, and of its tests",

@@ -355,12 +355,22 @@ class Driver:
                 _LOG.warning("study %s: its estimates are told by its queries: %s", id_, error)
             return first_estimates(study, None, answered, MOST_ESTIMATES)
 
-    def _answered(self, study_id: str, length: int) -> Iterator[AnsweredRound]:
-        """Rounds of a bulletin with their tallies. Its entries were read strictly when they were written."""
-        after = -1
+    def answered(self, id_: str) -> list[Tally]:
+        """Tallies of a round that is answered, as its bulletin has them: to count its reports again may take seconds."""
+        study_id = self.ledger.round(id_).spec.study
+        bulletin = self.ledger.bulletin(study_id)
+        # Its answers come behind its own entry, which comes behind those of the rounds before it.
+        after = [each for each, _ in bulletin.rounds].index(id_)
+        return next(tallies for _, tallies in self._answered(study_id, bulletin.length, after, id_))
+
+    def _answered(self, study_id: str, length: int, after: int = -1, of: str = "") -> Iterator[AnsweredRound]:
+        """Rounds of a bulletin with their tallies; of one, only its own. Entries were read strictly when written."""
         while after + 1 < length:
             for entry in self.ledger.stored_entries(study_id, after, _PIECE):
-                after, notice = entry.sequence, json.loads(entry.body)["notice"]
+                after = entry.sequence
+                if of.encode() not in entry.body:
+                    continue
+                notice = json.loads(entry.body)["notice"]
                 if notice["kind"] == "answers" and after < length:
                     yield self.ledger.round(notice["round"]), [Tally.of(rows) for rows in notice["tallies"]]
 

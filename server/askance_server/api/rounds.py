@@ -65,7 +65,10 @@ def _tally_question(round_: str, state: RoundState) -> PublicQuestion:
 
 def _tally_model(aggregator: Aggregator, round_: str, state: RoundState) -> TallyModel:
     """The counts of a round: all of them once it is closed, and before as its study says."""
-    counted = aggregator.ledger.tallies(round_) if state in _COUNTED else aggregator.driver.live.of(round_)
+    if state is RoundState.ANSWERED:
+        counted = aggregator.driver.answered(round_)
+    else:
+        counted = aggregator.ledger.tallies(round_) if state in _COUNTED else aggregator.driver.live.of(round_)
     pairs = list(zip(aggregator.ledger.round(round_).parts, counted, strict=False))
     parts, tallies = [part for part, tally in pairs if tally.received], [tally for _, tally in pairs if tally.received]
     alike = {kind_of(part): part for part in parts}

@@ -173,7 +173,7 @@ def _as_counted(
 ) -> tuple[tuple[EstimateRow, ...], int]:
     # Of an open round whole steps are told where its study said so from the beginning, else nothing.
     is_answered = state is RoundState.ANSWERED
-    counted = aggregator.ledger.tallies(round_.id) if is_answered else aggregator.driver.live.of(round_.id)
+    counted = aggregator.driver.answered(round_.id) if is_answered else aggregator.driver.live.of(round_.id)
     return _estimates(round_, counted) if counted else ((), 0)
 
 

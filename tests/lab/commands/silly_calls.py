@@ -587,7 +587,7 @@ study create mean --users needed {operated} → round 1: needs | askance users e
 CHECKED = """
 study verify file → file | is no export
 study verify empty.csv → empty.csv | is no export
-study verify good.zip → has no entry
+study verify good.zip → is no export
 """
 
 TABLE: Final[list[Row]] = [
