@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -355,8 +355,8 @@ class Driver:
                 _LOG.warning("study %s: its estimates are told by its queries: %s", id_, error)
             return first_estimates(study, None, answered, MOST_ESTIMATES)
 
-    def answered(self, id_: str) -> list[Tally]:
-        """Tallies of a round that is answered, as its bulletin has them: to count its reports again may take seconds."""
+    def answered(self, id_: str) -> Sequence[Tally]:
+        """Tallies of a round that is answered, off its bulletin: to count its reports again may take seconds."""
         study_id = self.ledger.round(id_).spec.study
         bulletin = self.ledger.bulletin(study_id)
         # Its answers come behind its own entry, which comes behind those of the rounds before it.

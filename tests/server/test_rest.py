@@ -597,9 +597,7 @@ def test_a_strategy_of_more_rounds_than_the_server_allows_is_refused(tmp_path: P
         assert api.get("/v1/studies").json() == []
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "status"), [("0.000001", 422), ("0.009999", 422), ("0.01", 201)]
-)
+@pytest.mark.parametrize(("epsilon", "status"), [("0.000001", 422), ("0.009999", 422), ("0.01", 201)])
 def test_a_study_that_no_client_would_answer_is_not_opened(tmp_path: Path, epsilon: str, status: int) -> None:
     """The last is the control: the least that is answered."""
     with Service(tmp_path / "data") as api:
