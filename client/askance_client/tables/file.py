@@ -88,13 +88,11 @@ def from_file(
         return _read(_WatchedTable(table, tell, 1 + inferred), schema, label, positive, columns, repairs)
 
 
-@dataclass(frozen=True, slots=True)
-class _OneRow:
-    """One row of a table. Those before it are passed over, and those behind it are not read."""
+@dataclass(slots=True)
+class _InPlaceOf:
+    """Stands in place of a table: all of it is the same but its rows."""
 
     table: Table
-    row: int
-    """Its number, from 1."""
 
     @property
     def path(self) -> Path:
@@ -107,6 +105,14 @@ class _OneRow:
     @property
     def size(self) -> int:
         return self.table.size
+
+
+@dataclass(slots=True)
+class _OneRow(_InPlaceOf):
+    """One row of a table. Those before it are passed over, and those behind it are not read."""
+
+    row: int
+    """Its number, from 1."""
 
     def batches(self, names: Sequence[str]) -> Iterator[Batch]:
         """The row."""
@@ -121,27 +127,14 @@ class _OneRow:
 
 
 @dataclass(slots=True)
-class _WatchedTable:
+class _WatchedTable(_InPlaceOf):
     """A table whose reading somebody watches: of all its rows, as often as they are read."""
 
-    table: Table
     tell: Tell
     times: int = 1
     """How often all rows are read."""
     _before: int = 0
     """How often they were."""
-
-    @property
-    def path(self) -> Path:
-        return self.table.path
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self.table.names
-
-    @property
-    def size(self) -> int:
-        return self.table.size
 
     def batches(self, names: Sequence[str]) -> Iterator[Batch]:
         """The rows of the table; how much of it was read is told when they have been looked at."""
