@@ -17,6 +17,7 @@ from askance_protocol.examples import Columns
 from askance_protocol.queries import BooleanQuery, CellQuery, RealQuery, prepare
 from askance_protocol.queries.language import FieldValue
 from askance_protocol.queries.query import MAX_CELLS, MAX_DENOMINATOR, MAX_NODES
+from askance_protocol.rounds.hypothesis import LearnedHypothesis, TooLargeError
 from askance_protocol.rounds.spec import MAX_PARTS
 from askance_protocol.schema import BitsField, RealField, Schema
 from askance_server.core import planning
@@ -1106,3 +1107,18 @@ def test_a_wrapped_strategy_learns_from_users() -> None:
     assert learned is not None
     assert abs(value_of(learned)["mean"] - 0.25) <= 0.1
     assert len(ledger.rounds) == 1
+
+
+def test_the_largest_histogram_fits_into_the_end_of_a_bulletin() -> None:
+    """It ended as failed, after everybody had reported. The control: its shares with all digits do not fit."""
+    shares = np.random.default_rng(5).normal(1 / MAX_CELLS, 1e-3, MAX_CELLS)
+    asking = HISTOGRAM.run({"cells": MAX_CELLS})
+    next(asking)
+    with pytest.raises(StopIteration) as ended:
+        asking.send([shares])
+    learned = ended.value.value
+
+    told = LearnedHypothesis.of(learned.text, learned.value).value["shares"]
+    assert np.abs(np.subtract(told, shares)).max() < 1e-9
+    with pytest.raises(TooLargeError):
+        LearnedHypothesis.of(learned.text, {**learned.value, "shares": shares.tolist()})
