@@ -148,11 +148,18 @@ def test_the_budget_asks_nothing_of_each_user(service: Service, monkeypatch: pyt
 # ------------------------------------------------------------------------------------------------------------- turns
 
 
-def run(main: Callable[[Line], Any]) -> Any:
+def run(main: Callable[[Line], Any], line: type[Line] = Line) -> Any:
     async def inside() -> Any:
-        return await asyncio.wait_for(main(Line()), SECONDS)
+        return await asyncio.wait_for(main(line()), SECONDS)
 
     return asyncio.run(inside())
+
+
+class NoLine(Line):
+    """The control: nobody waits."""
+
+    async def turn(self, rank: float, *, other: bool, again: bool = False) -> None:
+        """Begin as it comes."""
 
 
 def test_requests_are_begun_one_by_one_and_the_newest_peer_first() -> None:
@@ -175,10 +182,12 @@ def test_requests_are_begun_one_by_one_and_the_newest_peer_first() -> None:
         await ticks
         return began
 
-    began = run(main)
+    began, together = run(main), run(main, NoLine)
 
     assert len({tick for tick, _ in began}) == len(began)
     assert [rank for _, rank in began] == [5.0, 0.0, 3.0, 4.0], "the first came when nobody waited"
+    assert len({tick for tick, _ in together}) == 1
+    assert [rank for _, rank in together] == [5.0, 4.0, 3.0, 0.0]
 
 
 def test_no_more_than_so_many_others_are_under_way_and_wait() -> None:
