@@ -405,7 +405,8 @@ def _ratio_words(each: Comparison) -> str:
         words = "How many times as many users one round takes is not seen"
     if each.proved is None:
         return words
-    return f"{words}; proved: {f'at least {limits.times(each.proved)} times' if each.proved > 1 else 'nothing'}"
+    gap = f"proved: at least {limits.times(each.proved)} times" if each.proved > 1 else "no gap is proved"
+    return f"{words}; {gap}"
 
 
 def _chance(chance: float) -> str:
